@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +13,6 @@ from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     allows_empty,
-    existing_directory,
     reads_records,
     takes_abbreviations,
     takes_overwrite,
@@ -23,6 +21,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
@@ -30,12 +29,8 @@ from bmtools.io.record_shard import Shard
 from bmtools.translation.settings import (
     AuditConfig,
     DocumentConfig,
-    Engine,
     Missing,
-    ModelConfig,
     OtherLanguages,
-    ProgramConfig,
-    ServerConfig,
 )
 
 
@@ -61,12 +56,9 @@ class ShardParam(click.ParamType):
     essential="source-lang target-lang engine memory via model command url served-model missing "
               "output resume device rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
-            "Engine": "engine memory memory-threshold via model tokenizer model-licence",
+            **ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations rejects",
-            "Long runs": "cache resume shard",
-            "Generation by a model": "beam-size repetition-penalty no-repeat-ngram-size "
-                                     "batch-tokens max-length compute-type threads convert-to "
-                                     "device"},
+            "Long runs": "cache resume shard"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
@@ -75,8 +67,7 @@ class ShardParam(click.ParamType):
 @click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
 @click.option("--target-lang", required=True, metavar="LANG",
               help="Language to translate into (it).")
-@click.option("--engine", required=True, type=Choice(get_args(Engine)),
-              help="Engine that translates.")
+@takes_engine()
 @click.option("--missing", type=Choice(get_args(Missing)),
               default=DocumentConfig.missing, show_default=True,
               help="A sentence without translation: reject its record, keep the sentence as it "
@@ -94,26 +85,8 @@ class ShardParam(click.ParamType):
 @click.option("--shard", type=ShardParam(), metavar="I/N",
               help="Translate this part of the files alone, of N contiguous ones: 2/8.")
 @takes_overwrite
-@click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Translation memory, asked before the engine: a TMX file, or a TSV with a "
-                   "column for each language.")
-@click.option("--memory-threshold", type=click.FloatRange(0.5, 1), show_default="equal sentences",
-              help="Least similarity of a sentence in the memory, from its words; what differs "
-                   "in numbers alone has 1.")
-@click.option("--via", metavar="LANG", help="Language in between, such as ca, for engine apertium.")
-@click.option("--model", type=existing_directory, metavar="DIR",
-              help="Model, for engines ctranslate2 and transformers, as published or converted.")
-@click.option("--tokenizer", type=existing_directory,
-              metavar="DIR",
-              help="Tokenizer of the model, where its directory has none.")
-@click.option("--model-licence", metavar="TEXT", show_default="of the model card",
-              help="Licence of the engine's model or of the memory, for the records' licence.")
-@takes_settings(ModelConfig, "generation", without=("model", "tokenizer"))
-@takes_settings(ProgramConfig, "program")
-@takes_settings(ServerConfig, "server")
 @takes_settings(AuditConfig, "audit")
-def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
-            tokenizer: Path | None, generation: ModelConfig, resume: bool, overwrite: bool,
+def command(records: RecordReader, reject: Reject, output: str, resume: bool, overwrite: bool,
             **options: Any) -> None:
     """Translate records sentence by sentence.
 
@@ -125,7 +98,6 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
     from bmtools.translation.translate import translate
 
     counts = TranslationCounts()
-    model_config = replace(generation, model=model, tokenizer=tokenizer)
     is_file = output != STDOUT and descriptor_of(output) is None and not is_special(output)
     if resume and not is_file:
         raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
@@ -133,8 +105,7 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
         return finish(f"{output} is there already, and stays as it is")
     with opened_run(output, resume, overwrite) if is_file else nullcontext() as run:
         with usage_errors():
-            translated = translate(records, model=model_config, run=run, reject=reject,
-                                   counts=counts, **options)
+            translated = translate(records, run=run, reject=reject, counts=counts, **options)
         if run:
             counts = run.counts
             run.write(translated)
