@@ -31,6 +31,7 @@ from bmtools.translation.settings import (
     DocumentConfig,
     Missing,
     OtherLanguages,
+    RayConfig,
 )
 
 
@@ -58,7 +59,7 @@ class ShardParam(click.ParamType):
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             **ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations rejects",
-            "Long runs": "cache resume shard"},
+            "Long runs": "cache resume shard ray ray-cores"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
@@ -86,6 +87,7 @@ class ShardParam(click.ParamType):
               help="Translate this part of the files alone, of N contiguous ones: 2/8.")
 @takes_overwrite
 @takes_settings(AuditConfig, "audit")
+@takes_settings(RayConfig, "cluster")
 def command(records: RecordReader, reject: Reject, output: str, resume: bool, overwrite: bool,
             **options: Any) -> None:
     """Translate records sentence by sentence.

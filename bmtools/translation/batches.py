@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 
 from bmtools.translation.cache import CachedTranslation, SentenceCache
-from bmtools.translation.engines.engine import Translation
-from bmtools.translation.sentences import SentenceTranslator
+from bmtools.translation.engines.engine import BatchTranslator, Translation, Translator
 
 _MOST_KNOWN = 100_000
 
@@ -22,7 +22,7 @@ class SentenceBatches:
     ones; all others are found in the cache.
 
     Args:
-        translator: of batches.
+        translator: of batches; a batch's translations depend on the batch alone.
         cache: of the translator's translations.
 
     Attributes:
@@ -30,11 +30,11 @@ class SentenceBatches:
         translated: sentences of this run in them.
     """
 
-    def __init__(self, translator: SentenceTranslator, cache: SentenceCache) -> None:
-        self.translator = translator
+    def __init__(self, translator: Translator, cache: SentenceCache) -> None:
+        self._translator = translator
         self.completed = 0
         self._cache = cache
-        self._size = translator.engine.batch_sentences
+        self._size = translator.batch_sentences
         self.translated, self._counted = cache.counts()
         self._known: dict[str, CachedTranslation] = {}
         self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
@@ -68,7 +68,7 @@ class SentenceBatches:
 
     def counts(self) -> Counter[str]:
         """Return the engine's counts, those before an interruption included."""
-        return self._counted + self.translator.engine.counts
+        return self._counted + self._translator.counts
 
     def _find(self, sentence: str) -> CachedTranslation | None:
         if sentence not in self._known:
@@ -79,9 +79,13 @@ class SentenceBatches:
         return self._known[sentence]
 
     def _submit(self) -> None:
-        self._submitted.append((self._new, self.translator.submit(self._new)))
+        engine, ahead = self._translator, 0
+        wait: Callable[[], list[Translation]] = partial(engine.translate, self._new)
+        if isinstance(engine, BatchTranslator):
+            wait, ahead = engine.submit(self._new), engine.ahead
+        self._submitted.append((self._new, wait))
         self._new = []
-        while len(self._submitted) > self.translator.ahead:
+        while len(self._submitted) > ahead:
             self._collect()
 
     def _collect(self) -> None:

@@ -22,7 +22,6 @@ from bmtools.translation.engines.engine import (
     Translator,
     join_licences,
 )
-from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import DocumentConfig
 
 TEXTS = ("title", "question", "text", "text_pair")
@@ -160,8 +159,7 @@ class Document:
 
 
 def translate_records(records: Iterable[Record | RecordError],
-                      translator: Translator | SentenceTranslator,
-                      config: DocumentConfig, reject: Reject = refuse,
+                      translator: Translator, config: DocumentConfig, reject: Reject = refuse,
                       counts: TranslationCounts | None = None,
                       cache: SentenceCache | None = None,
                       total: int | None = None) -> Iterator[Record]:
@@ -181,8 +179,6 @@ def translate_records(records: Iterable[Record | RecordError],
         cache: of the translator's sentences; a temporary one by default.
         total: number of records, for the status, where it is known.
     """
-    if not isinstance(translator, SentenceTranslator):
-        translator = SentenceTranslator(translator)
     with closing(cache or SentenceCache(translator.fingerprint)) as cache:
         documents = _DocumentTranslator(translator, cache, config, reject,
                                         TranslationCounts() if counts is None else counts, total)
@@ -196,11 +192,11 @@ def translate_records(records: Iterable[Record | RecordError],
 class _DocumentTranslator:
     """Translator of documents by a translator of sentences."""
 
-    def __init__(self, translator: SentenceTranslator, cache: SentenceCache,
+    def __init__(self, translator: Translator, cache: SentenceCache,
                  config: DocumentConfig, reject: Reject, counts: TranslationCounts,
                  total: int | None) -> None:
         self.batches = SentenceBatches(translator, cache)
-        self._engine = translator.engine
+        self._engine = translator
         self._config = config
         self._reject = reject
         self._counts = counts

@@ -262,3 +262,22 @@ class EngineConfig:
                           "expected a third")
         if faults:
             raise ValueError("; ".join(faults))
+
+
+@dataclass(frozen=True)
+class RayConfig:
+    """A Ray cluster that translates.
+
+    Args:
+        ray: its address, HOST:PORT, auto for that of this machine, or local to start one; none to
+            translate here.
+        ray_cores: of each copy of the engine; by default one copy takes a node, or a GPU of it.
+    """
+
+    ray: str | None = None
+    ray_cores: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.ray_cores is not None:
+            require_at_least(self, ray_cores=1)
+            require(bool(self.ray), "ray_cores", self.ray_cores, f"nothing without {setting('ray')}")

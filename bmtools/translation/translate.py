@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,6 @@ from bmtools.translation.engines.model_files import (
     check_translation_model,
 )
 from bmtools.translation.run import TranslationRun
-from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import (
     AuditConfig,
     DocumentConfig,
@@ -36,6 +37,7 @@ from bmtools.translation.settings import (
     ModelConfig,
     OtherLanguages,
     ProgramConfig,
+    RayConfig,
     ServerConfig,
 )
 
@@ -49,8 +51,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
               abbreviations: Path | None = None, audit: AuditConfig | None = None,
               cache: Path | None = None, shard: Shard | None = None,
-              run: TranslationRun | None = None, reject: Reject = refuse,
-              counts: TranslationCounts | None = None) -> Iterator[Record]:
+              cluster: RayConfig | None = None, run: TranslationRun | None = None,
+              reject: Reject = refuse, counts: TranslationCounts | None = None
+              ) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
     Args:
@@ -72,6 +75,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         audit: what is looked for in translations; everything by default.
         cache: directory that keeps sentences and their translations for other runs.
         shard: the part of the files that is translated, of several.
+        cluster: Ray's, on which the engine works.
         run: that writes the records, and goes on where it was interrupted; it has counts of its
             own.
         reject: receives records that cannot be translated.
@@ -91,7 +95,15 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     config = EngineConfig(
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
-    translator = SentenceTranslator(_audited(load_translator(config), config, audit))
+    load = partial(_open_engine, config, audit)
+    translator: Translator
+    if cluster and cluster.ray:
+        from bmtools.translation.ray_cluster import RayTranslator
+
+        translator = RayTranslator(
+            cluster, load, config.model.model is not None and config.model.device != "cpu")
+    else:
+        translator = load()
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
     total = count_lines(records) if isinstance(records, RecordReader) else None
@@ -106,7 +118,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     if cache:
         cache.mkdir(parents=True, exist_ok=True)
     opened = SentenceCache(translator.fingerprint, database, name, label)
-    return translate_records(items, translator, documents, reject, counts, opened, total)
+    translated = translate_records(items, translator, documents, reject, counts, opened, total)
+    return _left_afterwards(translator, translated) \
+        if cluster and cluster.ray else translated
 
 
 def _with_errors(records: str | PathLike[str] | Iterable[Any],
@@ -123,8 +137,14 @@ def _with_errors(records: str | PathLike[str] | Iterable[Any],
     yield from errors
 
 
-def _audited(translator: Translator, config: EngineConfig, audit: AuditConfig) -> Translator:
-    """Have translations checked, unless nothing is looked for."""
+def _left_afterwards(cluster: Any, records: Iterable[Record]) -> Iterator[Record]:
+    with closing(cluster):
+        yield from records
+
+
+def _open_engine(config: EngineConfig, audit: AuditConfig) -> Translator:
+    """Load an engine, and have its translations checked, unless nothing is looked for."""
+    translator = load_translator(config)
     if not audit.names:
         return translator
     auditor = Auditor(config.source_lang, config.target_lang, audit.names)

@@ -15,7 +15,6 @@ from bmtools.errors import BmtoolsError, DataError
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.sentences import SentenceTranslator
 
 FULL = Translation("Dolore.", 1, "", -0.25, ("numbers-lost",), "memory")
 
@@ -101,7 +100,7 @@ def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path:
     def run(path: Path, batches: int) -> list[list[str]]:
         engine = dictionary(words, batch_sentences=3)
         cache = SentenceCache("x", path, "run")
-        waiting = SentenceBatches(SentenceTranslator(engine), cache)
+        waiting = SentenceBatches(engine, cache)
         for sentences in stream:
             waiting.add(sentences)
             if len(engine.calls) == batches:
@@ -124,7 +123,7 @@ def test_memory_holds_the_newest_sentences(
 
     monkeypatch.setattr(batches, "_MOST_KNOWN", 5)
     words = {f"{number}": f"n{number}" for number in range(100)}
-    waiting = SentenceBatches(SentenceTranslator(dictionary(words, 2)), SentenceCache("x"))
+    waiting = SentenceBatches(dictionary(words, 2), SentenceCache("x"))
     for one in words:
         waiting.add([one])
         assert len(waiting._known) <= 12

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bmtools.translation.settings import CHECKS
 
@@ -68,9 +68,26 @@ class Translator(Protocol):
         ...
 
 
+@runtime_checkable
+class BatchTranslator(Translator, Protocol):
+    """Translator that works on several batches at a time.
+
+    Attributes:
+        ahead: batches that can be under way, beside the one that is waited for.
+    """
+
+    @property
+    def ahead(self) -> int: ...
+
+    def submit(self, sentences: Sequence[str]) -> Callable[[], list[Translation]]:
+        """Begin a batch, and return a function that waits for its translations."""
+        ...
+
+
 COUNTED = {
     "memory": "sentences from the translation memory",
     "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
+    "lost_workers": "workers of the Ray cluster were lost, and others did their work again",
     "restarts": "times that the engine stood still or ended, and was started again",
     "requests": "requests to the server",
     "repeated requests": "requests sent again, since the server was busy, broken or silent",
