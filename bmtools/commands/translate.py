@@ -54,8 +54,8 @@ class ShardParam(click.ParamType):
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory via model command url served-model missing "
-              "output resume device rejects",
+    essential="source-lang target-lang engine memory model command url missing output resume "
+              "rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             **ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations rejects",

@@ -102,6 +102,7 @@ class RayTranslator:
 
     def __init__(self, config: RayConfig, load: Callable[[], Translator],
                  uses_gpu: bool = False) -> None:
+        assert config.ray is not None
         require_extra("ray", f"{setting('ray')} {config.ray}")
         self._config = config
         self._uses_gpu = uses_gpu

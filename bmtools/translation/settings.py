@@ -280,4 +280,5 @@ class RayConfig:
     def __post_init__(self) -> None:
         if self.ray_cores is not None:
             require_at_least(self, ray_cores=1)
-            require(bool(self.ray), "ray_cores", self.ray_cores, f"nothing without {setting('ray')}")
+            require(bool(self.ray), "ray_cores", self.ray_cores,
+                    f"nothing without {setting('ray')}")

@@ -19,13 +19,13 @@ NODES = 2
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head that does no work, and two nodes."""
+    """Two nodes."""
     pytest.importorskip("ray", reason="the extra ray is not installed")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    one.workers = [one.add_node(num_cpus=1) for _ in range(NODES)]
+    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    one.second = one.add_node(num_cpus=1)
     yield one
     one.shutdown()
 
@@ -51,7 +51,7 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
             self._step()
         begun.append(len(self._workers))
         if len(begun) == 3:
-            cluster.remove_node(cluster.workers.pop(), allow_graceful=False)
+            cluster.remove_node(cluster.second, allow_graceful=False)
         return submit(self, sentences)
 
     monkeypatch.setattr(RayTranslator, "submit", submitting)
@@ -66,12 +66,13 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
 def test_a_failure_of_the_engine_names_the_node(
         cluster: Any, run: Callable[..., Any], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
-    (tmp_path / "memory.tsv").write_text("en\tfr\nPain.\tDouleur.\n")
+    (tmp_path / "memory.tsv").write_text("en\tfr\tde\n")
     outcome = run("translate", write_lines("in.jsonl", {"id": "a", "text": "Pain."}),
                   "--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory",
                   tmp_path / "memory.tsv", "--ray", cluster.address)
     assert outcome.code == 1
-    assert re.fullmatch(r"bmtools: .*memory.tsv:1: found .* \(on node [\d.]+\)\n", outcome.err)
+    assert re.fullmatch(r"bmtools: .*memory.tsv:1: found 3 columns .* \(on node [\d.]+\)\n",
+                        outcome.err)
 
 
 def test_no_cluster_is_one_clear_line(
@@ -83,7 +84,7 @@ def test_no_cluster_is_one_clear_line(
                tmp_path / "memory.tsv")
     outcome = run(*command, "--ray-cores", "2")
     assert outcome.code == 2
-    assert "--ray-cores means nothing without --ray" in outcome.err
+    assert "--ray-cores: found 2, expected nothing without --ray" in outcome.err
     outcome = run(*command, "--ray", "nowhere")
     assert outcome.code == 1
     assert outcome.err.startswith("bmtools: --ray nowhere: no cluster answers (")
