@@ -115,10 +115,14 @@ class RayTranslator:
         self._ray = _connected(config.ray)
         self._actor = self._ray.remote(_EngineActor)
         self._arguments = load, setting("x") != "x"
-        self._look_for_nodes()
-        set_status(f"loading the engine on {len(self._workers)} workers")
-        while not self._facts:
-            self._step()
+        try:
+            self._look_for_nodes()
+            set_status(f"loading the engine on {len(self._workers)} workers")
+            while not self._facts:
+                self._step()
+        except BaseException:
+            self.close()
+            raise
         for name in _FACTS:
             setattr(self, name, self._facts[name])
 
