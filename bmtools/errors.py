@@ -48,7 +48,7 @@ class RecordError(DataError):
         return type(self), (self.place, self.reason, self.content)
 
 
-_MOST_SUGGESTIONS = 6
+_MOST_SUGGESTIONS = 7
 _type_hints = cache(get_type_hints)
 Reject = Callable[[RecordError], None]
 

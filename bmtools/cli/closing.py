@@ -245,6 +245,14 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     return f"{best['model']} has {among}{score} over {best[unit]:,} {counted}", next_command
 
 
+def after_score_translation(lines: Sequence[Line], output: str) -> Closing:
+    """Close `score-translation`."""
+    best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
+    score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
+    return (f"{best['model']} has chrF {score} over {best['segments']:,} segments",
+            _with_file("table {}", output))
+
+
 def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
     """Close `score-suite`: how complete each model is, and what its paper makes of it."""
     facts = []

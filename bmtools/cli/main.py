@@ -49,6 +49,7 @@ COMMANDS = {
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-tasks": "Score predictions of a task against gold records, and compare models.",
     "score-suite": "Average scores on a benchmark suite as its paper does.",
+    "score-translation": "Score translations against references.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",

@@ -2,4 +2,5 @@
 
 from bmtools.lazy import export
 
-export(__name__, translate="bmtools.translation.translate:translate")
+export(__name__, score_translation="bmtools.translation.quality:score_translation",
+       translate="bmtools.translation.translate:translate")

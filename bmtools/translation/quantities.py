@@ -84,6 +84,11 @@ def _absent(text: str, readings: set[float]) -> list[str]:
             if not _values(part) & readings]
 
 
+def numbers_of(text: str) -> list[str]:
+    """List the numbers of a text, as it writes them but for their figures."""
+    return _NUMBER.findall(_plain(text))
+
+
 def lost_units(source: str, target: str) -> list[str]:
     """List the units after a number of a sentence that its translation lacks, by their symbols."""
     found = {_unit(symbol) for symbol in _QUANTITY.findall(source)}

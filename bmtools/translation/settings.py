@@ -61,6 +61,53 @@ class AuditConfig:
         return tuple(name.strip() for name in self.checks.split(","))
 
 
+KINDS = ("numbers", "units", "genes", "drugs")
+"""Kinds of terms that patterns find."""
+
+
+@dataclass(frozen=True)
+class ProtectionConfig:
+    """Terms: their translations are enforced, or they stay as they are.
+
+    Args:
+        glossary: TSV or TMX file of terms and their translations.
+        protect: file of terms that stay as they are, one a line.
+        protect_kinds: kinds of terms that stay as they are (numbers, units, genes, drugs),
+            separated by commas.
+    """
+
+    glossary: Path | None = None
+    protect: Path | None = None
+    protect_kinds: str = ""
+
+    def __post_init__(self) -> None:
+        require_names("protect_kinds", self.kinds, KINDS)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.protect_kinds.split(",") if name.strip())
+
+
+@dataclass(frozen=True)
+class QualityConfig:
+    """Scores of translations.
+
+    Args:
+        plain: files are text with a segment a line instead of records.
+        source_lang: language of the sources, by default that of their records.
+        target_lang: language of the translations, by default that of the references.
+        resamples: bootstrap resamples of segments behind an interval; 0 for none.
+    """
+
+    plain: bool = False
+    source_lang: str = ""
+    target_lang: str = ""
+    resamples: int = 1000
+
+    def __post_init__(self) -> None:
+        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
+
+
 @dataclass(frozen=True)
 class DocumentConfig:
     """Languages of records, and the treatment of untranslatable sentences and records.

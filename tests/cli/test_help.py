@@ -154,8 +154,8 @@ def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[
 @pytest.mark.parametrize(("arguments", "meant"), [
     (("pretran",), "'pretrain'"), (("train",), "'pretrain'"), (("pubmed",), "'import pubmed'"),
     (("ner",), "'finetune ner'"), (("Score_PPPL",), "'score-pppl'"),
-    (("score",), "'score-tasks' or 'score-suite' or 'score-pppl' or 'score-mrr' or "
-                 "'score-masking' or 'score-space'"),
+    (("score",), "'score-tasks' or 'score-suite' or 'score-translation' or 'score-pppl' or "
+                 "'score-mrr' or 'score-masking' or 'score-space'"),
     (("import", "pubmedd"), "'pubmed'"), (("recipe", "shwo"), "'show'"),
     (("help", "phase"), "'phases'"), (("help", "finetune", "nre"), "'ner'"),
     (("recipe", "show", "pubmedbrt"), "'pubmedbert'"),

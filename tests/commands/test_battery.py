@@ -167,6 +167,9 @@ CASES = {
          "--predicted", "--group-seeds", "--by KEY", "--fail-under X", "--resamples"),
         blank="FILE: found no prediction for 4 of 4 records of GOLD (ids '0', '1', '2', ...), "
               "expected one prediction for each gold record", records=PREDICTED),
+    "score-translation": Case(
+        ("GOLD",), ("--plain", "--glossary FILE", "--baseline FILE", "--resamples"),
+        blank="FILE: found no text, expected translations by people", records=TAGGED),
     "score-suite": Case(
         ("--suite", "blurb", "--published", "none"),
         ("--suite NAME|FILE", "biobit, biolm, biomegatron, blurb, scibert", "--baseline MODEL",
@@ -416,6 +419,13 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("corpus.jsonl", "--task", "tagging"), "--task: found 'tagging', expected one of ner, "),
         (("corpus.jsonl", "--task", "nre"), "factoid, list; did you mean 'ner'?"),
         (("corpus.jsonl", "--predicted", ""), "--predicted: found '', expected a key"),
+        (("corpus.jsonl", "--resamples", "-1"), "--resamples: found -1, expected 0 or more"),
+    ),
+    "score-translation": (
+        (("absent.jsonl",), "'absent.jsonl' does not exist"),
+        (("-", "-"), "found stdin more than once, expected one file from there"),
+        (("corpus.jsonl", "corpus.jsonl", "--baseline", "corpus.jsonl"),
+         "--baseline: found corpus.jsonl, expected a file of another name"),
         (("corpus.jsonl", "--resamples", "-1"), "--resamples: found -1, expected 0 or more"),
     ),
     "score-suite": (

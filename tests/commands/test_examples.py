@@ -110,10 +110,12 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
                              for text in texts[:40] if "sangue" in text["text"]))
     write("other.jsonl", {"pmid": 1, "abstract": "No pain."}, {"pmid": 2, "abstract": "Fever."})
     write("english.jsonl", {"id": "a", "text": "No pain. Fever.", "lang": "en"})
-    write("italian.jsonl", {"id": "a", "text": "Nessun dolore. Febbre.", "lang": "it"})
+    for name in ("italian", "translated", "earlier"):
+        write(f"{name}.jsonl", {"id": "a", "text": "Nessun dolore. Febbre.", "lang": "it"})
     write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5, "f1": 0.8})
     for name, content in (
             ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),
+            ("terms.tsv", "en\tit\npain\tdolore\n"),
             ("memory.tsv", "en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n"),
             ("train.tsv", "-DOCSTART-\n\nIl O\ncuore B-ORGAN\n\nFebbre O\n"),
             ("texts.txt", "a|Il cuore.\n"),

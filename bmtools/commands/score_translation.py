@@ -1,0 +1,64 @@
+"""`bmtools score-translation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bmtools.cli.closing import after_score_translation
+from bmtools.cli.options import (
+    Command,
+    InputFile,
+    takes_rejects,
+    usage_errors,
+    writes_records,
+)
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.settings import with_options
+from bmtools.errors import Reject
+from bmtools.installation import require_extra
+from bmtools.io.jsonl import STDIN
+from bmtools.translation.settings import QualityConfig
+
+
+@click.command("score-translation", cls=Command, examples=(
+    "bmtools score-translation translated.jsonl italian.jsonl",
+    "bmtools score-translation translated.jsonl italian.jsonl english.jsonl "
+    "--glossary terms.tsv --baseline earlier.jsonl"),
+    groups={"Comparison": "plain source-lang target-lang glossary baseline",
+            "Scores": "resamples output"},
+    topics="records", meanings={"output": "Write the scores here; .gz and .zst compress."})
+@click.argument("hypotheses", type=InputFile())
+@click.argument("references", type=InputFile(), default=STDIN)
+@click.argument("sources", type=InputFile(), required=False)
+@takes_rejects
+@click.option("--baseline", type=InputFile(), metavar="FILE",
+              help="Other translations of the same, to compare with.")
+@click.option("--glossary", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="FILE", help="Terms and their translations, to count those kept: TSV or TMX. "
+                                   "Needs SOURCES.")
+@writes_records
+@prints_results
+@(lambda function: with_options(function, QualityConfig))
+def command(hypotheses: str, references: str, sources: str | None, reject: Reject, output: str,
+            **options: Any) -> None:
+    """Score translations against references.
+
+    HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids, or, with
+    --plain, texts with as many lines. Prints a JSON line: chrF, BLEU and TER of sacrebleu with
+    its signatures and 95 % intervals, and the ratio of lengths; with SOURCES also the shares of
+    numbers and terms kept, and how many translations each check of translate flags. A line for
+    --baseline comes before, and one for the difference after, with p-values of the paired
+    bootstrap.
+    """
+    require_extra("sacrebleu", "score-translation", "translation")
+    from bmtools.translation.quality import score_translation
+
+    with usage_errors():
+        if [hypotheses, references, sources, options["baseline"]].count(STDIN) > 1:
+            raise click.UsageError("found stdin more than once, expected one file from there")
+        lines = score_translation(hypotheses, references, sources, reject=reject, **options)
+    print_results(lines, output)
+    finish(*after_score_translation(lines, output))

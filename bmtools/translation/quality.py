@@ -1,0 +1,210 @@
+"""Scores of translations against references: chrF, BLEU and TER by sacrebleu, and what is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bmtools.corpus.languages import primary_language
+from bmtools.errors import DataError, RecordError, Reject, refuse, require
+from bmtools.io.jsonl import RecordReader, read_lines, refuse_empty, source_name, source_stem
+from bmtools.status import set_status
+from bmtools.translation.audit import Auditor
+from bmtools.translation.documents import TEXTS
+from bmtools.translation.engines.memory import read_pairs
+from bmtools.translation.quantities import lost_numbers, numbers_of
+from bmtools.translation.settings import QualityConfig
+from bmtools.translation.terms import TermFinder, has_term
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+_IDS_NAMED = 3
+# sacrebleu's own tokenizers of Japanese and Korean need further packages.
+_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "my": "char",
+               "km": "char"}
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Texts of a file.
+
+    Args:
+        name: of the file.
+        texts: by what they are matched by: id and key, or the number of the line.
+        lang: of the records; nothing where they do not tell.
+    """
+
+    name: str
+    texts: dict[tuple[str, str], str]
+    lang: str = ""
+
+    def matching(self, others: Segments) -> list[str]:
+        """Return the texts in the order of others, which must have the same keys.
+
+        Raises:
+            DataError: names what one of both files lacks.
+        """
+        if ("1", "") in others.texts and len(self.texts) != len(others.texts):
+            raise DataError(f"{self.name}: found {len(self.texts)} lines, expected "
+                            f"{len(others.texts)} as in {others.name}")
+        for some, rest in ((self, others), (others, self)):
+            lacking = [key for key in rest.texts if key not in some.texts]
+            if lacking:
+                raise DataError(f"{some.name}: {_lacking(lacking, rest)}")
+        return [self.texts[key] for key in others.texts]
+
+
+def _lacking(keys: Sequence[tuple[str, str]], others: Segments) -> str:
+    ids = [repr(one) for one in dict.fromkeys(key[0] for key in keys)]
+    named = ", ".join(ids[:_IDS_NAMED]) + ", ..." * (len(ids) > _IDS_NAMED)
+    return (f"found no {keys[0][1]} for {len(keys)} of {len(others.texts)} texts of {others.name} "
+            f"(ids {named}), expected one for each")
+
+
+def score_translation(hypotheses: str, references: str, sources: str | None = None, *,
+                      baseline: str | None = None, glossary: Path | None = None,
+                      plain: bool = QualityConfig.plain,
+                      source_lang: str = QualityConfig.source_lang,
+                      target_lang: str = QualityConfig.target_lang,
+                      resamples: int = QualityConfig.resamples,
+                      reject: Reject = refuse) -> list[dict[str, Any]]:
+    """Score translations against references.
+
+    All texts are held in memory; the bootstrap holds some hundred bytes for each resample of each
+    segment.
+
+    Args:
+        hypotheses: file of translations.
+        references: file of people's translations of the same.
+        sources: file of what was translated.
+        baseline: file of other translations to compare with.
+        glossary: TSV or TMX of terms and their translations; needs sources.
+        plain: see `QualityConfig`, likewise the following.
+        source_lang: ISO 639-1.
+        target_lang: ISO 639-1.
+        resamples: of the bootstrap.
+        reject: receives bad records.
+
+    Returns:
+        a line for each file of translations, and one for their difference.
+
+    Raises:
+        DataError: files that do not match, or hold no text.
+    """
+    config = QualityConfig(plain, source_lang, target_lang, resamples)
+    require(not glossary or bool(sources), "glossary", glossary, "a file of sources as well")
+    set_status("scoring")
+    gold = read_segments(references, config, reject)
+    if not any(text.strip() for text in gold.texts.values()):
+        raise DataError(f"{gold.name}: found no text, expected translations by people")
+    systems = [read_segments(name, config, reject) for name in filter(None, (baseline, hypotheses))]
+    texts = {source_stem(one.name): one.matching(gold) for one in systems}
+    require(len(texts) == len(systems), "baseline", baseline,
+            "a file of another name than that of the hypotheses")
+    kept: dict[str, dict[str, Any]] = {name: {} for name in texts}
+    if sources:
+        source = read_segments(sources, config, reject)
+        comparison = _SourceComparison(
+            source.matching(gold), source_lang or source.lang, target_lang or gold.lang, glossary)
+        kept = {name: comparison.counts(found) for name, found in texts.items()}
+    tokenizer = _TOKENIZERS.get(primary_language(target_lang or gold.lang))
+    return list(_lines(texts, list(gold.texts.values()), kept, resamples, tokenizer))
+
+
+def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> Segments:
+    """Read the texts of a file: those of each record, or its lines."""
+    shown = source_name(name)
+    if config.plain:
+        lines = {(str(number), ""): line for number, line in read_lines(name)}
+        if not lines:
+            refuse_empty([name], what="lines")
+        return Segments(shown, lines)
+    texts: dict[tuple[str, str], str] = {}
+    languages: Counter[str] = Counter()
+    for record in RecordReader([name], reject):
+        if any((record["id"], key) in texts for key in TEXTS):
+            reject(RecordError(record.place, f"key 'id': found {record['id']!r} again, expected "
+                                             "another for each record", record))
+            continue
+        texts.update(((record["id"], key), record[key]) for key in TEXTS if key in record)
+        languages[record.get("lang", "")] += 1
+    return Segments(shown, texts, max(languages, key=languages.__getitem__, default=""))
+
+
+def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
+           kept: Mapping[str, dict[str, Any]], resamples: int,
+           tokenizer: str | None) -> Iterator[dict[str, Any]]:
+    """Score each system by sacrebleu; two are compared by its paired bootstrap."""
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer),
+                                  "ter": TER()}
+    length = sum(map(len, references))
+    for name, texts in systems.items():
+        line: dict[str, Any] = {"model": name, "segments": len(references)}
+        intervals, signatures = {}, {}
+        for key, metric in metrics.items():
+            found = metric.corpus_score(texts, [references], n_bootstrap=max(resamples, 1))
+            line[key] = _rounded(found.score)
+            if resamples > 1:
+                intervals[key] = [_rounded(found._mean + side * found._ci) for side in (-1, 1)]
+            signatures[key] = str(metric.get_signature())
+        yield {**line, **({"intervals": intervals} if intervals else {}),
+               "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
+               "signatures": signatures}
+    if len(systems) > 1 and resamples > 1:
+        yield _difference(systems, references, metrics, resamples)
+
+
+def _difference(systems: Mapping[str, Sequence[str]], references: Sequence[str],
+                metrics: Mapping[str, Metric], resamples: int) -> dict[str, Any]:
+    """Compare the second system with the first (Koehn 2004)."""
+    from sacrebleu.significance import PairedTest
+
+    _, found = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
+    results: list[Any] = [of_metric for name, of_metric in found.items() if name != "System"]
+    pairs = dict(zip(metrics, results, strict=True))
+    return {"compared": list(systems)[::-1],
+            "difference": {key: _rounded(second.score - first.score)
+                           for key, (first, second) in pairs.items()},
+            "p": {key: round(second.p_value, 6) for key, (_, second) in pairs.items()}}
+
+
+class _SourceComparison:
+    """What translations keep of their sources."""
+
+    def __init__(self, sources: Sequence[str], source_lang: str, target_lang: str,
+                 glossary: Path | None) -> None:
+        self._sources = sources
+        self._target_lang = target_lang
+        self._auditor = Auditor(source_lang, target_lang) if source_lang and target_lang else None
+        self._terms = TermFinder(dict(read_pairs(glossary, source_lang, target_lang))) \
+            if glossary else None
+
+    def counts(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Count numbers, terms and flags of translations, in the order of the sources."""
+        pairs = list(zip(self._sources, texts, strict=True))
+        numbers = sum(len(numbers_of(source)) for source in self._sources)
+        lost = sum(len(lost_numbers(*pair, self._target_lang)) for pair in pairs)
+        counts: dict[str, Any] = {
+            "numbers": numbers, "numbers_kept": _share(numbers - lost, numbers)}
+        if self._terms:
+            found = [has_term(text, term.target) for text, terms in zip(
+                texts, self._terms.find(self._sources), strict=True) for term in terms]
+            counts |= {"terms": len(found), "terms_kept": _share(sum(found), len(found))}
+        if self._auditor:
+            flags = Counter(name for pair in pairs for name in self._auditor.faults(*pair))
+            counts["flagged"] = dict(sorted(flags.items()))
+        return counts
+
+
+def _rounded(score: float) -> float:
+    return round(float(score), 4)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

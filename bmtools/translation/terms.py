@@ -1,0 +1,123 @@
+"""Terms of sentences: those of glossaries, protected ones, and kinds that patterns find."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from bmtools.io.jsonl import read_list
+from bmtools.search.case_folding import CASELESS, Folding
+from bmtools.search.matching import Matcher
+from bmtools.search.word_lists import is_word
+from bmtools.translation.engines.memory import read_pairs
+from bmtools.translation.quantities import lost_numbers, lost_units
+from bmtools.translation.settings import ProtectionConfig
+
+# International names of antibodies and kinase inhibitors, which other languages leave as they are,
+# and the codes of substances before they have a name.
+_PATTERNS = {
+    "numbers": re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])"),
+    "units": re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*\s?(?:%|°C|[mkµn]?g|[mdµ]?L|ml|dl|mm\s?Hg|"
+                        r"[mµnp]?mol|mEq|IU)(?:/(?:kg|g|d?L|dl|ml|mL|mol|min|h))?(?!\w)"),
+    "genes": re.compile(r"(?<![\w-])(?=[A-Z0-9-]*\d)(?=[A-Z0-9-]*[A-Z]{2})[A-Z][A-Z0-9]+"
+                        r"(?:-[A-Z0-9]+)*(?![\w-])"),
+    "drugs": re.compile(r"(?<![\w-])(?:[a-z]{3,}(?:mab|tinib|ciclib)|[A-Z]{2,4}-?\d{3,6})"
+                        r"(?![\w-])")}
+
+
+class Term(NamedTuple):
+    """A term in a sentence.
+
+    Args:
+        start: of it in the sentence.
+        end: exclusive.
+        target: what the translation must have; as it is in the sentence where that is protected.
+        kind: that of a pattern; nothing for a term from a file.
+    """
+
+    start: int
+    end: int
+    target: str
+    kind: str = ""
+
+
+class TermFinder:
+    """Search for terms in sentences, without regard to case; the longest of those that overlap.
+
+    Args:
+        targets: translations of terms; one that stays as it is has none.
+        kinds: names of `KINDS`.
+    """
+
+    def __init__(self, targets: Mapping[str, str], kinds: Sequence[str] = ()) -> None:
+        folding = Folding(CASELESS)
+        folded = {folding.string(term): target for term, target in targets.items()
+                  if is_word(folding, term)}
+        self._targets = list(folded.values())
+        self._matcher = Matcher(list(folded), folding) if folded else None
+        self._patterns = [(kind, _PATTERNS[kind]) for kind in kinds]
+
+    def find(self, sentences: Sequence[str]) -> list[list[Term]]:
+        """Find the terms of each sentence, in order and apart from each other."""
+        found: list[list[Term]] = [[] for _ in sentences]
+        if self._matcher:
+            for word, text, start, end in zip(*map(list, self._matcher.find(sentences)),
+                                              strict=True):
+                own = sentences[text][start:end]
+                target = self._targets[word]
+                found[text].append(Term(start, end, _cased(target, own) if target else own))
+        for terms, sentence in zip(found, sentences, strict=True):
+            terms += [Term(*match.span(), match[0], kind) for kind, pattern in self._patterns
+                      for match in pattern.finditer(sentence)]
+        return [_apart(terms) for terms in found]
+
+
+def _cased(target: str, own: str) -> str:
+    """Begin a translation with a capital letter where its term does, but for names and codes."""
+    begins = own[:1].isupper() and own[1:].islower()
+    return target[:1].upper() + target[1:] if begins else target
+
+
+def _apart(terms: Sequence[Term]) -> list[Term]:
+    """Keep the longest of the terms that overlap."""
+    kept: list[Term] = []
+    for term in sorted(terms, key=lambda term: (term.start - term.end, term.start)):
+        if all(term.end <= other.start or other.end <= term.start for other in kept):
+            kept.append(term)
+    return sorted(kept)
+
+
+def is_kept(term: Term, text: str, language: str) -> bool:
+    """Tell whether a translation has a term; numbers and units as the language writes them."""
+    if term.kind in ("numbers", "units"):
+        return not lost_numbers(term.target, text, language) and not lost_units(term.target, text)
+    return has_term(text, term.target)
+
+
+def has_term(text: str, target: str) -> bool:
+    """Tell whether words stand in a text, without regard to case."""
+    return bool(_word_pattern(target).search(text))
+
+
+@cache
+def _word_pattern(target: str) -> re.Pattern[str]:
+    words = r"\s+".join(map(re.escape, target.split()))
+    before, after = (r"(?<![^\W_])" if target[0].isascii() else "",
+                     r"(?![^\W_])" if target[-1].isascii() else "")
+    return re.compile(before + words + after, re.IGNORECASE)
+
+
+def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder | None:
+    """Read the terms that settings name; None where they name none.
+
+    Raises:
+        DataError: a file without terms.
+    """
+    protected = dict.fromkeys((term for _, term in read_list(str(config.protect))), "") \
+        if config.protect else {}
+    glossary = dict(read_pairs(config.glossary, source, target)) if config.glossary else {}
+    if not protected and not glossary and not config.kinds:
+        return None
+    return TermFinder({**protected, **glossary}, config.kinds)
