@@ -96,7 +96,7 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     named = {extra or package for file in files
              for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
-    assert named == {"ctranslate2", "optuna", "peft", "plot", "translation"}
+    assert named == {"ctranslate2", "optuna", "peft", "plot", "ray", "translation"}
     assert named | _BUILT_IN.keys() | {"test"} == EXTRAS.keys()
 
 
