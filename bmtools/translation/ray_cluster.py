@@ -271,6 +271,7 @@ def _connected(address: str) -> Any:
         BmtoolsError: none answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
     import ray
     from ray._private import worker
 

@@ -19,13 +19,13 @@ NODES = 2
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes."""
+    """Two nodes, and a head that does no work; commands are connected to any of the three."""
     pytest.importorskip("ray", reason="the extra ray is not installed")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    one.second = one.add_node(num_cpus=1)
+    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    one.nodes = [one.add_node(num_cpus=1) for _ in range(NODES)]
     yield one
     one.shutdown()
 
@@ -41,6 +41,8 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
         for number in range(0, 9000, 5)))
     command = ("translate", source, "--source-lang", "en", "--target-lang", "it", "--engine",
                "memory", "--memory", memory)
+    import ray
+
     alone, together = tmp_path / "alone.jsonl", tmp_path / "together.jsonl"
     outcome = run(*command, "-o", alone)
     assert outcome.code == 0, outcome.err
@@ -51,7 +53,9 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
             self._step()
         begun.append(len(self._workers))
         if len(begun) == 3:
-            cluster.remove_node(cluster.second, allow_graceful=False)
+            connected = ray._private.worker.global_worker.node.raylet_socket_name
+            lost = next(node for node in cluster.nodes if node.raylet_socket_name != connected)
+            cluster.remove_node(lost, allow_graceful=False)
         return submit(self, sentences)
 
     monkeypatch.setattr(RayTranslator, "submit", submitting)
