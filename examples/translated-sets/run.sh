@@ -19,8 +19,8 @@ carry() { # SET PART LANGUAGE OPTIONS...: what is lost, and why, is said in SET/
     local from=$OUT/sets/$1/$2.en.jsonl to=$OUT/sets/$1/$2.$3 lang=$3
     shift 3
     [ -e "$to.jsonl" ] && return
-    bmtools translate "$from" --drop-annotations --source-lang en --target-lang "$lang" --engine apertium "$@" \
-        --resume --overwrite -o "$to.text.jsonl" 2> "$to.log" || { tail -n 3 "$to.log" >&2; exit 1; }
+    [ -e "$to.text.jsonl" ] || bmtools translate "$from" --drop-annotations --source-lang en --target-lang "$lang" \
+        --engine apertium "$@" --resume -o "$to.text.jsonl" 2> "$to.log" || { tail -n 3 "$to.log" >&2; exit 1; }
     # shellcheck disable=SC2086
     bmtools project "$from" --translations "$to.text.jsonl" ${PROJECTION:-} -o "$to.jsonl" 2>> "$to.log" ||
         { tail -n 3 "$to.log" >&2; exit 1; }
