@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,63 +16,41 @@ from bmtools.cli.options import (
     allows_empty,
     input_file,
     reads_records,
-    usage_errors,
     writes_file,
     writes_records,
 )
+from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
 from bmtools.cli.results import finish, write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.translation.projection.settings import (
-    Lost,
-    Method,
-    Pairing,
-    ProjectionConfig,
-)
+from bmtools.translation.projection.settings import Pairing, ProjectionConfig
 
 
 @click.command("project", cls=Command, examples=(
     "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",
     "bmtools project english.jsonl --translations italian.jsonl --method align "
     "--min-confidence 0.8"),
-    groups={"Projection": "translations pairing method edges",
-            "Spans without a place": "lost min-confidence rejects",
-            "Confidence": "confidence fit-confidence"},
+    groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} fit-confidence rejects"},
     topics="records", meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
 @click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
               help="Translations of the records, under the same ids.")
-@click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
-              default=ProjectionConfig.methods, show_default=True,
-              help="Method that looks for the spans; several vote.")
 @click.option("--pairing", type=Choice(get_args(Pairing)), default=ProjectionConfig.pairing,
               show_default=True, help="Pair records and translations by their ids or by their "
                                       "order.")
-@click.option("--edges/--no-edges", default=ProjectionConfig.edges, show_default=True,
-              help="Correct where spans begin and end by rules.")
-@click.option("--lost", type=Choice(get_args(Lost)), default=ProjectionConfig.lost,
-              show_default=True, help="An annotation without a place: drop it, or reject its "
-                                      "record.")
-@click.option("--min-confidence", type=click.FloatRange(0, 1),
-              default=ProjectionConfig.min_confidence, show_default=True,
-              help="Least confidence of the spans that stay.")
-@click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help="Calibration of the confidence, as --fit-confidence writes it; "
-                                   "the one that is shipped by default.")
+@takes_projection
 @writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
              "confidence on them, and write that here instead of records.")
 def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
-            pairing: Pairing, methods: tuple[str, ...], edges: bool, lost: Lost,
-            min_confidence: float, confidence: Path | None, fit_confidence: str | None) -> None:
+            pairing: Pairing, projection: ProjectionConfig, fit_confidence: str | None) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
     How many were projected, and how many were lost for which reason, is written to stderr.
     """
-    with usage_errors():
-        config = ProjectionConfig(methods, edges, min_confidence, lost, pairing, confidence)
+    config = replace(projection, pairing=pairing)
     reader = RecordReader(translations, reject, records.allow_empty)
     if fit_confidence:
         _fit(records, reader, config, reject, Path(fit_confidence))

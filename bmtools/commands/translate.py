@@ -19,6 +19,11 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
+from bmtools.cli.projection_options import (
+    PROJECTION_OPTIONS,
+    refuse_projection_options,
+    takes_projection,
+)
 from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
@@ -26,6 +31,7 @@ from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.record_shard import Shard
+from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.settings import (
     AuditConfig,
     DocumentConfig,
@@ -54,11 +60,12 @@ class ShardParam(click.ParamType):
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory model command url missing output resume "
-              "rejects",
+    essential="source-lang target-lang engine memory model command url missing project output "
+              "resume rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             **ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations rejects",
+            "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
             "Long runs": "cache resume shard ray ray-cores"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
@@ -77,9 +84,15 @@ class ShardParam(click.ParamType):
               default=DocumentConfig.other_languages, show_default=True,
               help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
-              help="Remove entities, relations, answers, target and predicted, instead of refusing "
-                   "them.")
+              help="Remove target and predicted, and without --project entities, relations and "
+                   "answers, instead of refusing them.")
 @takes_abbreviations
+@click.option("--project", is_flag=True,
+              help="Carry entities, relations and answers to the translation, once all is "
+                   "translated.")
+@click.option("--translate-mentions", is_flag=True,
+              help="Translate annotated words by themselves, too, for method exact to look for.")
+@takes_projection
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
@@ -89,7 +102,7 @@ class ShardParam(click.ParamType):
 @takes_settings(AuditConfig, "audit")
 @takes_settings(RayConfig, "cluster")
 def command(records: RecordReader, reject: Reject, output: str, resume: bool, overwrite: bool,
-            **options: Any) -> None:
+            project: bool, projection: ProjectionConfig, **options: Any) -> None:
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
@@ -99,6 +112,8 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
     from bmtools.translation.run import opened_run, run_directory
     from bmtools.translation.translate import translate
 
+    if not project:
+        refuse_projection_options(click.get_current_context())
     counts = TranslationCounts()
     is_file = output != STDOUT and descriptor_of(output) is None and not is_special(output)
     if resume and not is_file:
@@ -107,7 +122,8 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
         return finish(f"{output} is there already, and stays as it is")
     with opened_run(output, resume, overwrite) if is_file else nullcontext() as run:
         with usage_errors():
-            translated = translate(records, run=run, reject=reject, counts=counts, **options)
+            translated = translate(records, run=run, reject=reject, counts=counts,
+                                   projection=projection if project else None, **options)
         if run:
             counts = run.counts
             run.write(translated)

@@ -22,10 +22,13 @@ from bmtools.translation.engines.engine import (
     Translator,
     join_licences,
 )
+from bmtools.translation.projection.documents import annotated_spans
+from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import DocumentConfig
 
 TEXTS = ("title", "question", "text", "text_pair")
-ANNOTATIONS = ("entities", "relations", "answers", "target", "predicted")
+PROJECTED = ("entities", "relations", "answers")
+ANNOTATIONS = (*PROJECTED, "target", "predicted")
 _MOST_WAITING = 10_000  # records, where those after a new sentence have none
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
@@ -46,6 +49,7 @@ class TranslationCounts:
         cached: sentences whose translations the cache had from earlier runs.
         inputs: records read, those rejected included, that are done with.
         engine: the engine's own counts, see `COUNTED`.
+        projection: counts of annotations that were carried along, or lost.
     """
 
     records: int = 0
@@ -59,6 +63,7 @@ class TranslationCounts:
     cached: int = 0
     inputs: int = 0
     engine: Counter[str] = field(default_factory=Counter)
+    projection: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people: totals, and counts that deserve a look."""
@@ -78,6 +83,7 @@ class TranslationCounts:
         for key, meaning in COUNTED.items():
             if self.engine[key]:
                 yield f"{self.engine[key]} {meaning}"
+        yield from (f"{name}: {count:,}" for name, count in self.projection.items() if count)
 
 
 @dataclass(frozen=True)
@@ -146,16 +152,23 @@ class Document:
     Args:
         record: as it was read.
         texts: by their keys.
+        mentions: annotated words that are translated by themselves.
         error: why it is rejected.
     """
 
     record: Record
     texts: dict[str, SplitText] = field(default_factory=dict)
+    mentions: tuple[str, ...] = ()
     error: RecordError | None = None
 
     @property
     def sentences(self) -> list[str]:
         return [sentence for text in self.texts.values() for sentence in text.sentences]
+
+    @property
+    def translated(self) -> list[str]:
+        """All that is translated: sentences, and mentions by themselves."""
+        return [*self.sentences, *self.mentions]
 
 
 def translate_records(records: Iterable[Record | RecordError],
@@ -211,7 +224,7 @@ class _DocumentTranslator:
             raise document.error
         if len(self._waiting) == _MOST_WAITING:
             self.batches.finish()
-        self._waiting.append((document, self.batches.add(document.sentences)))
+        self._waiting.append((document, self.batches.add(document.translated)))
 
     def completed(self) -> Iterator[Record]:
         """Yield the records whose sentences are translated, and reject those that cannot be."""
@@ -221,7 +234,7 @@ class _DocumentTranslator:
             self._counts.distinct = self.batches.translated
             self._counts.engine = self.batches.counts()
             self._status(self._counts.inputs, sentences=self.batches.translated)
-            found = {sentence: self.batches[sentence] for sentence in document.sentences}
+            found = {one: self.batches[one] for one in document.translated}
             translations = {sentence: each.translation for sentence, each in found.items()}
             error = document.error or self._untranslated(document, translations)
             if error:
@@ -238,20 +251,33 @@ class _DocumentTranslator:
             return Document(Record(), error=record)
         source = self._config.source_lang
         lang = primary_language(record.get("lang") or source)
-        annotation = next((key for key in ANNOTATIONS if record.get(key)), None)
+        annotation = next((key for key in ANNOTATIONS
+                           if record.get(key) and not self._may_change(key)), None)
         if lang != primary_language(source):
             if self._config.other_languages == "keep":
                 return Document(record)
             already = " already" * (lang == primary_language(self._config.target_lang))
             fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; leave "
                      f"the record out, or pass it on with {setting('other_languages')} keep")
-        elif annotation and not self._config.drop_annotations:
+        elif annotation:
             fault = (f"key '{annotation}': refers to the words of the original, expected "
-                     f"plain text; {setting('drop_annotations')} removes it")
+                     f"plain text; {setting('project')} carries entities, relations and answers "
+                     f"along, {setting('drop_annotations')} removes it")
         else:
+            mentions = self._mentions(record) if self._config.translate_mentions else ()
             return Document(record, {key: split_text(record[key], self._config)
-                                     for key in TEXTS if key in record})
+                                     for key in TEXTS if key in record}, mentions)
         return Document(record, error=RecordError(record.place, fault, record))
+
+    def _may_change(self, annotation: str) -> bool:
+        """Return whether a key is projected, or may be removed."""
+        return self._config.drop_annotations or (
+            self._config.keep_sources and annotation in PROJECTED)
+
+    def _mentions(self, record: Record) -> tuple[str, ...]:
+        """Return the annotated words of a record, each as one plain line."""
+        words = (record["text"][start:end] for start, end in annotated_spans(record))
+        return tuple(plain for one in words if (plain := _BLANK.sub(" ", one).strip()))
 
     def _untranslated(self, document: Document,
                       translations: Mapping[str, Translation]) -> RecordError | None:
@@ -279,7 +305,7 @@ class _DocumentTranslator:
         self._counts.words += sum(len(sentence.split()) for sentence in sentences)
         self._counts.unknown += unknown
         self._counts.missing += missing
-        self._counts.stripped += bool(annotations)
+        self._counts.stripped += bool(annotations) and not self._config.keep_sources
         engine = self._engine
         details: dict[str, object] = {
             "engine": engine.name, **engine.details,
@@ -298,6 +324,12 @@ class _DocumentTranslator:
         if flags := [flagged for key, text in joined.items() for flagged in _flags(
                 key, text, (translations[one] for one in document.texts[key].sentences))]:
             details["flags"] = flags
+        if annotations:
+            details["sentence_spans"] = {key: text.spans for key, text in joined.items()}
+        if self._config.keep_sources:
+            mentions = {one: translations[one].text for one in document.mentions}
+            record = record.replace(**{SOURCE: {
+                "record": document.record, "place": document.record.place, "mentions": mentions}})
         return record.replace(
             **{key: text.text for key, text in joined.items()}, lang=self._config.target_lang,
             meta={**record.get("meta", {}), "translation": details})

@@ -8,7 +8,7 @@ import shutil
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -107,6 +107,7 @@ class TranslationRun:
     Attributes:
         directory: the one beside the file.
         counts: of the records done, those before an interruption included.
+        finish: makes what the file gets of all records; None leaves them as they are.
     """
 
     def __init__(self, output: str) -> None:
@@ -117,6 +118,7 @@ class TranslationRun:
         self._files = ExitStack()
         self._began = time.monotonic()
         self.counts = TranslationCounts()
+        self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
 
     def begin(self, settings: Mapping[str, Any]) -> str:
         """Make the directory, or read how far it is.
@@ -196,7 +198,12 @@ class TranslationRun:
                 committed = time.monotonic()
         self._records.seek(0)
         with open_output(self.output) as stream:
-            shutil.copyfileobj(self._records, stream)
+            if self.finish is None:
+                shutil.copyfileobj(self._records, stream)
+            else:
+                self._commit()
+                for record in self.finish(map(Record, map(msgspec.json.decode, self._records))):
+                    stream.write(encode_lines([record]))
         discard_run(self.directory)
 
     def close(self) -> None:

@@ -120,6 +120,8 @@ class DocumentConfig:
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: beside those known of the source language.
         keep_scores: keep the log-probabilities of sentences.
+        keep_sources: keep annotations and texts of the sources, for their projection.
+        translate_mentions: translate annotated words by themselves, too.
     """
 
     source_lang: str
@@ -129,6 +131,8 @@ class DocumentConfig:
     drop_annotations: bool = False
     abbreviations: Abbreviations | None = None
     keep_scores: bool = False
+    keep_sources: bool = False
+    translate_mentions: bool = False
 
     def __post_init__(self) -> None:
         check_choices(self)

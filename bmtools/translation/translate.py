@@ -27,6 +27,7 @@ from bmtools.translation.engines.model_files import (
     check_sequence_to_sequence,
     check_translation_model,
 )
+from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import (
     AuditConfig,
@@ -50,6 +51,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               model_licence: str | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
               abbreviations: Path | None = None, audit: AuditConfig | None = None,
+              projection: ProjectionConfig | None = None, translate_mentions: bool = False,
               cache: Path | None = None, shard: Shard | None = None,
               cluster: RayConfig | None = None, run: TranslationRun | None = None,
               reject: Reject = refuse, counts: TranslationCounts | None = None
@@ -73,6 +75,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: file of more of them, see `read_abbreviations`.
         audit: what is looked for in translations; everything by default.
+        projection: carry entities, relations and answers along, once all is translated.
+        translate_mentions: translate annotated words by themselves too, which method `exact`
+            looks for.
         cache: directory that keeps sentences and their translations for other runs.
         shard: the part of the files that is translated, of several.
         cluster: Ray's, on which the engine works.
@@ -91,7 +96,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None,
-                               audit.keep_scores)
+                               audit.keep_scores, projection is not None,
+                               projection is not None and translate_mentions)
     config = EngineConfig(
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
@@ -118,9 +124,25 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     if cache:
         cache.mkdir(parents=True, exist_ok=True)
     opened = SentenceCache(translator.fingerprint, database, name, label)
+    counts = TranslationCounts() if counts is None else counts
     translated = translate_records(items, translator, documents, reject, counts, opened, total)
-    return _left_afterwards(translator, translated) \
-        if cluster and cluster.ray else translated
+    if cluster and cluster.ray:
+        translated = _left_afterwards(translator, translated)
+    return _projected(translated, projection, run, reject, counts) if projection else translated
+
+
+def _projected(translated: Iterator[Record], projection: ProjectionConfig,
+               run: TranslationRun | None, reject: Reject,
+               counts: TranslationCounts) -> Iterator[Record]:
+    """Have annotations carried along once all is translated; by the run, where there is one."""
+    from bmtools.translation.projection.project import project_translated
+
+    finish = partial(project_translated, config=projection, reject=reject,
+                     counts=counts.projection)
+    if run is None:
+        return finish(translated)
+    run.finish = finish
+    return translated
 
 
 def _with_errors(records: str | PathLike[str] | Iterable[Any],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -58,8 +58,15 @@ def is_located(answer: dict[str, Any]) -> bool:
     return answer.get("start") is not None and bool(answer["text"])
 
 
-def pair_document(source: Record, translation: Record) -> DocumentPair:
-    """Cut a record and its translation into pairs of sentences."""
+def pair_document(source: Record, translation: Record,
+                  mentions: Mapping[str, str] | None = None) -> DocumentPair:
+    """Cut a record and its translation into pairs of sentences.
+
+    Args:
+        source: with annotations.
+        translation: of the source.
+        mentions: translations of annotated words by themselves, white space normalised.
+    """
     spans = annotated_spans(source)
     segments = _joined(_segments(source, translation), _hulls(source))
     inside: list[list[tuple[int, int]]] = [[] for _ in segments]
@@ -69,9 +76,17 @@ def pair_document(source: Record, translation: Record) -> DocumentPair:
                   if segment[0] <= start and end <= segment[1])
         places.append((at, len(inside[at])))
         inside[at].append((start - segments[at][0], end - segments[at][0]))
-    pairs = [SentencePair(source["text"][start:end], translation["text"][first:last], tuple(own))
+    pairs = [_sentence_pair(source["text"][start:end], translation["text"][first:last], own,
+                            mentions)
              for (start, end, first, last), own in zip(segments, inside, strict=True)]
     return DocumentPair(source, translation, segments, pairs, places)
+
+
+def _sentence_pair(source: str, target: str, spans: Sequence[tuple[int, int]],
+                   mentions: Mapping[str, str] | None) -> SentencePair:
+    words = [" ".join(source[start:end].split()) for start, end in spans] if mentions else ()
+    return SentencePair(source, target, tuple(spans),
+                        tuple(mentions.get(one, "") for one in words) if mentions else ())
 
 
 def _hulls(record: Record) -> list[tuple[int, int]]:

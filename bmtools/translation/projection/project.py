@@ -21,7 +21,7 @@ from bmtools.translation.projection.documents import (
 )
 from bmtools.translation.projection.edges import EdgeRules
 from bmtools.translation.projection.pairs import Projector, SentencePair
-from bmtools.translation.projection.settings import ProjectionConfig
+from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 from bmtools.translation.projection.vote import Candidates, Vote, by_span, vote
 
 
@@ -48,9 +48,33 @@ def project(sources: str | PathLike[str] | Iterable[Any],
         BmtoolsError: records that do not belong together, or a method without its resources.
     """
     config = config or ProjectionConfig()
-    counts = Counter() if counts is None else counts
-    documents = [pair_document(*pair) for pair in pair_records(
-        as_records(sources, reject), as_records(translations, reject), reject, config.pairing)]
+    pairs = pair_records(as_records(sources, reject), as_records(translations, reject), reject,
+                         config.pairing)
+    yield from project_pairs([pair_document(*pair) for pair in pairs], config, reject,
+                             Counter() if counts is None else counts)
+
+
+def project_translated(records: Iterable[Record], config: ProjectionConfig, reject: Reject = refuse,
+                       counts: Counter[str] | None = None) -> Iterator[Record]:
+    """Carry annotations to records that `translate` made; see `project`.
+
+    Args:
+        records: with their source under `SOURCE`; others stay as they are.
+        config: methods, and the treatment of spans without a place.
+        reject: receives records that cannot be projected.
+        counts: updated with what was projected, what was lost by cause, and what rules changed.
+    """
+    documents = []
+    for record in records:
+        found = record.get(SOURCE, {"record": {"id": record["id"], "text": ""}, "place": ""})
+        source = Record(found["record"], place=found["place"])
+        documents.append(pair_document(source, record.without(SOURCE), found.get("mentions")))
+    yield from project_pairs(documents, config, reject, Counter() if counts is None else counts)
+
+
+def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
+                  counts: Counter[str]) -> Iterator[Record]:
+    """Carry annotations within pairs of documents; see `project`."""
     for document, votes in zip(documents, project_documents(documents, config, counts),
                                strict=True):
         lost: Counter[str] = Counter()
@@ -62,8 +86,8 @@ def project(sources: str | PathLike[str] | Iterable[Any],
                                document.source))
             counts["records rejected for annotations without a place"] += 1
             continue
-        counts["annotations projected"] += len(record.get("entities", ())) + len(
-            record.get("answers", ()))
+        counts["annotations projected"] += sum(
+            len(record[key]) for key in ("entities", "answers") if key in document.source)
         counts.update(lost)
         yield record
 

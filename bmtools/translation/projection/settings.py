@@ -13,6 +13,8 @@ Pairing = Literal["id", "order"]
 Lost = Literal["drop", "reject"]
 Occurrences = Literal["given", "all"]
 LinkRule = Literal["softmax", "argmax", "itermax", "match"]
+SOURCE = "translated_from"
+"""Key of a translated record, up to its projection: what it was made of."""
 
 
 @dataclass(frozen=True)

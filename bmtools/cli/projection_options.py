@@ -1,0 +1,53 @@
+"""Options of the projection of annotations, for `project` and `translate`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from bmtools.cli.help import Choice
+from bmtools.cli.options import add_options
+from bmtools.translation.projection.settings import Lost, Method, ProjectionConfig
+
+_OPTIONS = [
+    click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
+                 default=ProjectionConfig.methods, show_default=True,
+                 help="Method that looks for annotations in the translation; several vote."),
+    click.option("--edges/--no-edges", default=ProjectionConfig.edges, show_default=True,
+                 help="Correct where annotations begin and end by rules."),
+    click.option("--lost", type=Choice(get_args(Lost)), default=ProjectionConfig.lost,
+                 show_default=True, help="An annotation without a place in the translation: drop "
+                                         "it, or reject its record."),
+    click.option("--min-confidence", type=click.FloatRange(0, 1),
+                 default=ProjectionConfig.min_confidence, show_default=True,
+                 help="Least confidence of the annotations that stay."),
+    click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+                 metavar="FILE", show_default="the one that is shipped",
+                 help="Calibration of the confidence, as project --fit-confidence writes it.")]
+PROJECTION_OPTIONS = "method edges lost min-confidence confidence"
+
+
+def _configure(values: dict[str, Any]) -> None:
+    names = ("methods", "edges", "lost", "min_confidence", "confidence")
+    values["projection"] = ProjectionConfig(**{name: values.pop(name) for name in names})
+
+
+takes_projection = partial(add_options, _OPTIONS, _configure)
+"""Add the options; passes `projection`, a `ProjectionConfig`."""
+
+
+def refuse_projection_options(ctx: click.Context) -> None:
+    """Refuse options of the projection where nothing is projected.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    given = click.core.ParameterSource.COMMANDLINE
+    for param in ctx.command.params:
+        flag = max(param.opts, key=len).removeprefix("--")
+        if flag in (*PROJECTION_OPTIONS.split(), "translate-mentions") \
+                and ctx.get_parameter_source(param.name or "") is given:
+            raise click.UsageError(f"--{flag} means nothing without --project", ctx)

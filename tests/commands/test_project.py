@@ -1,0 +1,165 @@
+"""`bmtools project`, and `translate --project`, as people call them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+ENGLISH = [
+    {"id": "a", "lang": "en", "text": "No pain. High fever.", "entities": [
+        {"id": "T1", "start": 3, "end": 7, "type": "S", "text": "pain"},
+        {"id": "T2", "start": 9, "end": 19, "type": "S"}],
+     "relations": [{"head": "T1", "tail": "T2", "type": "R"}]},
+    {"id": "b", "lang": "en", "text": "Aspirin lowers histamine.", "entities": [
+        {"id": "T1", "start": 15, "end": 24, "type": "S"}],
+     "answers": [{"text": "Aspirin", "start": 0}]}]
+ITALIAN = [{"id": "b", "lang": "it", "text": "L'aspirina abbassa l'istamina."},
+           {"id": "a", "lang": "it", "text": "Nessun dolore. Febbre alta."}]
+
+
+@pytest.fixture
+def files(write_lines: Callable[..., Path]) -> tuple[Path, ...]:
+    return (write_lines("en.jsonl", *ENGLISH), write_lines("it.jsonl", *ITALIAN))
+
+
+def words(record: dict[str, Any], key: str = "entities") -> list[str]:
+    return [record["text"][one["start"]:one["start"] + len(one["text"])] for one in record[key]]
+
+
+def test_annotations_go_to_the_translations(run: Run, files: tuple[Path, ...]) -> None:
+    outcome = run("project", files[0], "--translations", files[1])
+    assert outcome.code == 0, outcome.err
+    first, second = outcome.records
+    assert [first["id"], second["id"]] == ["a", "b"]
+    assert [words(first), words(second), words(second, "answers")] == [
+        ["dolore", "Febbre alta"], ["istamina"], ["aspirina"]]
+    assert all(0 < one["score"] <= 1 for one in first["entities"])
+    assert first["relations"] == ENGLISH[0]["relations"]
+    assert "; annotations projected: 4" in outcome.err
+    assert run("project", files[0], "--translations", files[1]).out == outcome.out
+
+
+def test_what_is_unsure_or_not_found_is_counted_by_cause(
+        run: Run, files: tuple[Path, ...], tmp_path: Path) -> None:
+    call = ("project", files[0], "--translations", files[1])
+    unsure = run(*call, "--min-confidence", 1)
+    assert [one["entities"] for one in unsure.records] == [[], []]
+    assert "annotations lost: below the least confidence: 4; relations lost with their " \
+           "entities: 1" in unsure.err
+    lost = run(*call, "--method", "exact")
+    assert "annotations lost: no method found them: 4" in lost.err
+    refused = run(*call, "--method", "exact", "--lost", "reject", "-o", tmp_path / "out.jsonl")
+    assert refused.code == 1
+    assert refused.err.startswith(f"bmtools: {files[0]}:1: found annotations without a place "
+                                  "(annotations lost: no method found them: 2, relations lost")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_uneven_files_are_one_line(run: Run, write_lines: Callable[..., Path],
+                                   files: tuple[Path, ...]) -> None:
+    fewer = write_lines("fewer.jsonl", ITALIAN[0])
+    outcome = run("project", files[0], "--translations", fewer)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(
+        f"bmtools: {files[0]}:1: found no translation with the id 'a'; add it")
+    assert run("project", files[0], "--translations", fewer, "--pairing", "order").code == 1
+
+
+def test_confidence_is_fitted_on_gold(run: Run, files: tuple[Path, ...], tmp_path: Path,
+                                      write_lines: Callable[..., Path]) -> None:
+    projected = run("project", files[0], "--translations", files[1]).records
+    gold, other = (write_lines(name, *projected) for name in ("gold.jsonl", "other.jsonl"))
+    path = tmp_path / "own.json"
+    fitted = run("project", files[0], "--translations", gold, "--fit-confidence", path)
+    assert (fitted.code, fitted.out) == (0, "")
+    assert f"bmtools: calibrated on 4 spans to {path} in " in fitted.err
+    content = json.loads(path.read_text())
+    assert content["origin"] == str(gold)
+    assert content["precisions"]["align"] == pytest.approx(5 / 6, abs=1e-4)
+    again = run("project", files[0], "--translations", other, "--confidence", path)
+    scores = [one["score"] for record in again.records for one in record["entities"]]
+    assert all(score > 0.5 for score in scores)
+    assert scores != [one["score"] for record in projected for one in record["entities"]]
+    path.write_text("{}")
+    broken = run("project", files[0], "--translations", gold, "--confidence", path)
+    assert broken.code == 1
+    assert broken.err.startswith(f"bmtools: {path}: Object missing required field")
+    nothing = run("project", files[0], "--translations", files[1], "--fit-confidence",
+                  tmp_path / "none.json")
+    assert nothing.err.startswith("bmtools: found no annotation in both a record and its")
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> tuple[object, ...]:
+    path = tmp_path / "memory.tsv"
+    path.write_text("en\tit\nNo pain.\tNessun dolore.\nHigh fever.\tFebbre alta.\n"
+                    "Aspirin lowers histamine.\tL'aspirina abbassa l'istamina.\n"
+                    "Aspirin\taspirina\n",
+                    encoding="utf-8")
+    return ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", path)
+
+
+def test_translate_projects_in_one_go(run: Run, files: tuple[Path, ...], tmp_path: Path,
+                                      memory: tuple[object, ...],
+                                      write_lines: Callable[..., Path]) -> None:
+    outcome = run("translate", files[0], *memory, "--project")
+    assert outcome.code == 0, outcome.err
+    first, second = outcome.records
+    assert [words(first), words(second), words(second, "answers")] == [
+        ["dolore", "Febbre alta"], ["istamina"], ["aspirina"]]
+    assert first["meta"]["translation"]["sentence_spans"] == {
+        "text": [[0, 8, 0, 14], [9, 20, 15, 27]]}
+    assert "translated_from" not in first
+    assert "bmtools: annotations projected: 4\n" in outcome.err
+    written = tmp_path / "out.jsonl"
+    assert run("translate", files[0], *memory, "--project", "-o", written).code == 0
+    assert written.read_text(encoding="utf-8") == outcome.out
+    stripped = run("translate", files[0], *memory, "--drop-annotations")
+    apart = run("project", files[0], "--translations",
+                write_lines("stripped.jsonl", *stripped.records))
+    assert [one["entities"] for one in apart.records] == [
+        one["entities"] for one in outcome.records]
+
+
+def test_mentions_translated_by_themselves_are_found_exactly(
+        run: Run, files: tuple[Path, ...], memory: tuple[object, ...],
+        write_lines: Callable[..., Path]) -> None:
+    call = ("translate", write_lines("one.jsonl", ENGLISH[1]), *memory, "--project", "--method",
+            "exact")
+    assert words(run(*call).records[0], "answers") == []
+    [record] = run(*call, "--translate-mentions").records
+    assert (words(record), words(record, "answers")) == ([], ["aspirina"])
+
+
+def test_records_in_other_languages_keep_their_annotations(
+        run: Run, memory: tuple[object, ...], write_lines: Callable[..., Path]) -> None:
+    italian = {"id": "i", "lang": "it", "text": "Tosse.", "entities": [
+        {"start": 0, "end": 5, "type": "S"}]}
+    outcome = run("translate", write_lines("two.jsonl", italian, ENGLISH[1]), *memory,
+                  "--project", "--other-languages", "keep")
+    assert outcome.records[0] == italian
+    assert "annotations projected: 2\n" in outcome.err
+
+
+def test_a_target_is_refused_all_the_same(run: Run, memory: tuple[object, ...],
+                                          write_lines: Callable[..., Path]) -> None:
+    masked = {**ENGLISH[1], "text": "[MASK] lowers histamine.", "target": "Aspirin", "answers": []}
+    masked["entities"] = []
+    outcome = run("translate", write_lines("masked.jsonl", masked), *memory, "--project")
+    assert outcome.code == 1
+    assert "key 'target': refers to the words of the original" in outcome.err
+
+
+def test_options_of_projection_need_it(run: Run, files: tuple[Path, ...],
+                                       memory: tuple[object, ...]) -> None:
+    for option in (("--method", "exact"), ("--no-edges",), ("--translate-mentions",)):
+        outcome = run("translate", files[0], *memory, *option)
+        assert outcome.code == 2
+        assert f"{option[0]} means nothing without --project" in outcome.err.replace(
+            "--edges", "--no-edges")
