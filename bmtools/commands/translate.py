@@ -60,7 +60,7 @@ class ShardParam(click.ParamType):
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory model command url missing project output "
+    essential="source-lang target-lang engine memory model command missing project output "
               "resume rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             **ENGINE_GROUPS,
