@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
+from typing import TypeVar
+
+import numpy as np
 
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _NUMBERS = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")
 _TOKENS = re.compile(rf"(?P<number>(?<!\w){_NUMBER}(?!\w))|\w+|[^\w\s]")
 _ANY_NUMBER = "0"
 _SEPARATORS = str.maketrans(".,", ",.")
+Word = TypeVar("Word", int, str)
 
 
 class SimilarSentences:
@@ -19,8 +22,7 @@ class SimilarSentences:
 
     Similarity is that of translators' tools: one minus the words, numbers and signs to insert,
     delete or replace, as a share of the longer sentence; case is ignored and all numbers are
-    alike. Two sentences can reach the threshold only where their rarest words meet, which alone
-    are indexed (prefix filter: Chaudhuri et al. 2006; Bayardo et al. 2007).
+    alike. Only sentences of a similar length that share enough words are compared so.
 
     Args:
         pairs: translations by sentence.
@@ -29,62 +31,68 @@ class SimilarSentences:
 
     def __init__(self, pairs: Mapping[str, str], threshold: float) -> None:
         self._threshold = threshold
-        self._pairs = list(pairs.items())
-        numbers: dict[str, int] = {}
-        self._words = [[numbers.setdefault(word, len(numbers)) for word in _words(sentence)]
-                       for sentence in pairs]
-        self._numbers = numbers
-        self._frequencies = Counter(word for words in self._words for word in words)
-        self._places: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for place, words in enumerate(self._words):
-            for word in self._rarest(words):
-                self._places[word].append(place)
+        numbers: dict[tuple[str, int], int] = {}
+        numbered = [[numbers.setdefault(word, len(numbers)) for word in _words(sentence)]
+                    for sentence in pairs]
+        order = np.argsort([len(words) for words in numbered], kind="stable")
+        listed = list(pairs.items())
+        self._pairs = [(int(place), *listed[place]) for place in order]
+        self._lengths = np.array([len(numbered[place]) for place in order], dtype=np.int64)
+        self._stops = np.cumsum(self._lengths)
+        self._words = np.fromiter((word for place in order for word in numbered[place]), np.int32)
+        self._numbers, self._spelled = numbers, [word for word, _ in numbers]
+        # The sentences of each word, one word after the other.
+        owners = np.repeat(np.arange(len(order), dtype=np.int32), self._lengths)
+        self._owners = owners[np.argsort(self._words, kind="stable")]
+        self._ends = np.cumsum(np.bincount(self._words, minlength=len(numbers)))
 
     def find(self, sentence: str) -> str | None:
         """Find the translation of the most similar sentence whose numbers can be exchanged."""
-        words = [self._numbers.get(word, -1 - number)
-                 for number, word in enumerate(_words(sentence))]
-        ranked = sorted((-similarity, place) for place, similarity in self._similar(words))
-        return next((found for _, place in ranked
-                     if (found := with_numbers(sentence, *self._pairs[place])) is not None), None)
+        ranked = sorted((-similarity, self._pairs[place])
+                        for place, similarity in self._similar(_words(sentence)))
+        return next((found for _, (_, *pair) in ranked
+                     if (found := with_numbers(sentence, *pair)) is not None), None)
 
-    def _similar(self, words: Sequence[int]) -> Iterator[tuple[int, float]]:
+    def _similar(self, words: Sequence[tuple[str, int]]) -> Iterator[tuple[int, float]]:
         """Yield places in the memory, and their similarity."""
-        positions = _positions(words)
-        for place in {place for word in self._rarest(words)
-                      for place in self._places.get(word, ())}:
-            other = self._words[place]
-            longer, shorter = sorted((len(words), len(other)), reverse=True)
-            if shorter >= self._threshold * longer:
-                similarity = 1 - edit_distance(positions, len(words), other) / longer
-                if similarity >= self._threshold - 1e-9:
-                    yield place, similarity
-
-    def _rarest(self, words: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the rarest words, each with how often it came before, that a similar one meets."""
-        seen: Counter[int] = Counter()
-        numbered = []
-        for word in words:
-            numbered.append((self._frequencies[word], word, seen[word]))
-            seen[word] += 1
-        most = len(words) - ceil(self._threshold * len(words) - 1e-9) + 1
-        return [(word, before) for _, word, before in sorted(numbered)[:most]]
+        length, threshold = len(words), self._threshold - 1e-9
+        low, high = np.searchsorted(self._lengths, (length * threshold, length / threshold))
+        known = [self._numbers[word] for word in words if word in self._numbers]
+        parts = [self._owners[self._ends[one - 1] if one else 0:self._ends[one]] for one in known]
+        parts = [part[slice(*np.searchsorted(part, (low, high)))] for part in parts]
+        shared = np.bincount(np.concatenate([*parts, np.empty(0, dtype=np.int32)]) - low,
+                             minlength=high - low)
+        longer = np.maximum(self._lengths[low:high], length)
+        positions = _positions([word for word, _ in words])
+        for place in low + np.flatnonzero(shared >= threshold * longer):
+            stop = self._stops[place]
+            other = [self._spelled[number] for number in
+                     self._words[stop - self._lengths[place]:stop]]
+            similarity = 1 - edit_distance(positions, length, other) / max(length, len(other))
+            if similarity >= threshold:
+                yield place, similarity
 
 
-def _words(sentence: str) -> list[str]:
-    return [_ANY_NUMBER if found["number"] else found[0]
-            for found in _TOKENS.finditer(sentence.casefold())]
+def _words(sentence: str) -> list[tuple[str, int]]:
+    """Return words, numbers and signs, each with how often it came before."""
+    seen: Counter[str] = Counter()
+    words = []
+    for found in _TOKENS.finditer(sentence.casefold()):
+        word = _ANY_NUMBER if found["number"] else found[0]
+        words.append((word, seen[word]))
+        seen[word] += 1
+    return words
 
 
-def _positions(words: Sequence[int]) -> dict[int, int]:
+def _positions(words: Sequence[Word]) -> dict[Word, int]:
     """Return bits for the positions of each word."""
-    positions: dict[int, int] = {}
+    positions: dict[Word, int] = {}
     for position, word in enumerate(words):
         positions[word] = positions.get(word, 0) | 1 << position
     return positions
 
 
-def edit_distance(positions: Mapping[int, int], length: int, other: Sequence[int]) -> int:
+def edit_distance(positions: Mapping[Word, int], length: int, other: Sequence[Word]) -> int:
     """Count insertions, deletions and replacements between two sequences.
 
     Source: Hyyrö 2003, bit-parallel; an operation on integers does a whole column.
