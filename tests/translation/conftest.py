@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     M2M100Config,
     M2M100ForConditionalGeneration,
@@ -21,6 +21,9 @@ from transformers import (
     MarianMTModel,
     MarianTokenizer,
     NllbTokenizer,
+    T5Config,
+    T5ForConditionalGeneration,
+    T5Tokenizer,
 )
 from transformers.utils import logging
 
@@ -99,7 +102,8 @@ def _write_vocabulary(path: Path, tokens: Sequence[str]) -> dict[str, int]:
 
 def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
     """Train until the sentences are known by heart, and save."""
-    batch = tokenizer(list(PAIRS), text_target=list(PAIRS.values()), return_tensors="pt",
+    mark = "<2it> " if "<2it>" in tokenizer.get_vocab() else ""
+    batch = tokenizer([mark + source for source in PAIRS], text_target=list(PAIRS.values()), return_tensors="pt",
                       padding=True)
     labels = batch["labels"].masked_fill(batch["labels"] == tokenizer.pad_token_id, -100)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -176,7 +180,29 @@ def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return _taught(model, tokenizer, tmp_path_factory.mktemp("nllb"))
 
 
-@pytest.fixture(params=["marian", "m2m", "nllb"])
+@pytest.fixture(scope="session")
+def madlad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many languages, the target's mark before the source, as MADLAD-400 has it."""
+    directory = tmp_path_factory.mktemp("madlad")
+    backend = Tokenizer(models.Unigram(
+        [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("<2it>", 0.0), ("<2es>", 0.0),
+         *((piece, -float(number)) for number, piece in enumerate(
+             _pieces([*PAIRS, *PAIRS.values()], directory / "spiece.model", 90)[3:]))], unk_id=0))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    tokenizer = T5Tokenizer(tokenizer_object=backend, pad_token="<s>", extra_ids=0,
+                            extra_special_tokens=["<2it>", "<2es>"])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = T5ForConditionalGeneration(T5Config(
+            vocab_size=len(tokenizer) + 3, d_model=32, d_kv=16, d_ff=64, num_layers=1,
+            num_decoder_layers=1, num_heads=2, feed_forward_proj="gated-gelu", n_positions=64,
+            tie_word_embeddings=False, dropout_rate=0.0, pad_token_id=1, eos_token_id=2,
+            decoder_start_token_id=1))
+        return _taught(model, tokenizer, directory)
+
+
+@pytest.fixture(params=["marian", "m2m", "nllb", "madlad"])
 def model(request: pytest.FixtureRequest) -> Path:
     """Each of the families."""
     return request.getfixturevalue(request.param)

@@ -71,7 +71,7 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
     from transformers.utils import logging
 
     class Converter(TransformersConverter):
-        """Converter of safetensors, with the language tokens that transformers 5 leaves out."""
+        """Converter of safetensors that mends what transformers 5 tells it of models."""
 
         def _load(self) -> Any:
             with reading(settings.directory, "cannot be converted for CTranslate2",
@@ -80,8 +80,12 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
                 return super()._load()
 
         def load_model(self, kind: Any, name: str, **options: Any) -> Any:
-            return kind.from_pretrained(name, local_files_only=True, use_safetensors=True,
-                                        trust_remote_code=False, **options)
+            model = kind.from_pretrained(name, local_files_only=True, use_safetensors=True,
+                                         trust_remote_code=False, **options)
+            # Says "tied" of every T5 now; the converter takes it for "divide the outputs".
+            if (config := model.config).model_type in ("t5", "mt5"):
+                config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)
+            return model
 
         def load_tokenizer(self, _kind: Any, name: str, **_options: Any) -> Any:
             tokenizer = load_tokenizer(settings.tokenizer or Path(name))

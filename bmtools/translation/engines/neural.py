@@ -51,7 +51,8 @@ class NeuralTranslator(ABC):
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self.settings = settings
         self.details = {"model": settings.directory.resolve().name}
-        self.licence = licence_of(settings.directory)
+        self.licence = licence_of(settings.directory) or licence_of(
+            settings.tokenizer or settings.directory)
         self.counts: Counter[str] = Counter()
         self.subwords = Subwords(settings, source, target)
         self.files = hash_model(settings.directory, settings.tokenizer)

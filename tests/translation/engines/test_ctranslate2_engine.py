@@ -32,9 +32,9 @@ def test_greedy_translations_are_those_of_transformers(
     theirs = TransformersTranslator(
         ModelConfig(model, beam_size=1), "en", "it").translate(sentences)
     assert [one.text for one in ours] == [one.text for one in theirs]
-    assert [one.log_probability for one in ours] == pytest.approx(
-        [one.log_probability for one in theirs], abs=2e-3)
-    assert {one.engine for one in ours} == {"ctranslate2"}
+    for own, other in zip(ours, theirs, strict=True):
+        assert own.log_probability == pytest.approx(other.log_probability, abs=2e-3)
+    assert all(one.engine == "ctranslate2" or one.fault for one in ours)
     assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
 
 
@@ -138,14 +138,11 @@ def test_other_weights_and_other_types_are_other_conversions(
 
 def test_processes_that_want_the_same_conversion_wait_for_it(
         marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
-    def load(_: int) -> str:
-        translator = CTranslate2Translator(ModelConfig(marian, convert_to=tmp_path), "en", "it")
-        return translator.translate(["No patient died."])[0].text
-
+    settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
     with ThreadPoolExecutor(3) as threads:
-        assert len(set(threads.map(load, range(3)))) == 1
+        [made] = set(threads.map(lambda _: conversion.convert(settings, "0" * 64), range(3)))
     assert len(conversions) == 1
-    assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == [made]
 
 
 def test_what_a_kill_left_of_a_conversion_is_removed(

@@ -18,10 +18,12 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(
         model: Path, pairs: dict[str, str], recwarn: pytest.WarningsRecorder) -> None:
     theirs = AutoTokenizer.from_pretrained(model, local_files_only=True)
     ours = Subwords(ModelConfig(model), "en", "it")
+    mark = "<2it> " if model.name.startswith("madlad") else ""
     for sentence, translation in pairs.items():
-        assert ours.encode(sentence) == theirs.convert_ids_to_tokens(theirs(sentence).input_ids)
+        ids = theirs(mark + sentence).input_ids
+        assert ours.encode(sentence) == theirs.convert_ids_to_tokens(ids)
         target = theirs.convert_ids_to_tokens(theirs(text_target=translation).input_ids)
-        assert ours.decode(["<pad>", *target]) == translation
+        assert ours.decode([theirs.pad_token, *target]) == translation
         marked = [ours.target_token] if ours.target_token else []
         assert ours.encode_target(translation) == [
             *marked, *(one for one in target if one not in marked)]
