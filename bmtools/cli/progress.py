@@ -149,7 +149,11 @@ class _View:
     def update(self, status: Status) -> None:
         """Take note of a status; called for each item of a stream."""
         if not status.done or status.activity not in self._begun:
-            self._begun[status.activity] = (time.monotonic(), status.done or 0)
+            now = time.monotonic()
+            if status.activity not in self._begun:  # rates count from here
+                self._window.extend((now, status.activity, status.figures[unit])
+                                    for unit in _RATED if unit in status.figures)
+            self._begun[status.activity] = (now, status.done or 0)
         self._status = status
         self.has_status = True
 

@@ -215,7 +215,7 @@ class _DocumentTranslator:
         self._counts = counts
         self._waiting: deque[tuple[Document, int]] = deque()
         self._status = partial(set_status, "translating", total=total, unit="records")
-        self._status(counts.inputs)
+        self._status(counts.inputs, sentences=self.batches.translated)
 
     def add(self, record: Record | RecordError) -> None:
         """Split a record into sentences, and have them translated."""

@@ -61,7 +61,7 @@ class _Progress:
 @contextmanager
 def opened_run(output: str, resume: bool = False,
                overwrite: bool = False) -> Iterator[TranslationRun]:
-    """Open a run that writes a file, and close it; a short one that fails leaves nothing.
+    """Open a run that writes a file, and close it; a short new one that fails leaves nothing.
 
     Args:
         output: a regular file, or a free name.
@@ -71,19 +71,20 @@ def opened_run(output: str, resume: bool = False,
     Raises:
         BmtoolsError: there is an unfinished run, and neither is on.
     """
-    run = TranslationRun(output)
-    if run.directory.exists() and not resume:
+    directory = run_directory(output)
+    if directory.exists() and not resume:
         if not overwrite:
-            raise BmtoolsError(f"{run.directory} holds an unfinished run; {setting('resume')} "
+            raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} "
                                f"continues it, {setting('overwrite')} starts again")
-        discard_run(run.directory)
+        discard_run(directory)
+    run = TranslationRun(output)
     try:
         yield run
     except BaseException:
         if not run.is_worth_keeping:
-            discard_run(run.directory)
-        elif run.directory.exists():
-            warnings.warn(BmtoolsWarning(f"what is translated is in {run.directory}; "
+            discard_run(directory)
+        elif directory.exists():
+            warnings.warn(BmtoolsWarning(f"what is translated is in {directory}; "
                                          f"{setting('resume')} goes on from there"), stacklevel=2)
         raise
     finally:
@@ -116,6 +117,7 @@ class TranslationRun:
         self._progress = _Progress()
         self._hashes: deque[str] = deque()  # of the inputs so far, after each one that is not done
         self._files = ExitStack()
+        self._existed = self.directory.exists()
         self._began = time.monotonic()
         self.counts = TranslationCounts()
         self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
@@ -132,6 +134,7 @@ class TranslationRun:
         Raises:
             CheckpointError: the unfinished run has other settings, or is damaged.
         """
+        self._began = time.monotonic()
         if not (self.directory / _SETTINGS).exists():
             settings = {**settings, "run": os.urandom(8).hex()}
             with naming(self.output):
@@ -213,8 +216,7 @@ class TranslationRun:
     @property
     def is_worth_keeping(self) -> bool:
         """Whether going on saves more than starting again."""
-        return bool(self._progress.inputs) \
-            or time.monotonic() - self._began > _WORTH_KEEPING_SECONDS
+        return self._existed or time.monotonic() - self._began > _WORTH_KEEPING_SECONDS
 
     def _commit(self) -> None:
         """Note what is done; all of it is on the disk then."""

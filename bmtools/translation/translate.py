@@ -13,6 +13,7 @@ import msgspec
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.installation import require_extra
+from bmtools.io.failures import naming
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
 from bmtools.models.device import check_device
@@ -122,7 +123,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         items, reject = run.rest(items), run.rejecting(reject)
     label = str(cache or (run.output if run else ""))
     if cache:
-        cache.mkdir(parents=True, exist_ok=True)
+        with naming(cache):
+            cache.mkdir(parents=True, exist_ok=True)
     opened = SentenceCache(translator.fingerprint, database, name, label)
     counts = TranslationCounts() if counts is None else counts
     translated = translate_records(items, translator, documents, reject, counts, opened, total)

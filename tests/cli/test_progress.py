@@ -19,7 +19,7 @@ import pytest
 
 from bmtools.cli import progress
 from bmtools.cli.progress import hide_status, showing_status, status_paused
-from bmtools.status import counted, set_status
+from bmtools.status import Status, counted, set_status
 
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 _SECONDS = 20.0
@@ -89,6 +89,16 @@ def wait_for(shown: Callable[[], bool]) -> None:
     while not shown() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert shown()
+
+
+def test_the_first_line_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    view = progress._View("translate")
+    view.update(Status("translating", 40, 100, "records", {"sentences": 1000}))
+    now = 110.0
+    view.update(Status("translating", 60, 100, "records", {"sentences": 1055}))
+    assert view.line() == "translating: 60 of 100 records, 5.5 sentences/s, 20 s left"
 
 
 def test_a_block_shows_what_is_known(terminal: Terminal) -> None:

@@ -146,6 +146,20 @@ def test_a_short_run_that_fails_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_that_goes_on_is_kept_whatever_happens(
+        dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.warns(match="goes on from there"), \
+            pytest.raises(_Killed):
+        patch.setattr(run_module, "_COMMIT_SECONDS", -1.0)
+        patch.setattr(run_module, "_WORTH_KEEPING_SECONDS", -1.0)
+        _write(tmp_path / "out", dictionary, 5)
+    before = (tmp_path / "out.run" / "progress.json").read_bytes()
+    with pytest.warns(match="goes on from there"), pytest.raises(CheckpointError):
+        _write(tmp_path / "out", dictionary, engine="oracle")
+    assert (tmp_path / "out.run" / "progress.json").read_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore:what is translated")
 def test_a_damaged_run_is_named(tmp_path: Path) -> None:
     with opened_run(str(tmp_path / "out")) as run:
         run.begin(SETTINGS)
@@ -236,7 +250,7 @@ def test_the_status_has_the_number_of_records_and_the_sentences(
             (status.activity, status.done, status.total, status.figures.get("sentences")))):
         assert run(*memory, source, "-o", tmp_path / "out").code == 0
     assert [one[1:] for one in seen if one[0] == "translating"] == \
-        [(0, 2, None), (1, 2, 2), (2, 2, 2)]
+        [(0, 2, 0), (1, 2, 2), (2, 2, 2)]
 
 
 def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(
