@@ -7,7 +7,7 @@
 # apertium-cat-ita apertium-eng-spa), their entities and answers projected. A small Italian model is then
 # fine-tuned on the Italian BC5CDR and NCBI-disease made here, and on those of BioBIT's authors (Google's
 # translation), and both are tested on the authors' test set. MODEL is another model to start from, SEEDS are its
-# seeds, PROJECTION more options of bmtools project. What exists in OUT is kept, so a killed run can be continued.
+# seeds, PROJECTION more options for it, as --method align. What exists in OUT is kept, so a killed run can be continued.
 set -euo pipefail
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/translated-sets/run.sh}
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -19,11 +19,9 @@ carry() { # SET PART LANGUAGE OPTIONS...: what is lost, and why, is said in SET/
     local from=$OUT/sets/$1/$2.en.jsonl to=$OUT/sets/$1/$2.$3 lang=$3
     shift 3
     [ -e "$to.jsonl" ] && return
-    [ -e "$to.text.jsonl" ] || bmtools translate "$from" --drop-annotations --source-lang en --target-lang "$lang" \
-        --engine apertium "$@" --resume -o "$to.text.jsonl" 2> "$to.log" || { tail -n 3 "$to.log" >&2; exit 1; }
     # shellcheck disable=SC2086
-    bmtools project "$from" --translations "$to.text.jsonl" ${PROJECTION:-} -o "$to.jsonl" 2>> "$to.log" ||
-        { tail -n 3 "$to.log" >&2; exit 1; }
+    bmtools translate "$from" --project --source-lang en --target-lang "$lang" --engine apertium "$@" \
+        ${PROJECTION:-} --resume -o "$to.jsonl" 2> "$to.log" || { tail -n 3 "$to.log" >&2; exit 1; }
 }
 
 step "English sets"
