@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
+from bmtools.io.manifest import hash_file
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.programs import Pool, Program, Protocol
 from bmtools.translation.settings import ProgramConfig
@@ -29,6 +31,7 @@ _MINUS = re.compile(r"(?<![\w)\]])-(?=\d)")
 _RESERVED = re.compile(r"[\[\]{}^$@\\/<>]")
 _MARKED = re.compile(r"(?:[*#@]|\\@)((?:\\.|[^\s*#@\\])*)")
 _ESCAPED = re.compile(r"\\(.)")
+_DATA_FILE = re.compile(r"'(/[^']+)'")
 _WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 # Rules that move the parts of a compound ("12-week study") leave no space where the English had
 # none: "studiodi12 settimane". A blank on either side of the hyphen becomes that space.
@@ -74,8 +77,8 @@ class ApertiumTranslator:
         modes = installed_modes()
         steps = [source, via, target] if via else [source, target]
         self.details = {"via": via} if via else {}
-        self.fingerprint = " ".join(["apertium", *steps])
         chain = [_mode(left, right, modes) for left, right in pairwise(steps)]
+        self.fingerprint = " ".join(["apertium", *steps, *map(_hash_mode, chain)])
         self._chains = [[Program(_protocol(mode), config.patience) for mode in chain]
                         for _ in range(config.processes)]
         self._pool = Pool(self._chains, _close)
@@ -112,6 +115,17 @@ def _data() -> Path:
     program = Path(shutil.which("apertium") or "")
     return Path(os.environ.get("APERTIUM_DATADIR")
                 or program.resolve().parents[1] / "share" / "apertium")
+
+
+def _hash_mode(mode: str) -> str:
+    """Hash the pipe of a mode and the data of its programs; empty where they are not found."""
+    pipe = _data() / "modes" / f"{mode}.mode"
+    if not pipe.is_file():
+        return ""
+    digest = hashlib.sha256()
+    for file in (pipe, *map(Path, _DATA_FILE.findall(pipe.read_text("utf-8")))):
+        digest.update(hash_file(file).encode() if file.is_file() else b"-")
+    return digest.hexdigest()
 
 
 def _close(chain: Sequence[Program]) -> None:

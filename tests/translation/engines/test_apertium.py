@@ -234,3 +234,18 @@ def test_medical_sentences_keep_their_figures(data: Path) -> None:
     words = sum(len(sentence.split()) for sentence in sentences)
     assert kept >= 0.98 * len(sentences), json.dumps(kept)
     assert 0.05 < sum(one.unknown for one in translations) / words < 0.3
+
+
+def test_other_data_give_another_fingerprint(
+        modes: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages are updated under the same names; a cache must not find old translations then."""
+    modes("eng-cat", "cat-ita")
+    monkeypatch.setenv("APERTIUM_DATADIR", str(tmp_path))
+    (tmp_path / "modes").mkdir()
+    rules = tmp_path / "rules.bin"
+    (tmp_path / "modes" / "eng-cat.mode").write_text(f"apertium-transfer '{rules}' 'absent'\n")
+    found = set()
+    for content in ("old", "new", "old"):
+        rules.write_text(content)
+        found.add(ApertiumTranslator("en", "ca").fingerprint)
+    assert len(found) == 2
