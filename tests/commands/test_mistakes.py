@@ -94,8 +94,8 @@ MISTAKES = [
      "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "ctranslate2", "--model", "MODEL"), 1,
-     "MODEL: found no vocabulary; expected the directory of a model converted by "
-     "ct2-transformers-converter: ct2-transformers-converter --model MODEL --output_dir MODEL-ct2"),
+     "MODEL: no model for translation (it is a BertForMaskedLM); expected one that writes text, "
+     "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "transformers", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",

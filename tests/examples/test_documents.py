@@ -24,7 +24,7 @@ README = ROOT / "README.md"
 DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/reproduce/README.md",
              ROOT / "examples/speedrun/README.md"]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
-CONVERTERS = ("hf download", "ct2-transformers-converter")
+CONVERTERS = ("hf download",)
 each_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
 

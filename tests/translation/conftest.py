@@ -103,8 +103,8 @@ def _write_vocabulary(path: Path, tokens: Sequence[str]) -> dict[str, int]:
 def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
     """Train until the sentences are known by heart, and save."""
     mark = "<2it> " if "<2it>" in tokenizer.get_vocab() else ""
-    batch = tokenizer([mark + source for source in PAIRS], text_target=list(PAIRS.values()), return_tensors="pt",
-                      padding=True)
+    batch = tokenizer([mark + source for source in PAIRS], text_target=list(PAIRS.values()),
+                      return_tensors="pt", padding=True)
     labels = batch["labels"].masked_fill(batch["labels"] == tokenizer.pad_token_id, -100)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(250):
