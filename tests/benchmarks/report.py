@@ -88,6 +88,14 @@ def _tokenize(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), f"{memory:.2f}")
 
 
+def _cache(params: Measured, info: Measured) -> Row:
+    share = 100 * info["seconds"] / info["apertium_seconds"]
+    return (f"`translate --cache`, {info['sentences']:,} new sentences, looked up and stored "
+            f"({info['look_ups_per_second']:,} look-ups of known ones a second)",
+            f"Apertium's {info['apertium_seconds']:.0f} s for them",
+            f"{share:.1f} % of its time", "")
+
+
 def _vocabulary(params: Measured, info: Measured) -> Row:
     memory = info["peak_megabytes"] / info["library_peak_megabytes"]
     return (f"`build-vocab --tokenizer-type {params['kind']}`, {info['megabytes']:.0f} MB",
@@ -185,7 +193,8 @@ def _number(ratio: float) -> str:
 _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pppl_against_minicons": _pppl, "test_mrr_against_fill_mask": _mrr,
     "test_words_against_transformers": _masking,
-    "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
+    "test_tokenize_against_datasets": _tokenize, "test_cost_of_the_cache": _cache,
+    "test_pretrain_against_trainer": _grouped,
     "test_pretrain_against_padded_documents": _lines, "test_pretrain_by_precision": _precisions,
     "test_pretrain_on_a_gpu": _grouped, "test_compiled_pretraining_on_a_gpu": _grouped,
     "test_build_vocab_against_the_library": _vocabulary,

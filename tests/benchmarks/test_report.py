@@ -42,6 +42,14 @@ def test_pretraining_is_a_row_of_both_layouts() -> None:
         "end to end (`group_texts`) | 2.8 / 10 times; without dropout 2.5 / 2.6 | 0.50 / 0.54 |"]
 
 
+def test_the_cache_is_a_share_of_the_engines_time() -> None:
+    [row] = lines(measured("test_cost_of_the_cache", {}, times_faster=400.0, sentences=5000,
+                           seconds=0.05, apertium_seconds=20.4, look_ups_per_second=64_321))[4:]
+    assert row == ("| `translate --cache`, 5,000 new sentences, looked up and stored (64,321 "
+                   "look-ups of known ones a second) | Apertium's 20 s for them | 0.2 % of its "
+                   "time |  |")
+
+
 def test_padded_peers_name_their_documents() -> None:
     one = {**PRETRAIN, "name": "test_pretrain_against_padded_documents[abstracts]",
            "params": {"kind": "abstracts"}}
