@@ -44,7 +44,7 @@ def plot_calibration(lines: Iterable[Mapping[str, Any]], path: Path) -> None:
 
 def _draw(axes: Axes, name: str, calibration: Mapping[str, Any]) -> None:
     axes.set_title(f"{name}\ncalibration error {calibration['error']:.3f}, "
-                   f"{calibration['kept']:.0%} kept at 95 %", fontsize="small")
+                   f"{calibration['kept']:.0%} kept at 95% precision", fontsize="small")
     axes.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
     for one in calibration["bins"]:
         axes.bar(one["from"], one["precision"], width=1 / BINS, align="edge", color=STRONG,

@@ -46,8 +46,9 @@ ASKED = tuple({**record, "question": "Quale?", "answers": [{"text": "asma", "sta
 PAIRED = tuple({**record, "text_pair": "Il paziente.", "labels": [record["label"]] * (number > 1),
                 "score": number} for number, record in enumerate(CLASSIFIED))
 NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
-PREDICTED = tuple({**record, "predicted": {"entities": record["entities"][number % 2:]}}
-                  for number, record in enumerate(TAGGED))
+PREDICTED = tuple({**record, "predicted": {"entities": [
+    {**entity, "score": 0.9} for entity in record["entities"][number % 2:]]}}
+    for number, record in enumerate(TAGGED))
 SCORES = ({"model": "base", "pppl": 12.3456}, {"model": "small", "pppl": 23456.7})
 SUITE = ({"model": "bio", "task": "ner", "f1": 0.8, "set": "BC5-chem"},
          {"model": "bio", "task": "yesno", "accuracy": 0.7, "set": "BioASQ"})

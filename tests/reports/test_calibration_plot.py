@@ -26,7 +26,7 @@ def test_a_panel_each_with_counts(tmp_path: Path) -> None:
              for node in ElementTree.parse(tmp_path / "one.svg").iter()
              if node.tag.endswith("}text")]
     assert [text for text in texts if text in ("vote", "other", "none")] == ["vote", "other"]
-    assert texts.count("calibration error 0.077, 67% kept at 95 %") == 2
+    assert texts.count("calibration error 0.077, 67% kept at 95% precision") == 2
     assert "2" in texts
 
 
