@@ -14,6 +14,7 @@ from bmtools.translation.projection.pairs import Projection, SentencePair
 from bmtools.translation.projection.words import plain_words, word_spans
 
 _CLAUSE = 8  # words, from which on a span is taken for a clause, whose subject has its article
+_FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")
 _STOPS = frozenset(".,;:!?")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
 _CLOSING = frozenset(_BRACKETS.values())
@@ -36,7 +37,8 @@ class _Sentence:
     """Words of a sentence.
 
     Args:
-        words: in small letters, without the apostrophe of an elision.
+        words: in small letters, without the apostrophe of an elision; acronyms, which may be
+            spelled as a function word, as they are.
         spans: their places.
         kinds: of function words, by kind.
     """
@@ -52,7 +54,7 @@ class _Sentence:
 
     def is_function(self, at: int) -> bool:
         """Return whether a word is a function word."""
-        return self.has(at, *self.kinds)
+        return self.has(at, *_FUNCTIONS)
 
     def is_sign(self, at: int) -> bool:
         """Return whether there is a sign, such as a comma."""
@@ -66,7 +68,10 @@ class _Sentence:
 
 
 def _sentence(text: str, language: str) -> _Sentence:
-    return _Sentence(plain_words(text), word_spans(text), function_words(language))
+    spans = word_spans(text)
+    words = [text[start:end] if end - start > 1 and text[start:end].isupper() else plain
+             for (start, end), plain in zip(spans, plain_words(text), strict=True)]
+    return _Sentence(words, spans, function_words(language))
 
 
 @dataclass
@@ -85,9 +90,10 @@ class _Span:
 
     @property
     def is_clause(self) -> bool:
-        """Whether the span looks like more than a name: by its length, or a stop at its end."""
-        words = sum(not self.source.is_sign(at) for at in range(self.a, self.b))
-        return words >= _CLAUSE or self.source.words[self.b - 1] in _STOPS
+        """Whether the span looks like more than a name: a long one, a stop or a verb say so."""
+        words = [at for at in range(self.a, self.b) if not self.source.is_sign(at)]
+        return len(words) >= _CLAUSE or self.source.words[self.b - 1] in _STOPS \
+            or any(self.source.has(at, "auxiliaries") for at in words)
 
 
 class EdgeRules:
