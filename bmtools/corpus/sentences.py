@@ -42,7 +42,9 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
                                              "cannot share; leave out "
                                              f"{setting('sentences')}", record))
         else:
-            spans = list(_spans(record, abbreviations))
+            # A section begins at the end of the one before, so it has its label.
+            ends = [section["end"] for section in sections_of(record)]
+            spans = list(spans_between(record["text"], ends, record["lang"], abbreviations))
             joined = _joined(spans, _links(record))
             counts["sentence borders inside an entity or a relation left out"] += max(
                 0, len(spans) - len(joined))
@@ -51,7 +53,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
                 yield _sentence(record, number, start, end)
 
 
-def _sections(record: Record) -> list[dict[str, Any]]:
+def sections_of(record: Record) -> list[dict[str, Any]]:
     """Return the sections with offsets in `meta`, if there are any."""
     sections = record.get("meta", {}).get("sections", ())
     marked = isinstance(sections, list) and all(
@@ -60,11 +62,12 @@ def _sections(record: Record) -> list[dict[str, Any]]:
     return sections if marked else []
 
 
-def _spans(record: Record, abbreviations: Abbreviations | None) -> Iterator[tuple[int, int]]:
-    """Yield the sentences; a section begins at the end of the one before, so it has its label."""
-    text, start = record["text"], 0
-    for border in [*(section["end"] for section in _sections(record)), len(text)]:
-        for first, last in sentence_spans(text[start:border], record["lang"], abbreviations):
+def spans_between(text: str, borders: Iterable[int], lang: str,
+                  abbreviations: Abbreviations | None) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each sentence; none crosses one of the borders."""
+    start = 0
+    for border in [*borders, len(text)]:
+        for first, last in sentence_spans(text[start:border], lang, abbreviations):
             yield start + first, start + last
         start = max(start, border)
 
@@ -93,7 +96,7 @@ def _joined(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[
 
 def _sentence(record: Record, number: int, start: int, end: int) -> Record:
     meta = {**record.get("meta", {}), "document": record["id"], "start": start}
-    if sections := _sections(record):
+    if sections := sections_of(record):
         meta["sections"] = [{**section, "start": max(section["start"], start) - start,
                              "end": min(section["end"], end) - start} for section in sections
                             if max(section["start"], start) < min(section["end"], end)]

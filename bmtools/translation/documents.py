@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bmtools.corpus.languages import primary_language
+from bmtools.corpus.sentences import sections_of, spans_between
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
-from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import SentenceCache
@@ -101,10 +101,16 @@ class SplitText:
     sentences: list[str]
 
 
-def split_text(text: str, config: DocumentConfig) -> SplitText:
-    """Find the sentences of a text; each becomes one plain line."""
-    found = [(start, end, plain) for start, end in sentence_spans(
-        text, config.source_lang, config.abbreviations)
+def split_text(text: str, config: DocumentConfig, borders: Iterable[int] = ()) -> SplitText:
+    """Find the sentences of a text; each becomes one plain line.
+
+    Args:
+        text: the whole.
+        config: its language, and abbreviations.
+        borders: offsets that no sentence crosses.
+    """
+    found = [(start, end, plain) for start, end in spans_between(
+        text, borders, config.source_lang, config.abbreviations)
         if (plain := _BLANK.sub(" ", text[start:end]).strip())]
     return SplitText(text, [(start, end) for start, end, _ in found],
                      [plain for *_, plain in found])
@@ -122,6 +128,17 @@ class JoinedText:
 
     text: str
     spans: list[tuple[int, int, int, int]]
+
+    def place_of(self, offset: int) -> int:
+        """Move an offset of the source; one inside a sentence goes to the sentence's end."""
+        before = moved = 0
+        for start, end, first, last in self.spans:
+            if offset <= start:
+                return min(moved + offset - before, first)
+            if offset <= end:
+                return last
+            before, moved = end, last
+        return min(moved + offset - before, len(self.text))
 
 
 def join_text(source: SplitText, translations: Mapping[str, Translation],
@@ -265,7 +282,9 @@ class _DocumentTranslator:
                      f"along, {setting('drop_annotations')} removes it")
         else:
             mentions = self._mentions(record) if self._config.translate_mentions else ()
-            return Document(record, {key: split_text(record[key], self._config)
+            borders = {"text": [section["end"] for section in sections_of(record)]}
+            return Document(record, {key: split_text(record[key], self._config,
+                                                     borders.get(key, ()))
                                      for key in TEXTS if key in record}, mentions)
         return Document(record, error=RecordError(record.place, fault, record))
 
@@ -330,9 +349,13 @@ class _DocumentTranslator:
             mentions = {one: translations[one].text for one in document.mentions}
             record = record.replace(**{SOURCE: {
                 "record": document.record, "place": document.record.place, "mentions": mentions}})
-        return record.replace(
-            **{key: text.text for key, text in joined.items()}, lang=self._config.target_lang,
-            meta={**record.get("meta", {}), "translation": details})
+        meta = {**record.get("meta", {}), "translation": details}
+        if sections := sections_of(record):
+            meta["sections"] = [{**section, **{edge: joined["text"].place_of(section[edge])
+                                               for edge in ("start", "end")}}
+                                for section in sections]
+        return record.replace(**{key: text.text for key, text in joined.items()},
+                              lang=self._config.target_lang, meta=meta)
 
 
 def _flags(key: str, text: JoinedText,
