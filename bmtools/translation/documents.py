@@ -282,7 +282,8 @@ class _DocumentTranslator:
                      f"along, {setting('drop_annotations')} removes it")
         else:
             mentions = self._mentions(record) if self._config.translate_mentions else ()
-            borders = {"text": [section["end"] for section in sections_of(record)]}
+            borders = {"text": sorted({section[edge] for section in sections_of(record)
+                                       for edge in ("start", "end")})}
             return Document(record, {key: split_text(record[key], self._config,
                                                      borders.get(key, ()))
                                      for key in TEXTS if key in record}, mentions)

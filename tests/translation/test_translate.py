@@ -198,13 +198,15 @@ def test_files_and_dictionaries_can_be_translated(tmp_path: Path) -> None:
 
 def test_sections_move_with_their_sentences_and_end_them(dictionary) -> None:
     text = "BACKGROUND: One two\n\nThree. Four?  "
-    marked = [{"label": "BACKGROUND", "start": 0, "end": 19},
+    marked = [{"label": "BACKGROUND", "start": 12, "end": 19},
               {"label": "RESULTS", "start": 21, "end": len(text)}]
-    known = {"BACKGROUND: One two": "SFONDO: uno due", "Three.": "Tre e basta.", "Four?": "Sì?"}
+    known = {"BACKGROUND:": "SFONDO:", "One two": "Uno due", "Three.": "Tre e basta.",
+             "Four?": "Sì?"}
     record = Record(id="a", text=text, meta={"sections": marked, "pmid": "1"})
     [found] = translate_records([record], dictionary(known), DocumentConfig("en", "it"))
     sections = found["meta"]["sections"]
     assert [found["text"][one["start"]:one["end"]] for one in sections] == [
-        "SFONDO: uno due", "Tre e basta. Sì?  "]
+        "Uno due", "Tre e basta. Sì?  "]
+    assert found["text"].startswith("SFONDO: Uno due\n\nTre")
     assert [one["label"] for one in sections] == ["BACKGROUND", "RESULTS"]
     assert found["meta"]["pmid"] == "1"
