@@ -14,6 +14,7 @@ from bmtools.translation.projection.pairs import Projection, SentencePair
 from bmtools.translation.projection.words import plain_words, word_spans
 
 _LEAST_GAIN = 1e-6
+_MOST_CELLS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
 class AlignProjector:
@@ -30,15 +31,18 @@ class AlignProjector:
     name = "align"
 
     def __init__(self) -> None:
-        self._links: dict[tuple[str, str], Array] = {}
+        self._links: dict[tuple[str, str], Array | None] = {}
         self._information: dict[str, float] = {}
 
     def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Align the words of all pairs."""
-        keys = list(dict.fromkeys((pair.source, pair.target) for pair in pairs))
-        words = [(plain_words(source), plain_words(target)) for source, target in keys]
-        self._links = dict(zip(keys, align_words(words), strict=True))
-        counts = Counter(word for _, target in words for word in target)
+        """Align the words of all pairs but those too long to be sentences."""
+        words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
+                 for pair in pairs}
+        short = {key: (source, target) for key, (source, target) in words.items()
+                 if len(source) * len(target) <= _MOST_CELLS}
+        self._links = {**dict.fromkeys(words),
+                       **dict(zip(short, align_words(list(short.values())), strict=True))}
+        counts = Counter(word for _, target in words.values() for word in target)
         self._information = {word: log(1 + counts.total() / count)
                              for word, count in counts.items()}
 
@@ -52,7 +56,10 @@ class AlignProjector:
         return [self._project(pair) if pair.spans else [] for pair in pairs]
 
     def _project(self, pair: SentencePair) -> list[Projection | None]:
-        links = self._links[pair.source, pair.target].mean(axis=0)
+        both = self._links[pair.source, pair.target]
+        if both is None:
+            return [None] * len(pair.spans)
+        links = both.mean(axis=0)
         sources, targets = word_spans(pair.source), word_spans(pair.target)
         weights = np.array([self._information[word] for word in plain_words(pair.target)])
         return [best_span(links, np.array([first < end and start < last for first, last in sources],

@@ -42,6 +42,13 @@ def test_nothing_is_found_where_there_are_no_words() -> None:
     assert AlignProjector().project(pairs) == [[None], [None], []]
 
 
+def test_what_is_no_sentence_is_not_aligned() -> None:
+    endless = SentencePair("Asthma. " * 1000, "Asma. " * 1000, ((0, 6),))
+    short = SentencePair("Asthma.", "Asma.", ((0, 6),))
+    [[nothing], [found]] = AlignProjector().project([endless, short])
+    assert nothing is None and found is not None
+
+
 @pytest.mark.parametrize(("links", "weights", "expected"), [
     ([[1, 0, 0], [0, 0.9, 0]], [1, 1, 1], (0, 1)),
     # The word between links elsewhere, but says little.

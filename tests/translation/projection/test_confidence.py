@@ -1,0 +1,76 @@
+"""Confidence of projected spans."""
+
+from __future__ import annotations
+
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.translation.projection.confidence import (
+    Calibration,
+    calibration_error,
+    encode_calibration,
+    features,
+    fit_calibration,
+    read_calibration,
+)
+from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.vote import Vote
+
+PAIR = SentencePair("No severe pain.", "Nessun dolore forte.", ((3, 14),))
+PLACE = Projection(7, 19, 0.8)
+
+
+def test_features_of_a_hand_worked_span() -> None:
+    found = features(PAIR, 0, Vote(PLACE, {"align": PLACE, "exact": None,
+                                           "encoder": Projection(7, 13, 0.9)}, ("bracket",)))
+    assert found == pytest.approx({
+        "agreeing": 0, "against": 1, "overlap": (1 + 12 / 18) / 2, "length": 0.2007, "short": 0,
+        "words": 1.0986, "rules": 1, "align": 1, "align score": 1.3499}, abs=1e-4)
+
+
+def test_confidence_is_the_logistic_of_the_features() -> None:
+    calibration = Calibration("x", 0.5, {"a": 2.0}, {}, 1)
+    assert calibration.confidence({"a": -1.0, "unknown": 9}) == pytest.approx(1 / (1 + exp(1.5)))
+    assert calibration.confidence({"a": 1e9}) == pytest.approx(1)
+
+
+def test_the_shipped_calibration_prefers_agreement(tmp_path: Path) -> None:
+    shipped = read_calibration()
+    assert shipped.error is not None and shipped.error <= 0.05
+    alone = shipped.confidence(features(PAIR, 0, Vote(PLACE, {"align": PLACE, "exact": None})))
+    agreed = shipped.confidence(features(PAIR, 0, Vote(PLACE, {"align": PLACE, "exact": PLACE})))
+    doubtful = Projection(7, 19, 0.1)
+    unsure = shipped.confidence(features(PAIR, 0, Vote(doubtful, {"align": doubtful})))
+    assert unsure < alone < agreed
+    path = tmp_path / "own.json"
+    path.write_bytes(encode_calibration(shipped))
+    assert read_calibration(path) == shipped
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"origin": 1}'])
+def test_a_file_that_is_no_calibration_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=f"^{path}: .*; expected a calibration of projection$"):
+        read_calibration(path)
+
+
+def test_a_fit_tells_right_from_wrong_and_leaves_each_set_out() -> None:
+    samples = [(f"set{number % 2}", {"score": float(right)}, right)
+               for number in range(40) for right in (True, False)]
+    fitted = fit_calibration(samples, {"align": 0.91234}, "gold")
+    assert (fitted.spans, fitted.origin, fitted.precisions) == (80, "gold", {"align": 0.9123})
+    assert fitted.confidence({"score": 1.0}) > 0.8 > 0.2 > fitted.confidence({"score": 0.0})
+    assert fitted.error is not None and 0 < fitted.error < 0.2
+    single = fit_calibration([("one", {"score": 1.0}, True)] * 9, {}, "gold")
+    assert single.error is None
+    assert 0.8 < single.confidence({"score": 1.0}) < 1
+
+
+def test_calibration_error_of_a_hand_worked_set() -> None:
+    # 0.2 too sure of two, 0.4 not sure enough of one.
+    assert calibration_error([(0.9, True), (0.9, True), (0.9, False), (0.6, True)]) == \
+        pytest.approx((0.7 + 0.4) / 4)
