@@ -37,6 +37,7 @@ from bmtools.translation.settings import (
     DocumentConfig,
     Missing,
     OtherLanguages,
+    ProtectionConfig,
     RayConfig,
 )
 
@@ -100,6 +101,7 @@ class ShardParam(click.ParamType):
               help="Translate this part of the files alone, of N contiguous ones: 2/8.")
 @takes_overwrite
 @takes_settings(AuditConfig, "audit")
+@takes_settings(ProtectionConfig, "protection")
 @takes_settings(RayConfig, "cluster")
 def command(records: RecordReader, reject: Reject, output: str, resume: bool, overwrite: bool,
             project: bool, projection: ProjectionConfig, **options: Any) -> None:

@@ -50,6 +50,10 @@ class TranslationCounts:
         inputs: records read, those rejected included, that are done with.
         engine: the engine's own counts, see `COUNTED`.
         projection: counts of annotations that were carried along, or lost.
+        round_trips: sentences translated back.
+        round_trip_sum: of their chrF.
+        worst_round_trip: the lowest of them.
+        worst_sentence: that it is of.
     """
 
     records: int = 0
@@ -64,6 +68,17 @@ class TranslationCounts:
     inputs: int = 0
     engine: Counter[str] = field(default_factory=Counter)
     projection: Counter[str] = field(default_factory=Counter)
+    round_trips: int = 0
+    round_trip_sum: float = 0.0
+    worst_round_trip: float = 100.0
+    worst_sentence: str = ""
+
+    def add_round_trip(self, score: float, sentence: str) -> None:
+        """Count a sentence that was translated back."""
+        self.round_trips += 1
+        self.round_trip_sum += score
+        if score < self.worst_round_trip:
+            self.worst_round_trip, self.worst_sentence = score, sentence
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people: totals, and counts that deserve a look."""
@@ -84,6 +99,10 @@ class TranslationCounts:
             if self.engine[key]:
                 yield f"{self.engine[key]} {meaning}"
         yield from (f"{name}: {count:,}" for name, count in self.projection.items() if count)
+        if self.round_trips:
+            mean = self.round_trip_sum / self.round_trips
+            yield (f"{self.round_trips} sentences translated back: chrF {mean:.1f} in the mean, "
+                   f"at worst {self.worst_round_trip:.1f}: {self.worst_sentence[:80]!r}")
 
 
 @dataclass(frozen=True)
@@ -326,6 +345,9 @@ class _DocumentTranslator:
         self._counts.unknown += unknown
         self._counts.missing += missing
         self._counts.stripped += bool(annotations) and not self._config.keep_sources
+        for sentence, one in zip(sentences, found, strict=True):
+            if one.round_trip is not None:
+                self._counts.add_round_trip(one.round_trip, sentence)
         engine = self._engine
         details: dict[str, object] = {
             "engine": engine.name, **engine.details,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -46,13 +46,19 @@ class AuditConfig:
     Args:
         checks: faults to look for, separated by commas; or all, or none.
         keep_scores: write the engine's log-probability of each sentence into meta.
+        round_trip: share of sentences that are translated back and compared with the source, 0
+            to 1.
+        reverse_model: model that translates back; the model itself by default.
     """
 
     checks: str = "all"
     keep_scores: bool = False
+    round_trip: float = 0.0
+    reverse_model: Path | None = None
 
     def __post_init__(self) -> None:
         require_names("checks", self.names, tuple(CHECKS))
+        require(0 <= self.round_trip <= 1, "round_trip", self.round_trip, "0 to 1")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,6 +88,11 @@ class ProtectionConfig:
 
     def __post_init__(self) -> None:
         require_names("protect_kinds", self.kinds, KINDS)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are terms."""
+        return bool(self.glossary or self.protect or self.kinds)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -313,6 +324,19 @@ class EngineConfig:
                           "expected a third")
         if faults:
             raise ValueError("; ".join(faults))
+
+    def reversed(self, model: Path | None = None) -> EngineConfig:
+        """Return the settings of the engine that translates back, by another model where it has
+        one direction alone.
+        """
+        back = replace(self.model, source_code=self.model.target_code,
+                       target_code=self.model.source_code)
+        if model:
+            back = replace(back, model=model, tokenizer=None)
+        memory = self.memory if self.engine == "memory" else None
+        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang,
+                       memory=memory, memory_threshold=self.memory_threshold if memory else None,
+                       model=back)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class TermFinder:
 
     def __init__(self, targets: Mapping[str, str], kinds: Sequence[str] = ()) -> None:
         folding = Folding(CASELESS)
+        self.fingerprint = f"{sorted(targets.items())} {kinds}"
         folded = {folding.string(term): target for term, target in targets.items()
                   if is_word(folding, term)}
         self._targets = list(folded.values())
@@ -109,8 +110,8 @@ def _word_pattern(target: str) -> re.Pattern[str]:
     return re.compile(before + words + after, re.IGNORECASE)
 
 
-def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder | None:
-    """Read the terms that settings name; None where they name none.
+def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder:
+    """Read the terms that settings name.
 
     Raises:
         DataError: a file without terms.
@@ -118,6 +119,4 @@ def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder
     protected = dict.fromkeys((term for _, term in read_list(str(config.protect))), "") \
         if config.protect else {}
     glossary = dict(read_pairs(config.glossary, source, target)) if config.glossary else {}
-    if not protected and not glossary and not config.kinds:
-        return None
     return TermFinder({**protected, **glossary}, config.kinds)

@@ -29,6 +29,8 @@ from bmtools.translation.engines.model_files import (
     check_translation_model,
 )
 from bmtools.translation.projection.settings import ProjectionConfig
+from bmtools.translation.protection import ProtectedTranslator
+from bmtools.translation.round_trip import RoundTripTranslator
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import (
     AuditConfig,
@@ -39,9 +41,11 @@ from bmtools.translation.settings import (
     ModelConfig,
     OtherLanguages,
     ProgramConfig,
+    ProtectionConfig,
     RayConfig,
     ServerConfig,
 )
+from bmtools.translation.terms import load_terms
 
 
 def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
@@ -53,6 +57,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
               abbreviations: Path | None = None, audit: AuditConfig | None = None,
               projection: ProjectionConfig | None = None, translate_mentions: bool = False,
+              protection: ProtectionConfig | None = None,
               cache: Path | None = None, shard: Shard | None = None,
               cluster: RayConfig | None = None, run: TranslationRun | None = None,
               reject: Reject = refuse, counts: TranslationCounts | None = None
@@ -79,6 +84,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         projection: carry entities, relations and answers along, once all is translated.
         translate_mentions: translate annotated words by themselves too, which method `exact`
             looks for.
+        protection: terms that are enforced or stay as they are.
         cache: directory that keeps sentences and their translations for other runs.
         shard: the part of the files that is translated, of several.
         cluster: Ray's, on which the engine works.
@@ -94,6 +100,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     audit = audit or AuditConfig()
     if "language" in audit.names and audit.checks != "all":
         require_extra("py3langid", f"{setting('checks')} language", "translation")
+    if audit.round_trip:
+        require_extra("sacrebleu", setting("round_trip"), "translation")
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None,
@@ -102,7 +110,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     config = EngineConfig(
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
-    load = partial(_open_engine, config, audit)
+    load = partial(_open_engine, config, audit, protection)
     translator: Translator
     if cluster and cluster.ray:
         from bmtools.translation.ray_cluster import RayTranslator
@@ -166,16 +174,21 @@ def _left_afterwards(cluster: Any, records: Iterable[Record]) -> Iterator[Record
         yield from records
 
 
-def _open_engine(config: EngineConfig, audit: AuditConfig) -> Translator:
-    """Load an engine, and have its translations checked, unless nothing is looked for."""
-    translator = load_translator(config)
-    if not audit.names:
-        return translator
-    auditor = Auditor(config.source_lang, config.target_lang, audit.names)
-    return AuditedTranslator(translator, auditor)
+def _open_engine(config: EngineConfig, audit: AuditConfig,
+                 protection: ProtectionConfig | None) -> Translator:
+    """Load an engine, and put around it what settings ask for."""
+    translator = load_translator(config, protection)
+    if audit.names:
+        auditor = Auditor(config.source_lang, config.target_lang, audit.names)
+        translator = AuditedTranslator(translator, auditor)
+    if audit.round_trip:
+        reverse = load_translator(config.reversed(audit.reverse_model))
+        translator = RoundTripTranslator(translator, reverse, audit.round_trip)
+    return translator
 
 
-def load_translator(config: EngineConfig) -> Translator:
+def load_translator(config: EngineConfig,
+                    protection: ProtectionConfig | None = None) -> Translator:
     """Load an engine; only its own libraries are imported.
 
     Raises:
@@ -189,7 +202,7 @@ def load_translator(config: EngineConfig) -> Translator:
         engines.append(MemoryTranslator(config.memory, config.source_lang, config.target_lang,
                                         config.memory_threshold))
     if config.engine != "memory":
-        engines.append(_load_engine(config))
+        engines.append(_protected(_load_engine(config), config, protection))
     if config.model_licence:
         engines[-1].licence = config.model_licence
     if len(engines) == 1:
@@ -197,6 +210,14 @@ def load_translator(config: EngineConfig) -> Translator:
     from bmtools.translation.engines.chain import MemoryFirst
 
     return MemoryFirst(*engines)
+
+
+def _protected(engine: Translator, config: EngineConfig,
+               protection: ProtectionConfig | None) -> Translator:
+    if protection is None or not protection.is_needed:
+        return engine
+    finder = load_terms(protection, config.source_lang, config.target_lang)
+    return ProtectedTranslator(engine, finder, config.target_lang)
 
 
 def _load_engine(config: EngineConfig) -> Translator:

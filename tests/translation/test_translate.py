@@ -170,21 +170,23 @@ def test_faults_of_settings_are_reported_together() -> None:
 def test_a_model_translates_records_from_the_command_line(
         run: Callable[..., Any], write_lines: Callable[..., Path], nllb: Path,
         pairs: dict[str, str]) -> None:
-    path = write_lines("notes.jsonl", {"id": "a", "text": "\n".join(pairs), "title": "Fever " * 70})
+    path = write_lines("notes.jsonl", {"id": "a", "text": "\n".join(pairs)})
     command = ("translate", "--source-lang", "en", "--target-lang", "it", "--engine",
                "transformers",
                "--model", nllb, "--beam-size", 1)
-    outcome = run(*command, path)
+    outcome = run(*command, "--max-length", 2, path)
     assert outcome.code == 1
-    assert "tokens, the model takes 64; or go on with --missing keep or drop" in outcome.err
-    outcome = run(*command, "--missing", "drop", path)
+    assert "tokens, the model takes 2; or go on with --missing keep or drop" in outcome.err
+    outcome = run(*command, "--max-length", 2, "--missing", "drop", path)
     assert outcome.code == 0
+    assert outcome.records[0]["text"] == ""
+    missing, split, retried, _ = outcome.err.splitlines()
+    assert missing == "bmtools: 6 sentences without a translation"
+    assert split.endswith("sentences longer than the model takes, translated by clauses")
+    assert retried.startswith("bmtools: 6 sentences with faults, tried")
+    outcome = run(*command, path)
     assert outcome.records[0]["text"] == "\n".join(pairs.values())
-    assert outcome.records[0]["title"] == ""
-    missing, retried, closing = outcome.err.splitlines()
-    assert retried.startswith("bmtools: 1 sentences with faults, tried")
-    assert missing == "bmtools: 1 sentences without a translation"
-    assert "1 records, 7 sentences (7 different ones), 97 words" in closing
+    assert "1 records, 6 sentences (6 different ones), 27 words" in outcome.err
 
 
 def test_files_and_dictionaries_can_be_translated(tmp_path: Path) -> None:

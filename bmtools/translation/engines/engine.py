@@ -22,6 +22,7 @@ class Translation:
             engine has no probabilities.
         flags: what is doubtful about it, in words of a key: fuzzy-match, numbers-lost.
         engine: the engine or memory that gave it.
+        round_trip: chrF of the sentence and its back translation; None outside the sample.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Translation:
     log_probability: float | None = None
     flags: tuple[str, ...] = ()
     engine: str = ""
+    round_trip: float | None = None
 
 
 class Translator(Protocol):
@@ -93,6 +95,10 @@ COUNTED = {
     "repeated requests": "requests sent again, since the server was busy, broken or silent",
     "prompt tokens": "tokens sent, as the server counts them",
     "answer tokens": "tokens received, as the server counts them",
+    "split": "sentences longer than the model takes, translated by clauses",
+    "terms": "terms in sentences, by the glossary, the protected ones and kinds",
+    "terms_enforced": "sentences translated again with placeholders for terms",
+    "terms_lost": "terms lost all the same; their sentences are flagged as terms",
     "retried": "sentences with faults, tried with the engine's other settings",
     "mended": "of them without a fault then",
     **{f"flagged_{check}": f"sentences flagged as {check}: {meaning}"

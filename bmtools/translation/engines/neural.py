@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from bmtools.errors import setting
+from bmtools.translation.clauses import join_clauses, split_clauses
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.model_files import hash_model, licence_of
 from bmtools.translation.engines.subwords import Subwords
@@ -50,6 +51,7 @@ class NeuralTranslator(ABC):
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self.settings = settings
+        self._target = target
         self.details = {"model": settings.directory.resolve().name}
         self.licence = licence_of(settings.directory) or licence_of(
             settings.tokenizer or settings.directory)
@@ -76,6 +78,19 @@ class NeuralTranslator(ABC):
         """
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences; those that are too long for the model, by clauses."""
+        clauses = [split_clauses(sentence, self._fits) for sentence in sentences]
+        self.counts["split"] += sum(len(parts) > 1 for parts in clauses)
+        found = iter(self._translate([part for parts in clauses for part in parts], attempt))
+        return [join_clauses(parts, [next(found) for _ in parts], self._target)
+                for parts in clauses]
+
+    def _fits(self, sentence: str) -> bool:
+        limit = self.subwords.max_length
+        # A byte is a token at most, but for a few of the model's own.
+        return len(sentence.encode()) + 4 <= limit or len(self.subwords.encode(sentence)) <= limit
+
+    def _translate(self, sentences: Sequence[str], attempt: int) -> list[Translation]:
         """Translate the sentences that fit the model."""
         sources = [self.subwords.encode(sentence) for sentence in sentences]
         limit = self.subwords.max_length

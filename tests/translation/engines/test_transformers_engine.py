@@ -26,14 +26,14 @@ def test_sentences_known_by_heart_come_back_in_order(
     assert translator.translate([]) == []
 
 
-def test_a_sentence_too_long_has_a_fault_and_the_others_do_not(
+def test_a_sentence_too_long_is_translated_in_parts_and_the_others_are_whole(
         model: Path, pairs: dict[str, str]) -> None:
     translator = TransformersTranslator(ModelConfig(model), "en", "it")
     first, long, last = translator.translate(
-        ["No patient died.", "fever " * 99, "Fever is common."])
+        ["No patient died.", "Fever is common. " * 22, "Fever is common."])
     assert (first.text, last.text) == (pairs["No patient died."], pairs["Fever is common."])
-    assert long.text == ""
-    assert long.fault.endswith("tokens, the model takes 64")
+    assert long.text or "find an end" in long.fault
+    assert translator.counts["split"] == 1
 
 
 def test_a_translation_without_end_is_a_fault(marian: Path) -> None:
