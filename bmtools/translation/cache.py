@@ -55,10 +55,12 @@ class SentenceCache:
         path: of the database; None for a temporary one.
         run: name of the run, under which its own batches are found again after a kill.
         label: name of the database for messages.
+        is_shared: whether other runs use it too.
     """
 
     def __init__(self, fingerprint: str, path: Path | None = None, run: str = "",
-                 label: str = "") -> None:
+                 label: str = "", is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self._label = label or str(path or "the temporary cache")
         self._hash = blake2b(f"{fingerprint}\0".encode(), digest_size=_KEY_BYTES)
         with self._failures():
@@ -89,9 +91,11 @@ class SentenceCache:
 
     def get(self, sentence: str) -> CachedTranslation | None:
         """Look a sentence up; None where it has to be translated."""
-        with self._failures():
+        try:
             row = self._database.execute("SELECT run, translation FROM sentences WHERE key = ?",
                                          (self._key(sentence),)).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise _explained(self._label, error) from error
         if row is None:
             return None
         translation, is_earlier = _decode(row[1]), row[0] != self._run
@@ -124,9 +128,9 @@ class SentenceCache:
         return translated, Counter(msgspec.json.decode(counts, type=dict[str, int]))
 
     def size(self) -> tuple[int, int]:
-        """Return how many sentences were ever stored, and the bytes on disk."""
+        """Return how many sentences are stored, and their bytes on the disk."""
         with self._failures():
-            [sentences] = self._database.execute("SELECT sum(translated) FROM runs").fetchone()
+            [sentences] = self._database.execute("SELECT count(*) FROM sentences").fetchone()
             pages, page_bytes = (self._database.execute(f"PRAGMA {name}").fetchone()[0]
                                  for name in ("page_count", "page_size"))
         return sentences, pages * page_bytes

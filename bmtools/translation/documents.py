@@ -47,6 +47,7 @@ class TranslationCounts:
         stripped: records that lost annotations.
         passed_on: records in another language that were left as they are.
         cached: sentences whose translations the cache had from earlier runs.
+        stored: sentences in a cache that stays, and its bytes.
         inputs: records read, those rejected included, that are done with.
         engine: the engine's own counts, see `COUNTED`.
         projection: counts of annotations that were carried along, or lost.
@@ -65,6 +66,7 @@ class TranslationCounts:
     stripped: int = 0
     passed_on: int = 0
     cached: int = 0
+    stored: tuple[int, int] | None = None
     inputs: int = 0
     engine: Counter[str] = field(default_factory=Counter)
     projection: Counter[str] = field(default_factory=Counter)
@@ -95,6 +97,9 @@ class TranslationCounts:
             yield f"{self.passed_on} records in other languages, left as they were"
         if self.cached:
             yield f"{self.cached} sentences known from the cache"
+        if self.stored:
+            sentences, size = self.stored
+            yield f"{sentences:,} sentences in the cache, {size / 1e6:,.1f} MB"
         for key, meaning in COUNTED.items():
             if self.engine[key]:
                 yield f"{self.engine[key]} {meaning}"
@@ -214,9 +219,8 @@ def translate_records(records: Iterable[Record | RecordError],
                       total: int | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
-    Order, ids and unknown keys stay; a sentence that comes again is translated once. The batches
-    that are under way and the records that need them are waiting at a time, and as many records
-    as that at most of those without a new sentence.
+    Order, ids and unknown keys stay; a sentence that comes again is translated once. What waits
+    at a time are the batches under way, and the records that need them or come after those.
 
     Args:
         records: in the source language, or without a `lang`; and errors of reading them.
@@ -228,13 +232,14 @@ def translate_records(records: Iterable[Record | RecordError],
         cache: of the translator's sentences; a temporary one by default.
         total: number of records, for the status, where it is known.
     """
+    counts = TranslationCounts() if counts is None else counts
     with closing(cache or SentenceCache(translator.fingerprint)) as cache:
-        documents = _DocumentTranslator(translator, cache, config, reject,
-                                        TranslationCounts() if counts is None else counts, total)
+        documents = _DocumentTranslator(translator, cache, config, reject, counts, total)
         for record in records:
             documents.add(record)
             yield from documents.completed()
         documents.batches.finish()
+        counts.stored = cache.size() if cache.is_shared else None
         yield from documents.completed()
 
 

@@ -133,7 +133,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     if cache:
         with naming(cache):
             cache.mkdir(parents=True, exist_ok=True)
-    opened = SentenceCache(translator.fingerprint, database, name, label)
+    opened = SentenceCache(translator.fingerprint, database, name, label, cache is not None)
     counts = TranslationCounts() if counts is None else counts
     translated = translate_records(items, translator, documents, reject, counts, opened, total)
     if cluster and cluster.ray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,7 @@ def test_the_command_goes_on_and_reports(
     again = run(*command, "--overwrite")
     assert (again.code, output.read_bytes()) == (0, whole)
     assert "bmtools: 3 sentences known from the cache\n" in again.err
+    assert re.search(r"^bmtools: 2 sentences in the cache, 0\.\d MB$", again.err, re.MULTILINE)
     assert "2 records, 3 sentences (0 different ones)" in again.err
     assert len(gzip.decompress(whole).splitlines()) == 2
     outcome = run(*memory, source, "--resume")
