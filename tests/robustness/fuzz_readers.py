@@ -225,6 +225,8 @@ READERS = (
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
+    *(Reader(file, "project annotated.jsonl --translations predicted.jsonl")
+      for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("config.toml", "import text in.txt --config config.toml"),
     Reader("phases.toml", "pretrain --model model in.jsonl --phases phases.toml -o OUT",
            said=("bmtools: --", "bmtools: phase ")),
