@@ -2,5 +2,6 @@
 
 from bmtools.lazy import export
 
-export(__name__, score_translation="bmtools.translation.quality:score_translation",
+export(__name__, project="bmtools.translation.projection.project:project",
+       score_translation="bmtools.translation.quality:score_translation",
        translate="bmtools.translation.translate:translate")

@@ -219,8 +219,8 @@ CASES = {
         ("--translations", "GOLD"),
         ("--translations FILE", "--method [align|exact]", "--edges / --no-edges", "--lost",
          "--min-confidence"), NO_RECORDS + ALLOWED,
-        "FILE:1: found no translation with the id 'a'; add it, leave the record out, or pair both "
-        "files by --pairing order", TAGGED),
+        "FILE:1: found no translation with the id 'a' in GOLD; add it, leave the record out, or "
+        "pair both files by --pairing order", TAGGED),
 }
 
 # What each row of `USAGE` comes behind.

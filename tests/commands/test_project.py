@@ -66,7 +66,7 @@ def test_uneven_files_are_one_line(run: Run, write_lines: Callable[..., Path],
     outcome = run("project", files[0], "--translations", fewer)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(
-        f"bmtools: {files[0]}:1: found no translation with the id 'a'; add it")
+        f"bmtools: {files[0]}:1: found no translation with the id 'a' in {fewer}; add it")
     assert run("project", files[0], "--translations", fewer, "--pairing", "order").code == 1
 
 

@@ -162,17 +162,20 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
         yield from _in_order(sources, translations, reject)
         return
     waiting = {record["id"]: record for record in _distinct(translations, reject)}
-    record = None
+    files = _files(waiting.values())
+    records = []
     for record in _distinct(sources, reject):
+        records.append(record)
         translation = waiting.pop(record["id"], None)
         if translation is None:
-            reject(RecordError(record.place, f"found no translation with the id {record['id']!r}; "
-                               "add it, leave the record out, or pair both files by "
-                               f"{setting('pairing')} order", record))
+            reject(RecordError(record.place, f"found no translation with the id {record['id']!r}"
+                               f"{files and f' in {files}'}; add it, leave the record out, or pair "
+                               f"both files by {setting('pairing')} order", record))
         else:
             yield record, translation
-    for rest in waiting.values() if record is not None else ():
-        reject(_without_source(rest, f"has the id {rest['id']!r}"))
+    for rest in waiting.values() if records else ():
+        reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which no "
+                           f"record of {_files(records)} has", rest))
 
 
 def _distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
@@ -190,7 +193,9 @@ def _in_order(sources: Iterable[Record], translations: Iterable[Record],
               reject: Reject) -> Iterator[tuple[Record, Record]]:
     for source, translation in zip_longest(sources, translations):
         if source is None:
-            reject(_without_source(translation, "comes after the last one"))
+            reject(RecordError(translation.place, f"found the translation {translation['id']!r} "
+                               "after the last record, expected as many translations as records",
+                               translation))
         elif translation is None:
             reject(RecordError(source.place, f"found the record {source['id']!r} after the last "
                                "translation, expected as many translations as records", source))
@@ -198,9 +203,9 @@ def _in_order(sources: Iterable[Record], translations: Iterable[Record],
             yield source, translation
 
 
-def _without_source(record: Record, why: str) -> RecordError:
-    return RecordError(record.place, f"found a translation that {why}, expected only translations "
-                       "of the records", record)
+def _files(records: Iterable[Record]) -> str:
+    """Name the files that records come from."""
+    return ", ".join(dict.fromkeys(record.place.rpartition(":")[0] for record in records))
 
 
 def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confidence: float,
