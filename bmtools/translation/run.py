@@ -199,12 +199,13 @@ class TranslationRun:
             if time.monotonic() - committed > _COMMIT_SECONDS:
                 self._commit()
                 committed = time.monotonic()
+        if self.finish and self.counts.inputs > self._progress.inputs:
+            self._commit()
         self._records.seek(0)
         with open_output(self.output) as stream:
             if self.finish is None:
                 shutil.copyfileobj(self._records, stream)
             else:
-                self._commit()
                 for record in self.finish(map(Record, map(msgspec.json.decode, self._records))):
                     stream.write(encode_lines([record]))
         discard_run(self.directory)

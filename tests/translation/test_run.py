@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from bmtools.status import watching_status
 from bmtools.translation import run as run_module
 from bmtools.translation.cache import SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.projection.project import project_translated
+from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.run import opened_run, run_directory
 from bmtools.translation.settings import DocumentConfig
 
@@ -24,6 +27,7 @@ NUMBERS = [f"Number {number}." for number in range(40)]
 RECORDS = [Record(id=str(number), text="  ".join(NUMBERS[number:number + 4]),
                   lang="fr" if number % 7 == 3 else "en", place=f"in:{number}")
            for number in range(30)]
+EN_IT = DocumentConfig("en", "it")
 SETTINGS = {"source_lang": "en", "engine": "dictionary"}
 
 
@@ -33,7 +37,8 @@ class _Killed(BaseException):
 
 def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
            records: list[Record] = RECORDS, rejects: list[str] | None = None,
-           **settings: Any) -> TranslationCounts:
+           config: DocumentConfig = EN_IT, finish: Any = None, **settings: Any,
+           ) -> TranslationCounts:
     """Translate into a file, resuming; stop at a batch."""
     engine = dictionary({one: one.replace("Number", "Numero") for one in NUMBERS[:-1]}, 3)
     translate, found = engine.translate, [] if rejects is None else rejects
@@ -46,10 +51,11 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
 
     engine.translate = stopping
     with opened_run(str(output), resume=True, overwrite=True) as run:
+        run.finish = finish
         name = run.begin({**SETTINGS, **settings})
         reject = run.rejecting(lambda error: found.append(error.reason))
         run.write(translate_records(
-            run.rest(records), engine, DocumentConfig("en", "it"), reject, run.counts,
+            run.rest(records), engine, config, reject, run.counts,
             SentenceCache("x", run.cache, name)))
         return run.counts
 
@@ -83,6 +89,33 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert output.read_bytes() == whole.read_bytes()
     assert again == rejects
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, whole.name])
+
+
+@pytest.mark.usefixtures("all_kept")
+@pytest.mark.filterwarnings("ignore:what is translated")
+def test_annotations_are_projected_from_all_records_once_all_are_translated(
+        dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [record.replace(lang="en", entities=[{"start": 7, "end": 8, "type": "N"}])
+               for record in RECORDS[:8]]
+    config = DocumentConfig("en", "it", keep_sources=True)
+    finish = partial(project_translated, config=ProjectionConfig())
+    interrupted, whole = tmp_path / "out", tmp_path / "whole"
+
+    def dying(records: Iterable[Record]) -> Iterator[Record]:
+        yield from list(finish(records))[:3]
+        raise _Killed
+
+    _write(whole, dictionary, records=records, config=config, finish=finish)
+    with pytest.raises(_Killed):
+        _write(interrupted, dictionary, 2, records, config=config, finish=finish)
+    for _ in range(2):
+        with pytest.raises(_Killed):
+            _write(interrupted, dictionary, 0, records, config=config, finish=dying)
+    assert not interrupted.exists()
+    _write(interrupted, dictionary, 1, records, config=config, finish=finish)
+    assert interrupted.read_bytes() == whole.read_bytes()
+    found = [json.loads(line) for line in whole.read_bytes().splitlines()]
+    assert [one["entities"][0]["text"] for one in found] == [str(number) for number in range(8)]
 
 
 @pytest.mark.usefixtures("all_kept")
