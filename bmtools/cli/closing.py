@@ -13,6 +13,7 @@ from typing import Any
 from bmtools.cli.figures import format_estimate, format_figure, heading
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.io.output import STDOUT, is_special
+from bmtools.translation.projection.counts import count_lines
 
 _MOST_SHARED = 4
 Line = Mapping[str, Any]
@@ -66,7 +67,8 @@ def after_translate(totals: str, output: str) -> Closing:
 
 def after_project(records: int, counts: Mapping[str, int], output: str) -> Closing:
     """Close `project`."""
-    return after_export(records, counts, output), _with_file("split {} -o parts", output)
+    facts = [f"{records:,} records{_to(output)}", *count_lines(counts)]
+    return "; ".join(facts), _with_file("split {} -o parts", output)
 
 
 def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:

@@ -22,6 +22,7 @@ from bmtools.translation.engines.engine import (
     Translator,
     join_licences,
 )
+from bmtools.translation.projection.counts import count_lines
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import DocumentConfig
@@ -103,7 +104,7 @@ class TranslationCounts:
         for key, meaning in COUNTED.items():
             if self.engine[key]:
                 yield f"{self.engine[key]} {meaning}"
-        yield from (f"{name}: {count:,}" for name, count in self.projection.items() if count)
+        yield from count_lines(self.projection)
         if self.round_trips:
             mean = self.round_trip_sum / self.round_trips
             yield (f"{self.round_trips} sentences translated back: chrF {mean:.1f} in the mean, "

@@ -13,6 +13,7 @@ from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.translation.projection.confidence import Calibration, features, read_calibration
+from bmtools.translation.projection.counts import EDGES
 from bmtools.translation.projection.documents import (
     DocumentPair,
     annotated,
@@ -137,7 +138,7 @@ def choose_places(pair: SentencePair, candidates: Sequence[Candidates],
         if chosen.place is not None:
             confidence = calibration.confidence(features(pair, number, chosen))
             chosen = replace(chosen, place=replace(chosen.place, score=confidence))
-            counts.update(f"edges corrected by the rule '{rule}'" for rule in chosen.rules)
+            counts.update(f"{EDGES}{rule}" for rule in chosen.rules)
         votes.append(chosen)
     return votes
 
