@@ -1,0 +1,262 @@
+"""`translate` beside transformers' `generate`, bare CTranslate2 and one Apertium.
+
+`pytest tests/benchmarks/test_bench_translate.py -s --benchmark-enable`: a random Marian of 6 + 6
+layers of 512, with a vocabulary of the size that OPUS-MT has, on two cores. Random models do not
+know when to end, so every batch is forced to the length of its longest source, on all sides. The
+sides take turns. Without that option models are tiny, and only agreement is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+from test_bench_scoring import write
+from transformers import MarianConfig, MarianMTModel
+
+from bmtools.io.jsonl import as_records
+from bmtools.translation.documents import translate_records
+from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
+from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
+from bmtools.translation.engines.neural import Generated, Search
+from bmtools.translation.engines.similar import SimilarSentences
+from bmtools.translation.engines.transformers_engine import batches_by_length
+from bmtools.translation.settings import DocumentConfig, ModelConfig, ProgramConfig
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+_ROUNDS = 3
+_THREADS = 2
+_VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that size
+# Tokens of sentences of abstracts: quantiles, and the shares of sentences that are no longer.
+_LENGTHS, _SHARES = (5, 9, 17, 26, 36, 58, 90), (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
+_BIOBIT_WORDS = 4.5e9  # of PubMed's abstracts, as the authors of PubMedBERT count them
+_TOKENS_PER_WORD = 1.35
+
+
+class Forced(CTranslate2Translator):
+    """The engine, with translations as long as their sources."""
+
+    def generate(self, sources: Sequence[list[str]], longest: int,
+                 search: Search) -> list[Generated]:
+        return forced(self._model, sources, search.beam_size, self.settings.batch_tokens)
+
+
+def forced(model: Any, sources: Sequence[list[str]], beam_size: int,
+           batch_tokens: int) -> list[Generated]:
+    """Translate batches of similar length at once, each to its longest length."""
+    under_way = []
+    for batch in batches_by_length([len(one) for one in sources], batch_tokens):
+        longest = len(sources[batch[0]])
+        under_way += zip(batch, model.translate_batch(
+            [sources[index] for index in batch], beam_size=beam_size, asynchronous=True,
+            min_decoding_length=longest, max_decoding_length=longest, max_input_length=0,
+            return_scores=True), strict=True)
+    found = {index: one.result() for index, one in under_way}
+    return [Generated([*found[index].hypotheses[0], "</s>"], found[index].scores[0])
+            for index in range(len(sources))]
+
+
+def generate(model: Any, sources: Sequence[list[int]], batches: Sequence[Sequence[int]],
+             beam_size: int) -> None:
+    """Translate by transformers, each batch to its longest length."""
+    pad = model.config.pad_token_id
+    for batch in batches:
+        rows = [sources[index] for index in batch]
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+        with torch.inference_mode():
+            model.generate(input_ids=ids, attention_mask=(ids != pad).long(), do_sample=False,
+                           num_beams=beam_size, min_new_tokens=longest, max_new_tokens=longest)
+
+
+def build(directory: Path, layers: int, width: int, size: int) -> Path:
+    """Save a random Marian, with subwords of made-up text and as many more as are missing."""
+    directory.mkdir()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(made_up_texts(300)), model_prefix=str(directory / "source"), vocab_size=400,
+        hard_vocab_limit=False, minloglevel=2)
+    (directory / "source.model").rename(directory / "source.spm")
+    shutil.copy(directory / "source.spm", directory / "target.spm")
+    words = sentencepiece.SentencePieceProcessor(model_file=str(directory / "source.spm"))
+    pieces = [words.id_to_piece(number) for number in range(3, words.get_piece_size())]
+    filling = [f"more{number}" for number in range(size - len(pieces) - 3)]
+    tokens = ["</s>", "<unk>", *pieces, *filling, "<pad>"]
+    (directory / "vocab.json").write_text(json.dumps(
+        {token: number for number, token in enumerate(tokens)}))
+    (directory / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "it"}))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = MarianMTModel(MarianConfig(
+            vocab_size=len(tokens), d_model=width, encoder_layers=layers, decoder_layers=layers,
+            encoder_attention_heads=width // 64, decoder_attention_heads=width // 64,
+            encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, max_position_embeddings=512,
+            activation_function="swish", scale_embedding=True, pad_token_id=len(tokens) - 1,
+            decoder_start_token_id=len(tokens) - 1, eos_token_id=0, forced_eos_token_id=None))
+        model.save_pretrained(directory)
+    return directory
+
+
+def made_up_texts(count: int) -> list[str]:
+    """Make up texts of eight sentences with 5 to 40 words."""
+    rng = random.Random(0)
+    syllables = [first + second for first in "bcdfglmnprst" for second in "aeiou"]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 2))) for _ in range(300)]
+    return [" ".join(f"{' '.join(rng.choices(words, k=rng.randint(5, 40))).capitalize()}."
+                     for _ in range(8)) for _ in range(count)]
+
+
+def drawn(count: int) -> list[list[int]]:
+    """Draw ids of sentences as long as real ones; 0 is the end of each."""
+    rng = np.random.default_rng(0)
+    return [[*map(int, rng.integers(2, 300, length)), 0] for length in
+            np.interp(rng.random(count), _SHARES, _LENGTHS).astype(int)]
+
+
+def race(sides: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """Time sides in turns."""
+    turns: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(_ROUNDS):
+        for name, side in sides.items():
+            started = time.perf_counter()
+            side()
+            turns[name].append(time.perf_counter() - started)
+    return turns
+
+
+def faster(own: Sequence[float], peer: Sequence[float]) -> float:
+    return round(statistics.median(other / one for one, other in
+                                   zip(own, peer, strict=True)), 2)
+
+
+def model_of(benchmark: Any, tmp_path: Path) -> tuple[Path, ModelConfig]:
+    shape = (1, 64, 500) if benchmark.disabled else (6, 512, _VOCABULARY)
+    directory = build(tmp_path / "marian", *shape)
+    return directory, ModelConfig(directory, beam_size=1, convert_to=tmp_path, threads=_THREADS)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size: int) -> None:
+    directory, settings = model_of(benchmark, tmp_path)
+    engine = CTranslate2Translator(settings, "en", "it")
+    tokens = list(json.loads((directory / "vocab.json").read_text()))
+    ids = drawn(3 if benchmark.disabled else 96 if beam_size == 1 else 32)
+    sources = [[tokens[one] for one in row] for row in ids]
+    peer = MarianMTModel.from_pretrained(directory).eval()
+    peer.generation_config.forced_eos_token_id = peer.generation_config.max_length = None
+    order = range(len(ids))
+    by_length = sorted(order, key=lambda index: -len(ids[index]))
+
+    def batches(of: Sequence[int], size: int) -> list[Sequence[int]]:
+        return [of[at:at + size] for at in range(0, len(of), size)]
+
+    sides: dict[str, Callable[[], object]] = {
+        "bmtools": lambda: forced(engine._model, sources, beam_size, settings.batch_tokens),
+        "file order": lambda: generate(peer, ids, batches(order, 8), beam_size),
+        "sorted": lambda: generate(peer, ids, batches(by_length, 16), beam_size)}
+    if benchmark.disabled:
+        for side in sides.values():
+            side()
+        benchmark(lambda: None)
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(_THREADS)
+    turns = race(sides)
+    torch.set_num_threads(before)
+    benchmark.pedantic(lambda: None, rounds=1)
+    rate = sum(map(len, ids)) / statistics.median(turns["bmtools"])
+    benchmark.extra_info.update(
+        threads=_THREADS, sentences=len(ids), tokens_per_second=round(rate),
+        times_faster={name: faster(turns["bmtools"], turns[name])
+                      for name in ("file order", "sorted")},
+        biobit_days=round(_BIOBIT_WORDS * _TOKENS_PER_WORD / rate / 86_400), seconds=turns)
+    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+
+
+def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> None:
+    """Records of a file go in and translated records come out; CTranslate2 gets tokens."""
+    _, settings = model_of(benchmark, tmp_path)
+    engine = Forced(settings, "en", "it")
+    texts = made_up_texts(4 if benchmark.disabled else 100)
+    records = [{"id": str(number), "text": text, "lang": "en"}
+               for number, text in enumerate(texts)]
+    output = tmp_path / "out.jsonl"
+    asked: list[str] = []
+
+    class Asked(Forced):
+        def translate(self, sentences: Sequence[str], attempt: int = 0) -> Any:
+            asked.extend(sentences)
+            return super().translate(sentences, attempt)
+
+    def run(translator: Forced) -> None:
+        write(output, list(translate_records(
+            as_records(records), translator, DocumentConfig("en", "it"))))
+
+    run(Asked(settings, "en", "it"))
+    sources = [engine.subwords.encode(sentence) for sentence in asked]
+    assert len(output.read_text().splitlines()) == len(texts)
+    if benchmark.disabled:
+        benchmark(lambda: None)
+        return
+    turns = race({"bmtools": lambda: run(engine), "bare": lambda: forced(
+        engine._model, sources, 1, settings.batch_tokens)})
+    benchmark.pedantic(lambda: None, rounds=1)
+    benchmark.extra_info.update(
+        threads=_THREADS, sentences=len(asked), seconds=turns,
+        times_faster=faster(turns["bmtools"], turns["bare"]))
+    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+
+
+_HAS_APERTIUM = shutil.which("apertium") is not None and \
+    {"eng-spa", "spa-ita"} <= set(installed_modes())
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not _HAS_APERTIUM, reason="apertium with eng-spa and spa-ita is not installed")
+def test_two_apertiums_against_one(benchmark: Any, data: Path) -> None:
+    path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
+    sentences = [" ".join(line.split()[0] for line in block.split("\n") if line.strip())
+                 for block in path.read_text(encoding="utf-8").split("\n\n")]
+    sentences = sentences[:10] if benchmark.disabled else [one for one in sentences if one] * 3
+    one, two = (ApertiumTranslator("en", "it", "es", ProgramConfig(processes=processes))
+                for processes in (1, 2))
+    assert one.translate(sentences[:10]) == two.translate(sentences[:10])  # both have begun
+    if benchmark.disabled:
+        benchmark(lambda: None)
+        return
+    turns = race({"one": lambda: one.translate(sentences), "two": lambda: two.translate(sentences)})
+    benchmark.pedantic(lambda: None, rounds=1)
+    benchmark.extra_info.update(
+        sentences=len(sentences), seconds=turns, times_faster=faster(turns["two"], turns["one"]),
+        sentences_per_second=round(len(sentences) / statistics.median(turns["two"])))
+    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+
+
+def test_similar_sentences_of_a_large_memory(benchmark: Any) -> None:
+    rng = random.Random(0)
+    size = 200 if benchmark.disabled else 100_000
+    words = [f"w{number}" for number in range(20_000)]
+    memory = {" ".join(words[int(len(words) * rng.random() ** 4)] for _ in range(
+        rng.randint(5, 40))): str(number) for number in range(size)}
+    started = time.perf_counter()
+    index = SimilarSentences(memory, 0.7)
+    built = time.perf_counter() - started
+    known = list(memory)[:100]
+    changed = [" ".join(["other", *one.split()[1:]]) for one in known]
+    assert [index.find(one) for one in changed] == [memory[one] for one in known]
+    benchmark(lambda: [index.find(one) for one in changed])
+    if not benchmark.disabled:
+        milliseconds = 10 * benchmark.stats.stats.median
+        benchmark.extra_info.update(sentences=size, build_seconds=round(built, 1),
+                                    milliseconds=round(milliseconds, 2))
+        print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
