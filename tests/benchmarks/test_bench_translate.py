@@ -83,8 +83,8 @@ def build(directory: Path, layers: int, width: int, size: int) -> Path:
     """Save a random Marian, with subwords of made-up text and as many more as are missing."""
     directory.mkdir()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(made_up_texts(300)), model_prefix=str(directory / "source"), vocab_size=400,
-        hard_vocab_limit=False, minloglevel=2)
+        sentence_iterator=iter(made_up_texts(300)), model_prefix=str(directory / "source"),
+        vocab_size=400, hard_vocab_limit=False, minloglevel=2)
     (directory / "source.model").rename(directory / "source.spm")
     shutil.copy(directory / "source.spm", directory / "target.spm")
     words = sentencepiece.SentencePieceProcessor(model_file=str(directory / "source.spm"))

@@ -41,6 +41,7 @@ _GAP = "[-]"
 # Words that move away leave their space before a full stop or a comma.
 _LOOSE = re.compile(r" (?=[.,](?: |$))")
 _LISTING_SECONDS = 60
+_PART_SENTENCES = 500  # an answer to the first takes as long as some fifty sentences
 _DEFAULTS = ProgramConfig()
 _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
@@ -55,9 +56,11 @@ class _Passed:
 
 
 class ApertiumTranslator:
-    """Runs a chain of Apertium's modes, each kept running.
+    """Runs chains of Apertium's modes, each over parts of a batch.
 
-    One mode is a pipe of some fifteen programs.
+    One mode is a pipe of some fifteen programs. They are started anew for each part: its tagger
+    remembers what it read, so that translations would depend on all sentences before, and on how
+    many chains there are.
 
     Args:
         source: ISO 639-1 code.
@@ -92,7 +95,7 @@ class ApertiumTranslator:
         """Translate sentences, and count the words that some stage did not know."""
         return [Translation("", fault="apertium gives nothing back; change the sentence")
                 if one.is_lost else Translation(one.text, len(one.unknown), engine=self.name)
-                for one in self._pool.map(_pass, sentences)]
+                for one in self._pool.map(_pass, sentences, _PART_SENTENCES)]
 
 
 def _pass(chain: Sequence[Program], sentences: Sequence[str]) -> list[_Passed]:
@@ -138,18 +141,14 @@ def _protocol(mode: str) -> Protocol:
 
     Each sentence goes in with a full stop, as Apertium's own reader of plain text adds one, and
     with its number as an untranslatable blank, then NUL, at which every program of the pipe
-    flushes. So one that crashes or shifts is noticed. The pipe runs without the program apertium,
-    whose own filter keeps the last sentences back until more come.
+    flushes. So one that crashes or shifts is noticed.
     """
     def unpack(number: int, line: bytes) -> str | None:
         text, _, found = line.decode("utf-8", "replace").rpartition(".[")
         return text if found == f"{number}]" else None
 
-    file = _data() / "modes" / f"{mode}.mode"
-    runs = file.is_file() and shutil.which("apertium-wblank-mode") is not None
     return Protocol(
-        ("bash", "-c", '. <(apertium-wblank-mode -z "$0")', str(file), "-g") if runs
-        else ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0", is_persistent=runs,
+        ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0", is_persistent=False,
         pack=lambda number, text: f"{_hidden(text, mode.startswith('en'))} .[{number}]",
         unpack=unpack, has_numbers=True, test="test", hint=f"echo test | apertium {mode}")
 

@@ -1,4 +1,4 @@
-"""Programs that answer line by line: kept running, watched, and shared by several at once."""
+"""Programs that answer line by line: watched, started again, and several at once."""
 
 from __future__ import annotations
 
@@ -120,6 +120,8 @@ class Program:
         *lines, rest = received.split(protocol.ending)
         if rest and not protocol.is_persistent:
             lines.append(rest)  # a last line without its ending
+        if protocol.has_numbers:
+            del lines[len(sentences):]  # what programs add at their end
         if is_stalled:
             fault = f"stood still for {self._patience:g} seconds"
         elif len(lines) < len(sentences):

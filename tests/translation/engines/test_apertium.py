@@ -201,6 +201,21 @@ def test_unknown_words_are_counted_and_kept(tmp_path: Path) -> None:
 
 
 @needs_apertium
+@pytest.mark.data
+def test_translations_depend_on_the_batch_alone(
+        data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tagger learns ambiguities from what it reads."""
+    monkeypatch.setattr(apertium, "_PART_SENTENCES", 6)
+    path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
+    blocks = path.read_text(encoding="utf-8").split("\n\n")[:12]
+    sentences = [" ".join(line.split()[0] for line in block.split("\n")) for block in blocks]
+    one, two = (ApertiumTranslator("en", "it", "es", ProgramConfig(processes=processes))
+                for processes in (1, 2))
+    first = one.translate(sentences)
+    assert first == one.translate(sentences) == two.translate(sentences)
+
+
+@needs_apertium
 def test_no_odd_character_shifts_a_sentence() -> None:
     rng = random.Random(0)
     odd = ("[]{}^$@\\/<>*#~+-=&%!?.,;:'\"()`°µ±≤…“”†®中😀\u2013\u2019\u00ad\ufeff\u200b\u0301"
