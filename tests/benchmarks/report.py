@@ -76,6 +76,25 @@ def _mrr(params: Measured, info: Measured) -> Row:
             f"{info['memory']:.2f}")
 
 
+def _translate(params: Measured, info: Measured) -> Row:
+    ratio = info["times_faster"]
+    return (f"`translate --engine ctranslate2`, int8, Marian of 6 + 6 x 512, beam "
+            f"{params['beam_size']}, {info['sentences']} sentences as long as their sources, "
+            f"{info['tokens_per_second']:,} tokens a second",
+            "transformers' `generate`, 8 in file order; 16 sorted by length",
+            f"{_times(ratio['file order'])}; {_number(ratio['sorted'])}", "")
+
+
+def _translate_records(params: Measured, info: Measured) -> Row:
+    return (f"the same with greedy search, {info['sentences']} sentences from records to records",
+            "CTranslate2 with their tokens", f"{info['times_faster']:.2f} times", "")
+
+
+def _apertium(params: Measured, info: Measured) -> Row:
+    return (f"`translate --engine apertium --processes 2`, {info['sentences_per_second']} "
+            "sentences a second", "one", _times(info["times_faster"]), "")
+
+
 def _masking(params: Measured, info: Measured) -> Row:
     alone = _number(info["times_faster_than_masking_alone"])
     return (f"whole-word masking, length {params['length']}", "transformers' collator",
@@ -201,6 +220,9 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_contexts_against_pyahocorasick": _contexts,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
+    "test_ctranslate2_against_generate": _translate,
+    "test_translate_against_bare_ctranslate2": _translate_records,
+    "test_two_apertiums_against_one": _apertium,
     "test_finetune_against_trainer": _finetune, "test_predict_against_pipeline": _predict}
 
 

@@ -48,7 +48,7 @@ class Forced(CTranslate2Translator):
 
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:
-        return forced(self._model, sources, search.beam_size, self.settings.batch_tokens)
+        return forced(self._model, sources, search.beam_size, self._batch_tokens(sources))
 
 
 def forced(model: Any, sources: Sequence[list[str]], beam_size: int,
@@ -161,7 +161,8 @@ def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size:
         return [of[at:at + size] for at in range(0, len(of), size)]
 
     sides: dict[str, Callable[[], object]] = {
-        "bmtools": lambda: forced(engine._model, sources, beam_size, settings.batch_tokens),
+        "bmtools": lambda: forced(
+            engine._model, sources, beam_size, engine._batch_tokens(sources)),
         "file order": lambda: generate(peer, ids, batches(order, 8), beam_size),
         "sorted": lambda: generate(peer, ids, batches(by_length, 16), beam_size)}
     if benchmark.disabled:
@@ -209,7 +210,7 @@ def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> N
         benchmark(lambda: None)
         return
     turns = race({"bmtools": lambda: run(engine), "bare": lambda: forced(
-        engine._model, sources, 1, settings.batch_tokens)})
+        engine._model, sources, 1, engine._batch_tokens(sources))})
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info.update(
         threads=_THREADS, sentences=len(asked), seconds=turns,

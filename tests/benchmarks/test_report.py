@@ -156,3 +156,15 @@ def test_races_of_tasks_are_rows_with_bf16_in_brackets() -> None:
         "by length 1.6 times, 41 s | 2.2 times (bf16 4.0) | 0.80 (0.70) |",
         "| `predict`, ner, 4 x 256, 2,400 records in 18 s | pipeline, batches of 8, 41 s "
         "| 2.2 times | 0.80 |"]
+
+
+def test_translation_has_rows_of_its_own() -> None:
+    found = lines(
+        measured("test_ctranslate2_against_generate", {"beam_size": 4}, threads=2, sentences=32,
+                 tokens_per_second=1234, times_faster={"file order": 5.56, "sorted": 3.44}),
+        measured("test_two_apertiums_against_one", {}, sentences_per_second=321,
+                 times_faster=1.27))
+    assert found[4].endswith("beam 4, 32 sentences as long as their sources, 1,234 tokens a second "
+                             "| transformers' `generate`, 8 in file order; 16 sorted by length "
+                             "| 5.6 times; 3.4 |  |")
+    assert found[5].endswith("321 sentences a second | one | 1.3 times |  |")

@@ -113,3 +113,45 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     assert outcome.err == ("bmtools: apertium eng-ita ended with code 3: out of order; "
                            "try: echo test | apertium eng-ita\n")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
+
+
+def test_a_memory_is_asked_before_a_program(
+        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path]) -> None:
+    path = write_lines("notes.jsonl", {"id": "a", "text": "No pain.  A cough of 3 days.",
+                                       "licence": "CC0-1.0"})
+    outcome = run("translate", *PAIR, *memory[-2:], "--engine", "command", "--command",
+                  "sed s/days/giorni/", "--model-licence", "MIT", "--checks", "none", path)
+    assert outcome.code == 0, outcome.err
+    [record] = outcome.records
+    assert record["text"] == "Nessun dolore.  A cough of 3 giorni."
+    assert record["licence"] == "CC0-1.0 AND MIT"
+    assert record["meta"]["translation"]["command"] == "sed"
+    assert "bmtools: 1 sentences from the translation memory\n" in outcome.err
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (("--engine", "http"), "--engine http needs --url; --engine http needs --served-model"),
+    (("--engine", "command"), "--engine command needs --command"),
+    (("--engine", "command", "--command", "cat", "--url", "http://x"),
+     "--url means nothing to --engine command"),
+    (("--engine", "http", "--url", "ftp://x"), "--url: found ftp://x, expected an address"),
+    (("--engine", "command", "--command", "cat", "--memory-threshold", "0.8"),
+     "--memory-threshold needs --memory"),
+    (("--engine", "command", "--command", "cat", "--processes", "0"),
+     "--processes: found 0, expected 1 or more")])
+def test_options_that_do_not_belong_together_are_wrong_usage(
+        run: Run, options: tuple[str, ...], message: str) -> None:
+    outcome = run("translate", *PAIR, *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_a_server_that_is_not_there_is_one_line_and_no_file(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_lines("notes.jsonl", *NOTES)
+    outcome = run("translate", *PAIR, "--engine", "http", "--url", "http://127.0.0.1:9/v1",
+                  "--served-model", "x", "--retries", "0", path, "-o", tmp_path / "out.jsonl")
+    assert outcome.code == 1
+    assert outcome.err.startswith("bmtools: http://127.0.0.1:9/v1/chat/completions: ")
+    assert "Connection refused" in outcome.err and "start the server" in outcome.err
+    assert not (tmp_path / "out.jsonl").exists()

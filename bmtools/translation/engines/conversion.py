@@ -10,9 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bmtools.errors import CheckpointError
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.models.pickled_weights import read_weights
+from bmtools.models.published_files import pickled_files
 from bmtools.status import set_status
 from bmtools.translation.engines.model_files import check_sequence_to_sequence, is_converted
 from bmtools.translation.engines.subwords import load_tokenizer
@@ -37,7 +40,7 @@ def convert(settings: ModelConfig, files: str) -> Path:
     name = f"{settings.directory.resolve().name}-{settings.compute_type}-{files[:16]}"
     target = place / name
     if not is_converted(target):
-        check_sequence_to_sequence(settings.directory)
+        check_sequence_to_sequence(settings.directory, may_be_pickled=True)
         with _alone(target):
             remove_abandoned(place, target)
             if not is_converted(target):
@@ -71,7 +74,7 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
     from transformers.utils import logging
 
     class Converter(TransformersConverter):
-        """Converter of safetensors that mends what transformers 5 tells it of models."""
+        """Converter that runs nothing of a model, and mends what transformers 5 says of it."""
 
         def _load(self) -> Any:
             with reading(settings.directory, "cannot be converted for CTranslate2",
@@ -80,8 +83,15 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
                 return super()._load()
 
         def load_model(self, kind: Any, name: str, **options: Any) -> Any:
-            model = kind.from_pretrained(name, local_files_only=True, use_safetensors=True,
-                                         trust_remote_code=False, **options)
+            # Many models of OPUS-MT have pickled weights alone, which only `read_weights` reads.
+            source, state = (None, read_weights(Path(name))) if pickled_files(Path(name)) \
+                else (name, None)
+            model, found = kind.from_pretrained(
+                source, state_dict=state, local_files_only=True, use_safetensors=True,
+                trust_remote_code=False, output_loading_info=True, **options)
+            if found["missing_keys"]:
+                raise CheckpointError(f"{name}: lacks the weights {min(found['missing_keys'])}; "
+                                      "download or copy it again")
             # Says "tied" of every T5 now; the converter takes it for "divide the outputs".
             if (config := model.config).model_type in ("t5", "mt5"):
                 config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)

@@ -16,6 +16,8 @@ from bmtools.translation.engines.model_files import is_converted
 from bmtools.translation.engines.neural import Generated, NeuralTranslator, Search
 from bmtools.translation.settings import ModelConfig
 
+_BATCHES_EACH, _LEAST_TOKENS = 4, 256
+
 
 class CTranslate2Translator(NeuralTranslator):
     """Translator with CTranslate2."""
@@ -39,11 +41,12 @@ class CTranslate2Translator(NeuralTranslator):
         super().__init__(settings, source, target)
         directory = settings.directory if converted else convert(settings, self.files)
         self._check_vocabulary(directory)
-        threads = settings.threads or usable_cores()
+        # A core a batch is faster than all cores on one batch.
+        self._workers = (settings.threads or usable_cores()) if device == "cpu" else 1
         try:
             self._model = ctranslate2.Translator(
                 str(directory), device=device, compute_type=settings.compute_type,
-                inter_threads=threads if device == "cpu" else 1, intra_threads=1)
+                inter_threads=self._workers, intra_threads=1)
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{directory}: {error}; expected the directory of a model converted by "
@@ -80,13 +83,18 @@ class CTranslate2Translator(NeuralTranslator):
         mark = self.subwords.target_token
         results = self._model.translate_batch(
             list(sources), target_prefix=[[mark]] * len(sources) if mark else None,
-            max_batch_size=self.settings.batch_tokens, batch_type="tokens", max_input_length=0,
+            max_batch_size=self._batch_tokens(sources), batch_type="tokens", max_input_length=0,
             max_decoding_length=longest, return_end_token=True, return_scores=True,
             **search._asdict())
         # The score is a mean over all tokens, with a language token that was given.
         return [Generated(tokens := result.hypotheses[0],
                           result.scores[0] * len(tokens) / (len(tokens) - bool(mark)))
                 for result in results]
+
+    def _batch_tokens(self, sources: Sequence[list[str]]) -> int:
+        """Return the size of batches of which each worker gets some."""
+        share = sum(map(len, sources)) // (_BATCHES_EACH * self._workers)
+        return min(self.settings.batch_tokens, max(share, _LEAST_TOKENS))
 
     def score(self, sources: Sequence[list[str]],
               targets: Sequence[list[str]]) -> list[list[float]]:

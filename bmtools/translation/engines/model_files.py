@@ -9,6 +9,7 @@ from pathlib import Path
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import CARD, hash_file
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
+from bmtools.models.published_files import pickled_files
 
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
@@ -29,7 +30,7 @@ def check_translation_model(directory: Path) -> None:
     """
     check_directory(directory)
     if not is_converted(directory):
-        check_sequence_to_sequence(directory)
+        check_sequence_to_sequence(directory, may_be_pickled=True)
 
 
 def hash_model(directory: Path, tokenizer: Path | None) -> str:
@@ -37,7 +38,7 @@ def hash_model(directory: Path, tokenizer: Path | None) -> str:
     digest = hashlib.sha256()
     for one in (directory, *filter(None, [tokenizer])):
         for path in sorted(one.iterdir()):
-            if path.suffix in _READ or path.name == "model.bin":
+            if path.suffix in _READ or re.fullmatch(r"(pytorch_)?model.*\.bin", path.name):
                 digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
 
@@ -51,8 +52,12 @@ def licence_of(directory: Path) -> str:
     return str(named.get("license_name", licence) if licence == "other" else licence)
 
 
-def check_sequence_to_sequence(directory: Path) -> None:
+def check_sequence_to_sequence(directory: Path, may_be_pickled: bool = False) -> None:
     """Refuse a directory without a whole sequence-to-sequence model of transformers.
+
+    Args:
+        directory: of the model.
+        may_be_pickled: whether weights that are no safetensors will do.
 
     Raises:
         CheckpointError: files are missing, or are those of another kind of model.
@@ -66,4 +71,5 @@ def check_sequence_to_sequence(directory: Path) -> None:
         raise CheckpointError(f"{directory}: no model for translation (it is a {names[0]}); "
                               "expected one that writes text, such as MarianMTModel: hf download "
                               "Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
-    weight_bytes(directory)
+    if not (may_be_pickled and pickled_files(directory)):
+        weight_bytes(directory)

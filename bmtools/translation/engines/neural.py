@@ -46,7 +46,7 @@ class NeuralTranslator(ABC):
 
     name: str
     marks_unknown = False
-    batch_sentences = 256
+    batch_sentences = 512
     attempts = 3
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:

@@ -7,9 +7,12 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.io.failures import WriteError
@@ -121,6 +124,24 @@ def test_a_model_as_published_is_converted_once(
     [directory] = (tmp_path / "made").iterdir()
     assert directory.name.startswith(f"{model.name}-int8-")
     assert translator.details == {"model": model.name}
+
+
+def test_pickled_weights_are_read_and_nothing_of_them_is_run(
+        marian: Path, pairs: dict[str, str], tmp_path: Path) -> None:
+    directory = shutil.copytree(marian, tmp_path / "model")
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    torch.save(weights, directory / "pytorch_model.bin")
+    settings = ModelConfig(directory, beam_size=1, convert_to=tmp_path)
+    translator = CTranslate2Translator(settings, "en", "it")
+    assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
+    torch.save({**weights, "x": Fraction(1)}, directory / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"found fractions.Fraction, which is no weight"):
+        CTranslate2Translator(settings, "en", "it")
+    del weights["model.encoder.layers.0.fc1.weight"]
+    torch.save(weights, directory / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"lacks the weights model.encoder.layers.0.fc1"):
+        CTranslate2Translator(settings, "en", "it")
 
 
 def test_other_weights_and_other_types_are_other_conversions(
