@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,8 @@ import click
 
 from bmtools.cli.help import Choice
 from bmtools.cli.options import add_options
-from bmtools.translation.projection.settings import Lost, Method, ProjectionConfig
+from bmtools.cli.settings import takes_settings
+from bmtools.translation.projection.settings import Lost, Method, MethodConfig, ProjectionConfig
 
 _OPTIONS = [
     click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
@@ -27,16 +29,23 @@ _OPTIONS = [
     click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
                  metavar="FILE", show_default="the one that is shipped",
                  help="Calibration of the confidence, as project --fit-confidence writes it.")]
-PROJECTION_OPTIONS = "method edges lost min-confidence confidence"
+PROJECTION_OPTIONS = "method edges lost min-confidence confidence embeddings layer link-rule " \
+                     "occurrences"
 
 
 def _configure(values: dict[str, Any]) -> None:
-    names = ("methods", "edges", "lost", "min_confidence", "confidence")
+    names = ("methods", "edges", "lost", "min_confidence", "confidence", "resources")
     values["projection"] = ProjectionConfig(**{name: values.pop(name) for name in names})
 
 
-takes_projection = partial(add_options, _OPTIONS, _configure)
-"""Add the options; passes `projection`, a `ProjectionConfig`."""
+def takes_projection(without: Sequence[str] = ()) -> Callable[..., Any]:
+    """Add the options; passes `projection`, a `ProjectionConfig`.
+
+    Args:
+        without: resources of methods that the command has an option for.
+    """
+    return partial(add_options, [*_OPTIONS, takes_settings(MethodConfig, "resources", without)],
+                   _configure)
 
 
 def refuse_projection_options(ctx: click.Context) -> None:

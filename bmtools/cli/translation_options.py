@@ -21,13 +21,10 @@ ENGINE_GROUPS = {
                              "max-length compute-type threads convert-to device",
 }
 """Options of engines in the groups of a command's help, beside those of settings."""
-ENGINE_KEYS = ("engine", "memory", "memory_threshold", "via", "model", "program", "server",
-               "model_licence")
-"""What the function gets, by the names of `EngineConfig`."""
 
 
 def takes_engine(required: bool = True) -> Callable[..., Any]:
-    """Add the options of engines; the function gets values for `ENGINE_KEYS`.
+    """Add the options of engines; the function gets the values of `EngineConfig`, but languages.
 
     Args:
         required: whether the command needs an engine.

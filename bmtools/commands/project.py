@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -16,22 +16,38 @@ from bmtools.cli.options import (
     allows_empty,
     input_file,
     reads_records,
+    usage_errors,
     writes_file,
     writes_records,
 )
 from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
 from bmtools.cli.results import finish, write_stream
-from bmtools.errors import Reject
+from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
+from bmtools.errors import Reject, setting
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.translation.projection.settings import Pairing, ProjectionConfig
+from bmtools.translation.settings import EngineConfig
+
+if TYPE_CHECKING:
+    from bmtools.translation.projection.review import ReviewItem
 
 
 @click.command("project", cls=Command, examples=(
     "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",
     "bmtools project english.jsonl --translations italian.jsonl --method align "
-    "--min-confidence 0.8"),
-    groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} fit-confidence rejects"},
-    topics="records", meanings={"output": "Write the records here; .gz and .zst compress."})
+    "--min-confidence 0.8 --review review.jsonl --review-page review.html",
+    "bmtools project english.jsonl --translations italian.jsonl --accept reviewed.jsonl "
+    "-o annotated.jsonl",
+    "bmtools project english.jsonl --translations italian.jsonl --method align --method markers "
+    "--source-lang en --target-lang it --engine apertium --via ca"),
+    essential="translations method edges engine source-lang target-lang via model glossary "
+              "embeddings lost min-confidence rejects review review-page accept output",
+    groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} glossary "
+                          "fit-confidence rejects",
+            "Review": "review review-page accept",
+            "Languages": "source-lang target-lang source-code target-code", **ENGINE_GROUPS},
+    topics="records devices", meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
@@ -40,26 +56,70 @@ from bmtools.translation.projection.settings import Pairing, ProjectionConfig
 @click.option("--pairing", type=Choice(get_args(Pairing)), default=ProjectionConfig.pairing,
               show_default=True, help="Pair records and translations by their ids or by their "
                                       "order.")
-@takes_projection
+@takes_projection()
+@writes_file("--review", "Write spans without a place, and those below the least confidence, here.")
+@writes_file("--review-page", "Write a page (HTML) on which a person corrects these spans.")
+@click.option("--accept", multiple=True, type=input_file, metavar="FILE",
+              help="Spans with decisions, as the page saves them: they come before those of "
+                   "methods.")
+@click.option("--source-lang", metavar="LANG", help="Language of the records, for the engine (en).")
+@click.option("--target-lang", metavar="LANG",
+              help="Language of the translations, for the engine (it).")
+@takes_engine(required=False)
 @writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
              "confidence on them, and write that here instead of records.")
 def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
-            pairing: Pairing, projection: ProjectionConfig, fit_confidence: str | None) -> None:
+            pairing: Pairing, projection: ProjectionConfig, fit_confidence: str | None,
+            review: str | None, review_page: str | None, accept: tuple[str, ...],
+            **options: Any) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
-    How many were projected, and how many were lost for which reason, is written to stderr.
+    How many were projected, and how many were lost for which reason, is written to stderr. With an
+    engine, methods exact and dictionary look for the translations of the annotated words, too.
     """
-    config = replace(projection, pairing=pairing)
+    with usage_errors():
+        engine = _engine(options)
+        config = replace(projection, pairing=pairing, engine=engine,
+                         translate_mentions=engine is not None)
+        config.require_resources()
     reader = RecordReader(translations, reject, records.allow_empty)
     if fit_confidence:
         _fit(records, reader, config, reject, Path(fit_confidence))
         return
     from bmtools.translation.projection.project import project
+    from bmtools.translation.projection.review import Decisions
 
     counts: Counter[str] = Counter()
-    number = write_stream(project(records, reader, config, reject, counts), output, "projecting")
+    items: list[ReviewItem] = []
+    with usage_errors():
+        projected = project(records, reader, config, reject, counts,
+                            Decisions.read(accept) if accept else None, items.append)
+        number = write_stream(projected, output, "projecting")
+    if review:
+        write_records(items, review)
+    if review_page:
+        from bmtools.reports.review_page import write_review_page
+
+        write_review_page(items, Path(review_page))
+    counts["annotations to review"] += len(items) if review or review_page else 0
     finish(*after_project(number, counts, output))
+
+
+def _engine(options: dict[str, Any]) -> EngineConfig | None:
+    """Gather the settings of the engine; None where none is named."""
+    if not options["engine"]:
+        idle = [name for name, value in (
+            ("memory", options["memory"]), ("via", options["via"]),
+            ("model", options["model"].model), ("url", options["server"].url),
+            ("command", options["program"].command)) if value]
+        if idle:
+            raise ValueError(f"{setting(idle[0])} means nothing without {setting('engine')}")
+        return None
+    missing = [name for name in ("source_lang", "target_lang") if not options[name]]
+    if missing:
+        raise ValueError(f"{setting('engine')} needs {' and '.join(map(setting, missing))}")
+    return EngineConfig(**options)
 
 
 def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, reject: Reject,

@@ -93,7 +93,7 @@ class ShardParam(click.ParamType):
                    "translated.")
 @click.option("--translate-mentions", is_flag=True,
               help="Translate annotated words by themselves, too, for method exact to look for.")
-@takes_projection
+@takes_projection(without=("glossary",))
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")

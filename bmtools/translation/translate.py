@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -16,20 +17,14 @@ from bmtools.installation import require_extra
 from bmtools.io.failures import naming
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
-from bmtools.models.device import check_device
 from bmtools.records import Record
 from bmtools.search.abbreviations import read_abbreviations
-from bmtools.status import set_status
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.engines.engine import Translator
-from bmtools.translation.engines.model_files import (
-    check_sequence_to_sequence,
-    check_translation_model,
-)
+from bmtools.translation.engines.loading import load_translator
 from bmtools.translation.projection.settings import ProjectionConfig
-from bmtools.translation.protection import ProtectedTranslator
 from bmtools.translation.round_trip import RoundTripTranslator
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import (
@@ -45,7 +40,6 @@ from bmtools.translation.settings import (
     RayConfig,
     ServerConfig,
 )
-from bmtools.translation.terms import load_terms
 
 
 def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
@@ -110,6 +104,12 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     config = EngineConfig(
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
+    if projection:
+        resources = projection.resources
+        if protection and "dictionary" in projection.methods:
+            resources = replace(resources, glossary=protection.glossary)
+        projection = replace(projection, engine=config, resources=resources)
+        projection.require_resources()
     load = partial(_open_engine, config, audit, protection)
     translator: Translator
     if cluster and cluster.ray:
@@ -185,62 +185,3 @@ def _open_engine(config: EngineConfig, audit: AuditConfig,
         reverse = load_translator(config.reversed(audit.reverse_model))
         translator = RoundTripTranslator(translator, reverse, audit.round_trip)
     return translator
-
-
-def load_translator(config: EngineConfig,
-                    protection: ProtectionConfig | None = None) -> Translator:
-    """Load an engine; only its own libraries are imported.
-
-    Raises:
-        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
-    """
-    set_status(f"loading {config.model.model or config.engine}")
-    engines: list[Translator] = []
-    if config.memory:
-        from bmtools.translation.engines.memory import MemoryTranslator
-
-        engines.append(MemoryTranslator(config.memory, config.source_lang, config.target_lang,
-                                        config.memory_threshold))
-    if config.engine != "memory":
-        engines.append(_protected(_load_engine(config), config, protection))
-    if config.model_licence:
-        engines[-1].licence = config.model_licence
-    if len(engines) == 1:
-        return engines[0]
-    from bmtools.translation.engines.chain import MemoryFirst
-
-    return MemoryFirst(*engines)
-
-
-def _protected(engine: Translator, config: EngineConfig,
-               protection: ProtectionConfig | None) -> Translator:
-    if protection is None or not protection.is_needed:
-        return engine
-    finder = load_terms(protection, config.source_lang, config.target_lang)
-    return ProtectedTranslator(engine, finder, config.target_lang)
-
-
-def _load_engine(config: EngineConfig) -> Translator:
-    source, target = config.source_lang, config.target_lang
-    if config.engine == "apertium":
-        from bmtools.translation.engines.apertium import ApertiumTranslator
-
-        return ApertiumTranslator(source, target, config.via, config.program)
-    if config.engine == "command":
-        from bmtools.translation.engines.command import CommandTranslator
-
-        return CommandTranslator(config.program, source, target)
-    if config.engine == "http":
-        from bmtools.translation.engines.http import HttpTranslator
-
-        return HttpTranslator(config.server, source, target)
-    check_device(config.model.device)
-    if config.engine == "ctranslate2":
-        check_translation_model(config.model.directory)
-        from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
-
-        return CTranslate2Translator(config.model, source, target)
-    check_sequence_to_sequence(config.model.directory)
-    from bmtools.translation.engines.transformers_engine import TransformersTranslator
-
-    return TransformersTranslator(config.model, source, target)

@@ -3,9 +3,12 @@
 import json
 from html.parser import HTMLParser
 
+from bmtools.records import Record
 from bmtools.reports.review_page import render_review_page, write_review_page
-from bmtools.translation.projection.pairs import Projection, SentencePair
-from bmtools.translation.projection.review import review_item
+from bmtools.translation.projection.documents import pair_document
+from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.review import review_items
+from bmtools.translation.projection.vote import Vote
 
 NASTY = '</script><script>alert(1)</script><!-- & "\'\u2028 \U0001f642 \ud800'
 
@@ -32,9 +35,11 @@ class Page(HTMLParser):
 
 
 def some_items():
-    pair = SentencePair(f"A drug {NASTY}", f"Un farmaco {NASTY}", ((2, 6),))
-    return [review_item(NASTY, "Chemical", 0, pair, 0, Projection(3, 10, 0.5), 0.5,
-                        {"align": Projection(3, 10, 0.5)})]
+    found = Projection(3, 10, 0.5)
+    source = Record(id=NASTY, text=f"A drug {NASTY}", entities=[
+        {"start": 2, "end": 6, "type": NASTY}])
+    document = pair_document(source, Record(id=NASTY, text=f"Un farmaco {NASTY}"))
+    return list(review_items(document, [[Vote(found, {"align": found})]], 0.9))
 
 
 def test_the_page_has_its_data_and_nothing_from_outside():

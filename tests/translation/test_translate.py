@@ -14,8 +14,8 @@ from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.translation import batches
 from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.engines.loading import load_translator
 from bmtools.translation.settings import DocumentConfig, EngineConfig, ModelConfig
-from bmtools.translation.translate import load_translator
 
 translate = import_module("bmtools.translation.translate")
 WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -105,6 +105,15 @@ COUNTED = {
        for check, meaning in CHECKS.items()},
 }
 """Keys of a translator's counts, and what they count, for people."""
+
+
+def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str, str]:
+    """Translate sentences, each different one once; one with a fault becomes empty."""
+    different = list(dict.fromkeys(sentences))
+    plain, size = [" ".join(one.split()) for one in different], translator.batch_sentences
+    found = [one.text for start in range(0, len(plain), size)
+             for one in translator.translate(plain[start:start + size])]
+    return dict(zip(different, found, strict=True))
 
 
 def join_licences(*licences: str) -> str:

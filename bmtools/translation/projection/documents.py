@@ -20,6 +20,7 @@ from bmtools.translation.projection.vote import Vote
 NOT_FOUND = "annotations lost: no method found them"
 UNTRANSLATED = "annotations lost: their sentence has no translation"
 UNSURE = "annotations lost: below the least confidence"
+DECIDED = "annotations left out by a person's decision"
 UNLOCATED = "annotations lost: an answer without an offset"
 RELATIONS_LOST = "relations lost with their entities"
 _LONG = 600  # characters, from which on a text is worth splitting
@@ -43,6 +44,11 @@ class DocumentPair:
     segments: list[Segment]
     pairs: list[SentencePair]
     places: list[tuple[int, int]]
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Those of source and translation; empty where a record does not say."""
+        return self.source.get("lang") or "", self.translation.get("lang") or ""
 
 
 def annotated_spans(record: Record) -> list[tuple[int, int]]:
@@ -248,7 +254,9 @@ def _parts(document: DocumentPair, votes: Sequence[Sequence[Vote]],
     """Yield the place of each annotated span in the translation, or the cause why it has none."""
     for at, number in document.places:
         place, offset = votes[at][number].place, document.segments[at][2]
-        if place is None:
+        if votes[at][number].is_decided and place is None:
+            yield DECIDED
+        elif place is None:
             yield NOT_FOUND if document.pairs[at].target.strip() else UNTRANSLATED
         elif place.score < min_confidence:
             yield UNSURE

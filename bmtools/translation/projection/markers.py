@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from bmtools.translation.engines.engine import Translator
+from bmtools.translation.engines.engine import Translator, translate_all
 from bmtools.translation.projection.likeness import (
     likeness_table,
     monotone_links,
@@ -42,16 +42,10 @@ class MarkersProjector:
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where the engine lost its marks."""
         marked = [mark_spans(pair.source, pair.spans, brackets_for(pair.source)) for pair in pairs]
-        translations = self._translate({one for one, pair in zip(marked, pairs, strict=True)
-                                        if pair.spans})
+        translations = translate_all(self._translator, (
+            one for one, pair in zip(marked, pairs, strict=True) if pair.spans))
         return [_places(pair, translations.get(one, ""))
                 for one, pair in zip(marked, pairs, strict=True)]
-
-    def _translate(self, sentences: Iterable[str]) -> dict[str, str]:
-        waiting, size = sorted(sentences), self._translator.batch_sentences
-        found = [one.text for start in range(0, len(waiting), size)
-                 for one in self._translator.translate(waiting[start:start + size])]
-        return dict(zip(waiting, found, strict=True))
 
 
 def mark_spans(sentence: str, spans: Sequence[Span], brackets: str) -> str:

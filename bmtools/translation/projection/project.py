@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -21,7 +21,10 @@ from bmtools.translation.projection.documents import (
     pair_records,
 )
 from bmtools.translation.projection.edges import EdgeRules
-from bmtools.translation.projection.pairs import Projector, SentencePair
+from bmtools.translation.projection.methods import Methods
+from bmtools.translation.projection.pairs import SentencePair
+from bmtools.translation.projection.questions import prepare_answers, settle_questions
+from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 from bmtools.translation.projection.vote import Candidates, Vote, by_span, vote
 
@@ -29,7 +32,8 @@ from bmtools.translation.projection.vote import Candidates, Vote, by_span, vote
 def project(sources: str | PathLike[str] | Iterable[Any],
             translations: str | PathLike[str] | Iterable[Any],
             config: ProjectionConfig | None = None, reject: Reject = refuse,
-            counts: Counter[str] | None = None) -> Iterator[Record]:
+            counts: Counter[str] | None = None, decisions: Decisions | None = None,
+            review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations from records to their translations.
 
     All records are held in memory: methods learn from the whole corpus before the first span is
@@ -41,18 +45,26 @@ def project(sources: str | PathLike[str] | Iterable[Any],
         config: methods, and the treatment of spans without a place.
         reject: receives records that cannot be projected.
         counts: updated with what was projected, what was lost by cause, and what rules changed.
+        decisions: of a person, which come before those of methods.
+        review: receives spans without a place, or below the least confidence.
 
     Yields:
         the translations with the annotations of their sources, in the order of the sources.
 
     Raises:
-        BmtoolsError: records that do not belong together, or a method without its resources.
+        BmtoolsError: records that do not belong together, or decisions that do not fit them.
+        ValueError: a method lacks what it needs.
     """
     config = config or ProjectionConfig()
-    pairs = pair_records(as_records(sources, reject), as_records(translations, reject), reject,
-                         config.pairing)
-    yield from project_pairs([pair_document(*pair) for pair in pairs], config, reject,
-                             Counter() if counts is None else counts)
+    counts = Counter() if counts is None else counts
+    answered = (prepare_answers(record, config.resources.occurrences)
+                for record in as_records(sources, reject))
+    pairs = pair_records(answered, as_records(translations, reject), reject, config.pairing)
+    yield from project_pairs([pair_document(*pair) for pair in pairs], config, reject, counts,
+                             decisions, review)
+    if decisions:
+        decisions.require_all_used()
+        counts[UNDECIDED] += decisions.undecided
 
 
 def project_translated(records: Iterable[Record], config: ProjectionConfig, reject: Reject = refuse,
@@ -68,16 +80,32 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
     documents = []
     for record in records:
         found = record.get(SOURCE, {"record": {"id": record["id"], "text": ""}, "place": ""})
-        source = Record(found["record"], place=found["place"])
+        source = prepare_answers(Record(found["record"], place=found["place"]),
+                                 config.resources.occurrences)
         documents.append(pair_document(source, record.without(SOURCE), found.get("mentions")))
     yield from project_pairs(documents, config, reject, Counter() if counts is None else counts)
 
 
 def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
-                  counts: Counter[str]) -> Iterator[Record]:
+                  counts: Counter[str], decisions: Decisions | None = None,
+                  review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations within pairs of documents; see `project`."""
+    annotated_pairs = _annotated_pairs(documents, config, reject, counts, decisions, review)
+    yield from settle_questions(annotated_pairs, counts, reject)
+
+
+def _annotated_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
+                     counts: Counter[str], decisions: Decisions | None,
+                     review: Callable[[ReviewItem], None] | None,
+                     ) -> Iterator[tuple[Record, Record]]:
+    """Yield each source with its annotated translation."""
     for document, votes in zip(documents, project_documents(documents, config, counts),
                                strict=True):
+        if decisions:
+            votes = decisions.apply(document, votes, counts)
+        if review:
+            for item in review_items(document, votes, config.min_confidence):
+                review(item)
         lost: Counter[str] = Counter()
         record = annotated(document, votes, config.min_confidence, lost)
         if lost and config.lost == "reject":
@@ -90,23 +118,23 @@ def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, r
         counts["annotations projected"] += sum(
             len(record[key]) for key in ("entities", "answers") if key in document.source)
         counts.update(lost)
-        yield record
+        yield document.source, record
 
 
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
                       counts: Counter[str]) -> Iterator[list[list[Vote]]]:
     """Project the spans of all pairs of sentences of each document."""
     calibration = read_calibration(config.confidence) if config.confidence else read_calibration()
-    pairs = [pair for document in documents for pair in document.pairs]
+    methods = Methods(config, *(documents[0].languages if documents else ("", "")))
+    pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
     found = {}
-    for projector in map(load_projector, config.methods):
+    for projector in map(methods.load, config.methods):
         set_status(f"projecting by {projector.name}")
         projector.fit(pairs)
         found[projector.name] = projector.project(pairs)
     candidates = iter(by_span(found))
     for document in documents:
-        rules = EdgeRules(*(record.get("lang", "") for record in (
-            document.source, document.translation))) if config.edges else None
+        rules = EdgeRules(*document.languages) if config.edges else None
         yield [choose_places(pair, next(candidates), rules, calibration, counts)
                for pair in document.pairs]
 
@@ -141,14 +169,3 @@ def choose_places(pair: SentencePair, candidates: Sequence[Candidates],
             counts.update(f"{EDGES}{rule}" for rule in chosen.rules)
         votes.append(chosen)
     return votes
-
-
-def load_projector(method: str) -> Projector:
-    """Load a method; only its own libraries are imported."""
-    if method == "align":
-        from bmtools.translation.projection.align import AlignProjector
-
-        return AlignProjector()
-    from bmtools.translation.projection.exact import ExactProjector
-
-    return ExactProjector()

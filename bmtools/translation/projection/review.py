@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NotRequired, TypedDict
 
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
 from bmtools.records import converted
+from bmtools.translation.projection.documents import DocumentPair
 from bmtools.translation.projection.links import Span
 from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.vote import Vote
 
 ACCEPTED = "accepted"
 """Key of an item that holds the decision: offsets or words in the target, or null for no place."""
 APPLIED = "decisions applied"
-ABSENT = "spans left out by a decision"
-UNDECIDED = "spans to review without a decision"
+UNDECIDED = "spans in the reviewed files without a decision"
 
 
 class _Candidate(TypedDict):
@@ -47,9 +50,22 @@ class ReviewItem(TypedDict):
     accepted: NotRequired[tuple[int, int] | str | None]
 
 
-def review_item(record_id: str, kind: str, at: int, pair: SentencePair, number: int,
-                proposed: Projection | None, confidence: float,
-                candidates: Mapping[str, Projection | None]) -> ReviewItem:
+def review_items(document: DocumentPair, votes: Sequence[Sequence[Vote]],
+                 min_confidence: float) -> Iterator[ReviewItem]:
+    """Yield the spans of a document that have no place, or one that is not sure enough."""
+    source = document.source
+    kinds = [entity["type"] for entity in source.get("entities", ())
+             for _ in entity.get("spans") or [entity]]
+    for which, (at, number) in enumerate(document.places):
+        vote = votes[at][number]
+        if not vote.is_decided and (vote.place is None or vote.place.score < min_confidence):
+            kind = kinds[which] if which < len(kinds) else "answer"
+            yield _review_item(source["id"], kind, document.segments[at][0], document.pairs[at],
+                               number, vote)
+
+
+def _review_item(record_id: str, kind: str, at: int, pair: SentencePair, number: int,
+                 vote: Vote) -> ReviewItem:
     """Describe a span for its review.
 
     Args:
@@ -58,19 +74,17 @@ def review_item(record_id: str, kind: str, at: int, pair: SentencePair, number: 
         at: offset of the pair's source in the text of the record.
         pair: its sentences.
         number: of the span in the pair.
-        proposed: its place so far.
-        confidence: of this place, 0 to 1.
-        candidates: what each method found.
+        vote: on the span.
     """
     start, end = pair.spans[number]
-    place = (proposed.start, proposed.end) if proposed else None
+    place = (vote.place.start, vote.place.end) if vote.place else None
     return {"id": record_id, "type": kind, "at": at, "source": pair.source, "span": (start, end),
             "mention": pair.source[start:end], "target": pair.target, "proposed": place,
             "words": pair.target[slice(*place)] if place else "",
-            "confidence": round(confidence, 4),
+            "confidence": round(vote.place.score, 4) if vote.place else 0.0,
             "candidates": [{"method": name, "start": one.start, "end": one.end,
                             "score": round(one.score, 4)}
-                           for name, one in candidates.items() if one]}
+                           for name, one in vote.candidates.items() if one]}
 
 
 class Decisions:
@@ -108,26 +122,42 @@ class Decisions:
         """
         return cls(read_objects(*names))
 
-    def applies(self, record_id: str, at: int, pair: SentencePair, number: int) -> bool:
-        """Tell whether there is a decision on a span, and take note that it was used.
+    def apply(self, document: DocumentPair, votes: Sequence[Sequence[Vote]],
+              counts: Counter[str]) -> list[list[Vote]]:
+        """Put the decided places of a document in the place of those that methods chose.
+
+        Args:
+            document: its sentences.
+            votes: on each span of each pair.
+            counts: counts decisions applied.
 
         Raises:
-            DataError: it was made on other sentences.
+            DataError: a decision was made on other sentences.
         """
-        key = _key(record_id, at, pair.spans[number])
-        if key in self._waiting:
-            place, item = self._waiting.pop(key)
-            for name, text in (("source", pair.source), ("target", pair.target)):
-                if item[name] != text:  # type: ignore[literal-required]
-                    raise DataError(f"{place}: found the {name} {item[name]!r:.60}, "  # type: ignore[literal-required]
-                                    f"but the records have {text!r:.60}; review them again")
-        return key in self._places
+        applied = []
+        for segment, pair, own in zip(document.segments, document.pairs, votes, strict=True):
+            applied.append(list(own))
+            for number, span in enumerate(pair.spans):
+                key = _key(document.source["id"], segment[0], span)
+                if key in self._places:
+                    self._take(key, pair)
+                    place = self._places[key]
+                    applied[-1][number] = replace(
+                        own[number], place=place and Projection(*place, 1.0), rules=(),
+                        is_decided=True)
+                    counts[APPLIED] += 1
+        return applied
 
-    def place(self, record_id: str, at: int, pair: SentencePair,
-              number: int) -> Projection | None:
-        """Return the place decided on; None where the annotation has none."""
-        place = self._places[_key(record_id, at, pair.spans[number])]
-        return Projection(*place, 1.0) if place else None
+    def _take(self, key: tuple[str, int, int], pair: SentencePair) -> None:
+        """Take note that a decision was used, and refuse one on other sentences."""
+        if key not in self._waiting:
+            return
+        place, item = self._waiting.pop(key)
+        for name, found, text in (("source", item["source"], pair.source),
+                                  ("target", item["target"], pair.target)):
+            if found != text:
+                raise DataError(f"{place}: found the {name} {found!r:.60}, but the records have "
+                                f"{text!r:.60}; review them again")
 
     def require_all_used(self) -> None:
         """Refuse decisions on spans that no record has.

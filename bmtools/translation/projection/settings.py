@@ -6,15 +6,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from bmtools.errors import check_choices, require, require_names
+from bmtools.errors import check_choices, require, require_names, setting
+from bmtools.translation.settings import EngineConfig
 
-Method = Literal["align", "exact"]
+Method = Literal["align", "exact", "dictionary", "markers", "encoder", "embeddings", "score"]
+NEEDS_ENGINE = {"markers": None, "score": ("ctranslate2", "transformers"),
+                "encoder": ("ctranslate2", "transformers")}
+"""Methods that need an engine, and which one where not any will do."""
 Pairing = Literal["id", "order"]
 Lost = Literal["drop", "reject"]
 Occurrences = Literal["given", "all"]
 LinkRule = Literal["softmax", "argmax", "itermax", "match"]
 SOURCE = "translated_from"
 """Key of a translated record, up to its projection: what it was made of."""
+
+
+@dataclass(frozen=True)
+class MethodConfig:
+    """Resources of methods.
+
+    Args:
+        glossary: terms and their translations for method dictionary, a TSV or TMX file as of a
+            translation memory.
+        embeddings: directory of an encoder that reads both languages, such as LaBSE or XLM-R, for
+            method embeddings.
+        layer: layer of the encoder that methods encoder and embeddings compare; by default the last
+            one of a translation model, and the eighth of another encoder.
+        link_rule: how methods encoder and embeddings link words; softmax by default for encoder,
+            itermax for embeddings.
+        occurrences: project an answer where it is given, or all occurrences of its words.
+    """
+
+    glossary: Path | None = None
+    embeddings: Path | None = None
+    layer: int | None = None
+    link_rule: LinkRule | None = None
+    occurrences: Occurrences = "given"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
 
 
 @dataclass(frozen=True)
@@ -28,6 +58,10 @@ class ProjectionConfig:
         lost: drop an annotation without a place, or reject its record.
         pairing: of records and translations, by their ids or by their order.
         confidence: file of a calibration of one's own; the one that is shipped by default.
+        resources: of the methods.
+        engine: that translates what methods ask for.
+        translate_mentions: have it translate annotated words by themselves, too, which methods
+            exact and dictionary look for.
     """
 
     methods: tuple[str, ...] = ("align", "exact")
@@ -36,9 +70,31 @@ class ProjectionConfig:
     lost: Lost = "drop"
     pairing: Pairing = "id"
     confidence: Path | None = None
+    resources: MethodConfig = MethodConfig()
+    engine: EngineConfig | None = None
+    translate_mentions: bool = False
 
     def __post_init__(self) -> None:
         check_choices(self)
         require(bool(self.methods), "method", "none", "one or more")
         require_names("method", self.methods, get_args(Method))
         require(0 <= self.min_confidence <= 1, "min_confidence", self.min_confidence, "0 to 1")
+
+    def require_resources(self) -> None:
+        """Refuse methods without what they need, and resources without their method.
+
+        Raises:
+            ValueError: names all of them.
+        """
+        faults = [f"{setting('method')} {name} needs {setting('engine')} "
+                  f"{' or '.join(engines or ())}".rstrip() for name, engines in NEEDS_ENGINE.items()
+                  if name in self.methods and not (self.engine and (
+                      engines is None or self.engine.engine in engines))]
+        for method, name in (("embeddings", "embeddings"), ("dictionary", "glossary")):
+            value = getattr(self.resources, name)
+            if value and method not in self.methods:
+                faults.append(f"{setting(name)} means nothing without {setting('method')} {method}")
+            if not value and method == "embeddings" in self.methods:
+                faults.append(f"{setting('method')} {method} needs {setting(name)}")
+        if faults:
+            raise ValueError("; ".join(faults))

@@ -21,11 +21,13 @@ class Vote:
         place: with the score of the method that found it; None where no method found any.
         candidates: what each method found, edges corrected.
         rules: that corrected the edges of the place.
+        is_decided: whether a person decided on the place.
     """
 
     place: Projection | None
     candidates: Candidates
     rules: tuple[str, ...] = ()
+    is_decided: bool = False
 
 
 def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],

@@ -1,21 +1,43 @@
 """Review items, and decisions read back."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from bmtools.errors import DataError, RecordError
-from bmtools.translation.projection.pairs import Projection, SentencePair
-from bmtools.translation.projection.review import Decisions, review_item
+from bmtools.records import Record
+from bmtools.translation.projection.documents import (
+    DECIDED,
+    NOT_FOUND,
+    annotated,
+    pair_document,
+)
+from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.review import APPLIED, Decisions, review_items
+from bmtools.translation.projection.vote import Vote
 
-PAIR = SentencePair("A drug reduces pain.", "Un farmaco \U0001f642 riduce il dolore.",
-                    ((2, 6), (15, 19)))
+SOURCE = Record(id="d1", text="First. A drug reduces pain.", entities=[
+    {"id": "a", "start": 9, "end": 13, "type": "Chemical"},
+    {"id": "b", "start": 22, "end": 26, "type": "Disease"}])
+TARGET = "Un farmaco \U0001f642 riduce il dolore."
+
+
+def document(target=TARGET):
+    spans = [[0, 6, 0, 6], [7, 27, 7, 7 + len(target)]]
+    return pair_document(SOURCE, Record(id="d1", text=f"Primo. {target}", meta={
+        "translation": {"sentence_spans": {"text": spans}}}))
+
+
+def votes():
+    found = Projection(3, 10, 0.4)
+    return [[], [Vote(replace(found, score=0.41234), {"align": found, "exact": None}),
+                 Vote(None, {"align": None, "exact": None})]]
 
 
 def items():
-    return [review_item("d1", "Chemical", 30, PAIR, 0, Projection(3, 10, 0.4), 0.41234,
-                        {"align": Projection(3, 10, 0.4), "exact": None}),
-            review_item("d1", "Disease", 30, PAIR, 1, None, 0.0, {})]
+    return list(review_items(document(), votes(), 0.5))
 
 
 def decided(*accepted):
@@ -28,23 +50,33 @@ def decided(*accepted):
 
 def test_an_item_has_all_that_a_person_needs():
     assert json.loads(json.dumps(items()[0])) == {
-        "id": "d1", "type": "Chemical", "at": 30, "source": PAIR.source, "span": [2, 6],
-        "mention": "drug", "target": PAIR.target, "proposed": [3, 10], "words": "farmaco",
-        "confidence": 0.4123,
+        "id": "d1", "type": "Chemical", "at": 7, "source": "A drug reduces pain.",
+        "span": [2, 6], "mention": "drug", "target": TARGET, "proposed": [3, 10],
+        "words": "farmaco", "confidence": 0.4123,
         "candidates": [{"method": "align", "start": 3, "end": 10, "score": 0.4}]}
-    assert items()[1]["proposed"] is None
+    assert (items()[1]["proposed"], items()[1]["type"]) == (None, "Disease")
+
+
+def test_only_what_is_not_sure_enough_is_reviewed():
+    assert [item["mention"] for item in review_items(document(), votes(), 0.4)] == ["pain"]
+    done = decided(None, None).apply(document(), votes(), Counter())
+    assert list(review_items(document(), done, 0.5)) == []
 
 
 @pytest.mark.parametrize(("accepted", "place"), [
     ([0, 10], Projection(0, 10, 1.0)), ("il dolore", Projection(20, 29, 1.0)), (None, None)])
 def test_decisions_are_offsets_or_words_or_no_place(accepted, place):
-    decisions = decided(accepted)
-    assert decisions.undecided == 1
-    assert decisions.applies("d1", 30, PAIR, 0)
-    assert decisions.place("d1", 30, PAIR, 0) == place
-    assert not decisions.applies("d1", 30, PAIR, 1)
-    assert not decisions.applies("d2", 30, PAIR, 0)
+    decisions, counts = decided(accepted), Counter()
+    [_, [drug, pain]] = decisions.apply(document(), votes(), counts)
+    assert (drug.place, drug.is_decided) == (place, True)
+    assert pain == votes()[1][1]
+    assert (decisions.undecided, counts[APPLIED]) == (1, 1)
     decisions.require_all_used()
+    lost = Counter()
+    record = annotated(document(), [[], [drug, pain]], 0.9, lost)
+    assert [one["text"] for one in record["entities"]] == (
+        [TARGET[place.start:place.end]] if place else [])
+    assert lost == {NOT_FOUND: 1, **({} if place else {DECIDED: 1})}
 
 
 @pytest.mark.parametrize(("accepted", "message"), [
@@ -72,21 +104,20 @@ def test_a_span_is_decided_once():
 
 
 def test_decisions_on_other_sentences_are_refused():
-    changed = SentencePair(PAIR.source, PAIR.target + " Sempre.", PAIR.spans)
     with pytest.raises(DataError, match=r"r\.jsonl:1: found the target 'Un farmaco .* review them"):
-        decided([3, 10]).applies("d1", 30, changed, 0)
+        decided([3, 10]).apply(document(f"{TARGET} Sempre."), votes(), Counter())
 
 
 def test_decisions_that_no_record_takes_are_refused():
-    decisions = decided([3, 10], None)
-    assert decisions.applies("d1", 30, PAIR, 0)
-    with pytest.raises(DataError, match=r"r\.jsonl:2: found a decision on 'pain' at 45 of"):
-        decisions.require_all_used()
+    decisions = decided(None)
+    decisions.apply(document(), votes(), Counter())
+    decisions.require_all_used()
+    with pytest.raises(DataError, match=r"r\.jsonl:1: found a decision on 'drug' at 9 of"):
+        decided(None).require_all_used()
 
 
 def test_decisions_are_read_from_files(tmp_path):
     path = tmp_path / "reviewed.jsonl"
     path.write_text("".join(json.dumps({**item, "accepted": None}) + "\n" for item in items()))
-    decisions = Decisions.read([str(path)])
-    assert decisions.applies("d1", 30, PAIR, 1)
-    assert decisions.place("d1", 30, PAIR, 1) is None
+    [_, own] = Decisions.read([str(path)]).apply(document(), votes(), Counter())
+    assert [vote.place for vote in own] == [None, None]

@@ -1,0 +1,73 @@
+"""Engines by name, with the resources that their settings name."""
+
+from __future__ import annotations
+
+from bmtools.models.device import check_device
+from bmtools.status import set_status
+from bmtools.translation.engines.engine import Translator
+from bmtools.translation.engines.model_files import (
+    check_sequence_to_sequence,
+    check_translation_model,
+)
+from bmtools.translation.protection import ProtectedTranslator
+from bmtools.translation.settings import EngineConfig, ProtectionConfig
+from bmtools.translation.terms import load_terms
+
+
+def load_translator(config: EngineConfig,
+                    protection: ProtectionConfig | None = None) -> Translator:
+    """Load an engine; only its own libraries are imported.
+
+    Raises:
+        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
+    """
+    set_status(f"loading {config.model.model or config.engine}")
+    engines: list[Translator] = []
+    if config.memory:
+        from bmtools.translation.engines.memory import MemoryTranslator
+
+        engines.append(MemoryTranslator(config.memory, config.source_lang, config.target_lang,
+                                        config.memory_threshold))
+    if config.engine != "memory":
+        engines.append(_protected(_load_engine(config), config, protection))
+    if config.model_licence:
+        engines[-1].licence = config.model_licence
+    if len(engines) == 1:
+        return engines[0]
+    from bmtools.translation.engines.chain import MemoryFirst
+
+    return MemoryFirst(*engines)
+
+
+def _protected(engine: Translator, config: EngineConfig,
+               protection: ProtectionConfig | None) -> Translator:
+    if protection is None or not protection.is_needed:
+        return engine
+    finder = load_terms(protection, config.source_lang, config.target_lang)
+    return ProtectedTranslator(engine, finder, config.target_lang)
+
+
+def _load_engine(config: EngineConfig) -> Translator:
+    source, target = config.source_lang, config.target_lang
+    if config.engine == "apertium":
+        from bmtools.translation.engines.apertium import ApertiumTranslator
+
+        return ApertiumTranslator(source, target, config.via, config.program)
+    if config.engine == "command":
+        from bmtools.translation.engines.command import CommandTranslator
+
+        return CommandTranslator(config.program, source, target)
+    if config.engine == "http":
+        from bmtools.translation.engines.http import HttpTranslator
+
+        return HttpTranslator(config.server, source, target)
+    check_device(config.model.device)
+    if config.engine == "ctranslate2":
+        check_translation_model(config.model.directory)
+        from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
+
+        return CTranslate2Translator(config.model, source, target)
+    check_sequence_to_sequence(config.model.directory)
+    from bmtools.translation.engines.transformers_engine import TransformersTranslator
+
+    return TransformersTranslator(config.model, source, target)
