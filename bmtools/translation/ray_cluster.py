@@ -175,9 +175,10 @@ class RayTranslator:
                     for batch in worker.batches}
         if not self._workers:
             if time.monotonic() - self._worked > _PATIENCE_SECONDS:
-                raise BmtoolsError(f"{setting('ray')} {self._config.ray}: no node has been "
-                                   f"there for {_PATIENCE_SECONDS:.0f} seconds; add one, and go on "
-                                   f"with {setting('resume')}")
+                raise BmtoolsError(f"{setting('ray')} {self._config.ray}: no node with "
+                                   f"{self._config.ray_cores or 1} cores has been there for "
+                                   f"{_PATIENCE_SECONDS:.0f} seconds; add one, and go on with "
+                                   f"{setting('resume')}")
             time.sleep(_LOOK_SECONDS / 10)
             return
         for done in self._ray.wait(list(pending), timeout=_LOOK_SECONDS)[0]:
@@ -270,6 +271,7 @@ def _connected(address: str) -> Any:
     Raises:
         BmtoolsError: none answers.
     """
+    set_status(f"connecting to Ray at {address}")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
     import ray

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bmtools.errors import BmtoolsError
+from bmtools.translation import ray_cluster
+from bmtools.translation.engines.engine import Translation
 from bmtools.translation.ray_cluster import RayTranslator
+from bmtools.translation.settings import RayConfig
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
 NODES = 2
@@ -93,3 +100,127 @@ def test_no_cluster_is_one_clear_line(
     assert outcome.code == 1
     assert outcome.err.startswith("bmtools: --ray nowhere: no cluster answers (")
     assert outcome.err.endswith("start one with: ray start --head; local starts one here\n")
+
+
+class Cluster:
+    """A cluster in this process: futures are functions, and some workers die."""
+
+    def __init__(self, **nodes: dict[str, int]) -> None:
+        self.exceptions = pytest.importorskip("ray.exceptions")
+        self.resources = nodes
+        self.options: list[dict[str, Any]] = []
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": name.encode().hex().ljust(56, "f"), "Resources": resources, "Alive": True, "NodeManagerAddress": name}
+                for name, resources in self.resources.items()]
+
+    def remote(self, kind: Any) -> Any:
+        def start(load: Callable[[str], Any], *rest: Any) -> Any:
+            number = self.options[-1]["scheduling_strategy"].node_id.rstrip("f")
+            node = bytes.fromhex(number).decode()
+            actor = kind(partial(load, node), *rest)
+            return SimpleNamespace(**{name: SimpleNamespace(remote=partial(
+                partial, getattr(actor, name))) for name in ("load", "translate")})
+
+        def with_options(**options: Any) -> Any:
+            self.options.append(options)
+            return SimpleNamespace(remote=start)
+
+        return SimpleNamespace(options=with_options)
+
+    def wait(self, futures: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return futures[:1], futures[1:]
+
+    def get(self, future: Callable[[], Any]) -> Any:
+        try:
+            return future()
+        except ArithmeticError:
+            raise self.exceptions.ActorDiedError from None
+
+    def shutdown(self) -> None:
+        self.resources = {}
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
+    def connected(cluster: Cluster, load: Callable[[str], Any], cores: int | None = None,
+                  uses_gpu: bool = False) -> RayTranslator:
+        monkeypatch.setattr(ray_cluster, "_connected", lambda _address: cluster)
+        monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", -1.0)
+        return RayTranslator(RayConfig("here", cores), load, uses_gpu)  # type: ignore[arg-type]
+
+    return connected
+
+
+class Engine:
+    """Engine that dies of sentences with a certain word."""
+
+    name, licence, marks_unknown, batch_sentences, attempts = "upper", "", False, 2, 1
+
+    def __init__(self, node: str = "", deaths: int = 0) -> None:
+        self.fingerprint = f"upper {node}"
+        self.details: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.deaths = [None] * deaths
+
+    def translate(self, sentences: list[str], attempt: int = 0) -> list[Translation]:
+        self.counts["restarts"] += 1
+        if "death" in sentences and self.deaths:
+            self.deaths.pop()
+            raise ArithmeticError
+        return [Translation(one.upper()) for one in sentences]
+
+
+def test_batches_come_back_in_order_and_are_counted_when_they_do(
+        connect: Callable[..., RayTranslator]) -> None:
+    engine = Engine(deaths=2)
+    translator = connect(Cluster(a={"CPU": 2}, b={"CPU": 2}), lambda _node: engine)
+    assert (translator.name, translator.batch_sentences) == ("upper", 2)
+    waits = [translator.submit(batch) for batch in (["a", "death"], ["b"], ["c"], ["d", "e"])]
+    assert [[one.text for one in wait()] for wait in waits] == [
+        ["A", "DEATH"], ["B"], ["C"], ["D", "E"]]
+    assert translator.counts["lost_workers"] == 2
+    assert translator.counts["restarts"] == 4
+    assert [one.text for one in translator.translate(["f"])] == ["F"]
+
+
+def test_a_batch_that_costs_every_worker_ends_the_run(
+        connect: Callable[..., RayTranslator]) -> None:
+    engine = Engine(deaths=100)
+    translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), lambda _node: engine)
+    with pytest.raises(BmtoolsError, match=r"4 workers were lost over the batch that begins "
+                       r"'death' .*; they may lack memory"):
+        translator.translate(["death"])
+
+
+def test_another_engine_on_a_node_is_refused(connect: Callable[..., RayTranslator]) -> None:
+    translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), Engine)
+    with pytest.raises(BmtoolsError, match=r"node b has another engine \(fingerprint 'upper b', "
+                       r"elsewhere 'upper a'\); install the same one"):
+        translator.translate(["a"])
+        translator.translate(["b"])
+
+
+def test_nodes_that_cannot_load_the_engine_or_are_away(
+        connect: Callable[..., RayTranslator], monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(a={"CPU": 1})
+    with pytest.raises(BmtoolsError, match=r"node a cannot load the engine \(.*\); bmtools and the "
+                       "engine's files must be on each node"):
+        connect(cluster, lambda _node: 1 / 0)
+    assert cluster.resources == {}  # it has left
+    monkeypatch.setattr(ray_cluster, "_PATIENCE_SECONDS", -1.0)
+    with pytest.raises(BmtoolsError, match="ray here: no node with 4 cores has been there"):
+        connect(Cluster(a={"CPU": 2}, head={}), lambda _node: Engine(), cores=4)
+
+
+@pytest.mark.parametrize(("resources", "cores", "uses_gpu", "copies"), [
+    ({"CPU": 8.0}, None, True, [(8, 0)]), ({"CPU": 8.0}, 3, False, [(3, 0)] * 2),
+    ({"CPU": 8.0, "GPU": 2.0}, None, True, [(4, 1)] * 2),
+    ({"CPU": 8.0, "GPU": 2.0}, None, False, [(8, 0)]),
+    ({"CPU": 8.0, "GPU": 2.0}, 2, True, [(2, 1)] * 2)])
+def test_copies_of_a_node(resources: dict[str, int], cores: int | None, uses_gpu: bool,
+                          copies: list[tuple[int, int]],
+                          connect: Callable[..., RayTranslator]) -> None:
+    cluster = Cluster(a=resources)
+    connect(cluster, lambda _node: Engine(), cores, uses_gpu)
+    assert [(one["num_cpus"], one["num_gpus"]) for one in cluster.options] == copies
