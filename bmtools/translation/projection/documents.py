@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import inf
 from typing import Any
 
 import msgspec
@@ -76,10 +79,10 @@ def pair_document(source: Record, translation: Record,
     spans = annotated_spans(source)
     segments = _joined(_segments(source, translation), _hulls(source))
     inside: list[list[tuple[int, int]]] = [[] for _ in segments]
+    starts = [segment[0] for segment in segments]
     places = []
     for start, end in spans:
-        at = next(number for number, segment in enumerate(segments)
-                  if segment[0] <= start and end <= segment[1])
+        at = bisect_right(starts, start) - 1
         places.append((at, len(inside[at])))
         inside[at].append((start - segments[at][0], end - segments[at][0]))
     pairs = [_sentence_pair(source["text"][start:end], translation["text"][first:last], own,
@@ -111,12 +114,23 @@ def _segments(source: Record, translation: Record) -> list[Segment]:
     if noted and _are_parts([one[:2] for one in noted], left) and \
             _are_parts([one[2:] for one in noted], right):
         return noted
-    if len(left) >= _LONG:
-        sentences, translated = (list(sentence_spans(
-            record["text"], record.get("lang") or "en", None)) for record in (source, translation))
-        if len(sentences) == len(translated):
-            return [(*one, *other) for one, other in zip(sentences, translated, strict=True)]
-    return [(0, len(left), 0, len(right))]
+    return list(_split_alike(source, translation)) if len(left) >= _LONG else \
+        [(0, len(left), 0, len(right))]
+
+
+def _split_alike(source: Record, translation: Record) -> Iterator[Segment]:
+    """Split both texts into lines, and these into sentences, where both have as many."""
+    left, right = source["text"], translation["text"]
+    lines = [[match.span() for match in re.finditer(r"[^\n]+", text)] for text in (left, right)]
+    if len(lines[0]) != len(lines[1]):
+        lines = [[(0, len(left))], [(0, len(right))]]
+    for one, other in zip(*lines, strict=True):
+        sentences, translated = ([(start + first, start + last) for first, last in sentence_spans(
+            record["text"][start:end], record.get("lang") or "en", None)]
+            for record, (start, end) in ((source, one), (translation, other)))
+        if len(sentences) != len(translated):
+            sentences, translated = [one], [other]
+        yield from ((*first, *second) for first, second in zip(sentences, translated, strict=True))
 
 
 def _noted(translation: Record) -> list[Segment]:
@@ -139,15 +153,15 @@ def _are_parts(spans: Sequence[tuple[int, ...]], text: str) -> bool:
 
 def _joined(segments: Sequence[Segment], hulls: Iterable[tuple[int, int]]) -> list[Segment]:
     """Unite the sentences that an annotation crosses."""
-    joined = list(segments)
-    for start, end in hulls:
-        touched = [one for one in joined if one[0] < end and start < one[1]]
-        low = min([start, *(one[0] for one in touched)])
-        high = max([end, *(one[1] for one in touched)])
-        united = (low, high, min((one[2] for one in touched), default=0),
-                  max((one[3] for one in touched), default=0))
-        joined = sorted([one for one in joined if one not in touched] + [united])
-    return joined
+    joined: list[list[float]] = []
+    for start, end, first, last in sorted([*segments, *((*hull, inf, 0) for hull in hulls)]):
+        if joined and start < joined[-1][1]:
+            united = joined[-1]
+            united[1:] = max(united[1], end), min(united[2], first), max(united[3], last)
+        else:
+            joined.append([start, end, first, last])
+    return [(int(start), int(end), int(min(first, last)), int(last))
+            for start, end, first, last in joined]
 
 
 def pair_records(sources: Iterable[Record], translations: Iterable[Record], reject: Reject,

@@ -121,6 +121,15 @@ def test_long_texts_are_split_where_both_have_as_many_sentences() -> None:
     assert len(other.pairs) == 1
 
 
+def test_lines_part_texts_whose_sentences_differ_in_number() -> None:
+    source = "A title\n" + "It hurts a lot. " * 50
+    target = "Un titolo\n" + "Fa molto male. " * 49
+    document = pair_document(record(source, entities=[{"type": "S", "start": 2, "end": 7}]),
+                             record(target, "it"))
+    assert [(one.source[:7], one.target[:9]) for one in document.pairs] == [
+        ("A title", "Un titolo"), ("It hurt", "Fa molto ")]
+
+
 def test_records_are_paired_by_id_or_order() -> None:
     left = [record("a").replace(id="1"), record("b").replace(id="2")]
     right = [record("B").replace(id="2"), record("A").replace(id="1")]
