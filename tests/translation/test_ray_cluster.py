@@ -111,7 +111,8 @@ class Cluster:
         self.options: list[dict[str, Any]] = []
 
     def nodes(self) -> list[dict[str, Any]]:
-        return [{"NodeID": name.encode().hex().ljust(56, "f"), "Resources": resources, "Alive": True, "NodeManagerAddress": name}
+        return [{"NodeID": name.encode().hex().ljust(56, "f"), "Alive": True,
+                 "Resources": resources, "NodeManagerAddress": name}
                 for name, resources in self.resources.items()]
 
     def remote(self, kind: Any) -> Any:
