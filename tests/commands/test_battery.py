@@ -217,7 +217,9 @@ CASES = {
         NOTES),
     "project": Case(
         ("--translations", "GOLD"),
-        ("--translations FILE", "--method [align|exact|dictionary|markers|encoder|embeddings|score]", "--edges / --no-edges", "--lost",
+        ("--translations FILE",
+         "--method [align|exact|dictionary|markers|encoder|embeddings|score]",
+         "--edges / --no-edges", "--review-page", "--accept", "--lost",
          "--min-confidence"), NO_RECORDS + ALLOWED,
         "FILE:1: found no translation with the id 'a' in GOLD; add it, leave the record out, or "
         "pair both files by --pairing order", TAGGED),
