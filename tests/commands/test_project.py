@@ -163,3 +163,60 @@ def test_options_of_projection_need_it(run: Run, files: tuple[Path, ...],
         assert outcome.code == 2
         assert f"{option[0]} means nothing without --project" in outcome.err.replace(
             "--edges", "--no-edges")
+
+
+def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
+                                            tmp_path: Path) -> None:
+    call = ("project", files[0], "--translations", files[1])
+    review, page = tmp_path / "review.jsonl", tmp_path / "review.html"
+    unsure = run(*call, "--min-confidence", 1, "--review", review, "--review-page", page)
+    assert "; annotations to review: 4" in unsure.err
+    items = [json.loads(line) for line in review.read_text().splitlines()]
+    assert [one["mention"] for one in items] == ["pain", "High fever", "histamine", "Aspirin"]
+    assert all(json.dumps(one["mention"]) in page.read_text() for one in items)
+    for item, accepted in zip(items, ("Nessun dolore", [15, 21], None), strict=False):
+        item["accepted"] = accepted
+    review.write_text("".join(json.dumps(one) + "\n" for one in items))
+    first, second = run(*call, "--min-confidence", 1, "--accept", review).records
+    assert (words(first), words(second)) == (["Nessun dolore", "Febbre"], [])
+    assert first["relations"] == ENGLISH[0]["relations"]
+    items[0]["accepted"] = "mal di testa"
+    review.write_text(json.dumps(items[0]) + "\n")
+    refused = run(*call, "--accept", review)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(f"bmtools: {review}:1: key 'accepted': found 'mal di testa', "
+                                  "which the target has 0 times")
+
+
+def test_methods_and_engines_that_do_not_belong_together(
+        run: Run, files: tuple[Path, ...], memory: tuple[object, ...]) -> None:
+    call = ("project", files[0], "--translations", files[1])
+    for options, message in (
+            (("--method", "score"), "--method score needs --engine ctranslate2 or transformers"),
+            (("--method", "embeddings"), "--method embeddings needs --embeddings"),
+            (("--glossary", files[0]), "--glossary means nothing without --method dictionary"),
+            (("--via", "ca"), "--via means nothing without --engine"),
+            (memory[4:], "--engine needs --source-lang and --target-lang")):
+        outcome = run(*call, *options)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert message in outcome.err
+
+
+def test_an_engine_translates_mentions(run: Run, files: tuple[Path, ...],
+                                       memory: tuple[object, ...]) -> None:
+    call = ("project", files[0], "--translations", files[1], "--method", "exact")
+    assert words(run(*call).records[1], "answers") == []
+    assert words(run(*call, *memory).records[1], "answers") == ["aspirina"]
+
+
+def test_questions_lose_no_answer_in_silence(run: Run, write_lines: Callable[..., Path]) -> None:
+    english = [{"id": name, "text": "Aspirin helps.", "question": "What?", "answers": answers}
+               for name, answers in (("a", [{"text": "Aspirin", "start": 0}]), ("b", []),
+                                     ("c", [{"text": "helps", "start": 8}]))]
+    italian = [{"id": name, "text": "Serve l'aspirin.", "question": "Cosa?"} for name in "abc"]
+    outcome = run("project", write_lines("q.jsonl", *english), "--translations",
+                  write_lines("q.it.jsonl", *italian), "--method", "exact")
+    assert [(one["id"], words(one, "answers")) for one in outcome.records] == [
+        ("a", ["aspirin"]), ("b", [])]
+    assert "questions left out, they lost all answers: 1" in outcome.err
+    assert "questions without an answer, kept as such: 1" in outcome.err

@@ -59,14 +59,14 @@ def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter
         if source.get("question") and not record.get("question"):
             reject(RecordError(record.place, "key 'question' is missing; expected the translation "
                                f"of {source['question']!r:.80}", record))
-        elif source.get("answers") and not record["answers"]:
+        elif source.get("question") and source.get("answers") and not record["answers"]:
             counts[LOST] += 1
             if reject is not refuse:
                 reject(RecordError(record.place, "found none of the answers "
                                    f"{[one['text'] for one in source['answers']]!r:.80} in the "
                                    "translation", record))
         else:
-            counts[UNANSWERABLE] += source.get("answers") == []
+            counts[UNANSWERABLE] += "question" in source and source.get("answers") == []
             yield _settled(record, known.get(_question(record), {}), counts)
 
 

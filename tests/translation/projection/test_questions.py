@@ -85,5 +85,8 @@ def test_a_translation_lacks_its_question():
 
 
 def test_records_without_questions_pass_as_they_are():
-    pair = Record(id="1", text="a", meta={"a": 1}), Record(id="1", text="b", entities=[])
-    assert list(settle_questions([pair], Counter())) == [pair[1]]
+    pair = (Record(id="1", text="a", meta={"a": 1}, answers=[{"text": "a", "start": 0}]),
+            Record(id="1", text="b", entities=[], answers=[]))
+    counts = Counter()
+    assert list(settle_questions([pair], counts)) == [pair[1]]
+    assert not +counts
