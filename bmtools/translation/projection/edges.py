@@ -69,7 +69,7 @@ class _Sentence:
 
 def _sentence(text: str, language: str) -> _Sentence:
     spans = word_spans(text)
-    words = [text[start:end] if end - start > 1 and text[start:end].isupper() else plain
+    words = [text[start:end] if len(plain) > 1 and text[start:end].isupper() else plain
              for (start, end), plain in zip(spans, plain_words(text), strict=True)]
     return _Sentence(words, spans, function_words(language))
 

@@ -30,6 +30,7 @@ def place(text: str, words: str) -> Projection:
      "lo ha aiutato molto oggi.", "loose end"),
     ("cases of severe asthma here", "severe asthma", "casi di asma grave qui", "di asma grave",
      "asma grave", "loose start"),
+    ("Asthma was common", "Asthma", "L'asma era comune", "L'asma", "asma", "loose start"),
     ("the patient here", "the patient", "qui il paziente", "paziente", "il paziente",
      "determiner"),
     ("use of aspirin here", "aspirin", "uso dell'aspirina, qui", ", qui", "qui", "punctuation"),
