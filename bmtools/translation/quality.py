@@ -138,40 +138,45 @@ def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> 
 def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
            kept: Mapping[str, dict[str, Any]], resamples: int,
            tokenizer: str | None) -> Iterator[dict[str, Any]]:
-    """Score each system by sacrebleu; two are compared by its paired bootstrap."""
+    """Score each system by sacrebleu, and compare the second with the first (Koehn 2004)."""
+    signatures, scores = _sacrebleu(systems, references, resamples, tokenizer)
+    length = sum(map(len, references))
+    for number, (name, texts) in enumerate(systems.items()):
+        own = {key: of_systems[number] for key, of_systems in scores.items()}
+        line: dict[str, Any] = {"model": name, "segments": len(references),
+                                **{key: _rounded(one.score) for key, one in own.items()}}
+        if resamples:
+            line["intervals"] = {key: [_rounded(one.mean - one.ci), _rounded(one.mean + one.ci)]
+                                 for key, one in own.items()}
+        yield {**line, "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
+               "signatures": signatures}
+    if len(systems) > 1 and resamples:
+        yield {"compared": list(systems)[::-1],
+               "difference": {key: _rounded(second.score - first.score)
+                              for key, (first, second) in scores.items()},
+               "p": {key: round(second.p_value, 6) for key, (_, second) in scores.items()}}
+
+
+def _sacrebleu(systems: Mapping[str, Sequence[str]], references: Sequence[str], resamples: int,
+               tokenizer: str | None) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """Return the signature of each metric, and its results by system.
+
+    Its paired test gives the intervals that it gives for a system alone.
+    """
     from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer),
                                   "ter": TER()}
-    length = sum(map(len, references))
-    for name, texts in systems.items():
-        line: dict[str, Any] = {"model": name, "segments": len(references)}
-        intervals, signatures = {}, {}
-        for key, metric in metrics.items():
-            found = metric.corpus_score(texts, [references], n_bootstrap=max(resamples, 1))
-            line[key] = _rounded(found.score)
-            if resamples > 1:
-                intervals[key] = [_rounded(found._mean + side * found._ci) for side in (-1, 1)]
-            signatures[key] = str(metric.get_signature())
-        yield {**line, **({"intervals": intervals} if intervals else {}),
-               "length_ratio": round(sum(map(len, texts)) / length, 4), **kept[name],
-               "signatures": signatures}
-    if len(systems) > 1 and resamples > 1:
-        yield _difference(systems, references, metrics, resamples)
-
-
-def _difference(systems: Mapping[str, Sequence[str]], references: Sequence[str],
-                metrics: Mapping[str, Metric], resamples: int) -> dict[str, Any]:
-    """Compare the second system with the first (Koehn 2004)."""
-    from sacrebleu.significance import PairedTest
-
-    _, found = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
-    results: list[Any] = [of_metric for name, of_metric in found.items() if name != "System"]
-    pairs = dict(zip(metrics, results, strict=True))
-    return {"compared": list(systems)[::-1],
-            "difference": {key: _rounded(second.score - first.score)
-                           for key, (first, second) in pairs.items()},
-            "p": {key: round(second.p_value, 6) for key, (_, second) in pairs.items()}}
+    if not resamples:
+        scores = {key: [metric.corpus_score(texts, [references]) for texts in systems.values()]
+                  for key, metric in metrics.items()}
+        return {key: str(metric.get_signature()) for key, metric in metrics.items()}, scores
+    signatures, found = PairedTest(list(systems.items()), metrics, [references], "bs",
+                                   resamples)()
+    results: list[Any] = [found[name] for name in signatures]
+    return (dict(zip(metrics, map(str, signatures.values()), strict=True)),
+            dict(zip(metrics, results, strict=True)))
 
 
 class _SourceComparison:

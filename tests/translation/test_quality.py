@@ -69,6 +69,13 @@ def test_p_values_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
         "bleu": 0.0659, "chrf": 0.0020, "ter": 0.0130}
 
 
+def test_translations_without_a_fault(files: dict[str, Path]) -> None:
+    references = str(files["references"])
+    [line] = score_translation(references, references)
+    assert [line[key] for key in ("chrf", "bleu", "ter")] == [100, 100, 0]
+    assert (line["intervals"]["chrf"], line["intervals"]["ter"]) == ([100, 100], [0, 0])
+
+
 def test_what_is_kept_of_the_sources(files: dict[str, Path], tmp_path: Path) -> None:
     glossary = tmp_path / "terms.tsv"
     glossary.write_text("en\tit\npain\tdolore\nfever\tfebbre\n", encoding="utf-8")
