@@ -80,7 +80,7 @@ class TranslationCounts:
         """Count a sentence that was translated back."""
         self.round_trips += 1
         self.round_trip_sum += score
-        if score < self.worst_round_trip:
+        if score < self.worst_round_trip or not self.worst_sentence:
             self.worst_round_trip, self.worst_sentence = score, sentence
 
     def lines(self) -> Iterator[str]:

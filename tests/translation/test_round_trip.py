@@ -41,6 +41,12 @@ def test_a_sample_depends_on_sentences_alone(dictionary: Callable[..., Any]) -> 
     assert alone == together[:20]
 
 
+def test_the_worst_sentence_has_a_name_even_if_none_is_bad() -> None:
+    counts = TranslationCounts()
+    counts.add_round_trip(100.0, "None.")
+    assert list(counts.lines())[-1].endswith("at worst 100.0: 'None.'")
+
+
 def test_an_engine_reversed() -> None:
     config = EngineConfig("ctranslate2", "en", "it", model=ModelConfig(
         Path("nllb"), source_code="eng_Latn", target_code="ita_Latn")).reversed()
