@@ -11,6 +11,7 @@ from bmtools.translation.cache import CachedTranslation, SentenceCache
 from bmtools.translation.engines.engine import BatchTranslator, Translation, Translator
 
 _MOST_KNOWN = 100_000
+_MOST_WAITING = 10_000
 
 
 class SentenceBatches:
@@ -39,11 +40,15 @@ class SentenceBatches:
         self._known: dict[str, CachedTranslation] = {}
         self._numbers: dict[str, int] = {}  # of the batches of sentences that are under way
         self._new: list[str] = []
+        self._waiting = 0  # texts since the first of them
         self._submitted: deque[tuple[list[str], Callable[[], list[Translation]]]] = deque()
 
     def add(self, sentences: Iterable[str]) -> int:
-        """Take sentences, and return how many batches must be completed for all of them."""
+        """Take a text's sentences, and return how many batches must be completed for them."""
         needed = 0
+        self._waiting += bool(self._new)
+        if self._waiting > _MOST_WAITING:  # texts without a new sentence, which memory holds
+            self._submit()
         for sentence in sentences:
             if sentence not in self._numbers and self._find(sentence) is None:
                 self._numbers[sentence] = self.completed + len(self._submitted) + 1
@@ -84,7 +89,7 @@ class SentenceBatches:
         if isinstance(engine, BatchTranslator):
             wait, ahead = engine.submit(self._new), engine.ahead
         self._submitted.append((self._new, wait))
-        self._new = []
+        self._new, self._waiting = [], 0
         while len(self._submitted) > ahead:
             self._collect()
 

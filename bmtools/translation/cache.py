@@ -76,7 +76,7 @@ class SentenceCache:
         if tables and kind != _KIND:
             raise sqlite3.DatabaseError("it is a database of another program")
         # Whole after a kill of the process; a power cut may cost the last batches.
-        execute(f"PRAGMA journal_mode = {'wal' if is_kept else 'off'}")
+        execute(f"PRAGMA journal_mode = {'wal' if is_kept else 'memory'}")
         execute(f"PRAGMA synchronous = {'normal' if is_kept else 'off'}")
         execute(f"PRAGMA application_id = {_KIND}")
         self._database.executescript(_TABLES)

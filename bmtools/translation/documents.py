@@ -30,7 +30,6 @@ from bmtools.translation.settings import DocumentConfig
 TEXTS = ("title", "question", "text", "text_pair")
 PROJECTED = ("entities", "relations", "answers")
 ANNOTATIONS = (*PROJECTED, "target", "predicted")
-_MOST_WAITING = 10_000  # records, where those after a new sentence have none
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -264,8 +263,6 @@ class _DocumentTranslator:
         document = self._split(record)
         if document.error and self._reject is refuse:
             raise document.error
-        if len(self._waiting) == _MOST_WAITING:
-            self.batches.finish()
         self._waiting.append((document, self.batches.add(document.translated)))
 
     def completed(self) -> Iterator[Record]:

@@ -37,6 +37,7 @@ _SETTINGS, _PROGRESS = "settings.json", "progress.json"
 _RECORDS, _REJECTS = "records.jsonl", "rejects.jsonl"
 _COMMIT_SECONDS = 1.0
 _WORTH_KEEPING_SECONDS = 10.0
+_CONTEXT = 30  # characters
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,10 @@ class TranslationRun:
         found = self._read(_SETTINGS)
         for name, value in settings.items():
             if name != "run" and found.get(name) != value:
+                old, new = _differing(str(found.get(name)), str(value))
                 raise CheckpointError(
-                    f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
-                    f"found {value}; resume with what it was started with, or start again with "
+                    f"{self.directory}: the unfinished run has {setting(name)} {old}, found {new}; "
+                    "resume with what it was started with, or start again with "
                     f"{setting('overwrite')}")
         if (self.directory / _PROGRESS).exists():
             self._progress = msgspec.convert(self._read(_PROGRESS), _Progress)
@@ -262,6 +264,16 @@ class TranslationRun:
         return CheckpointError(
             f"{self.directory}: the unfinished run read other records than these; resume with the "
             f"files it was started with, or start again with {setting('overwrite')}")
+
+
+def _differing(one: str, other: str) -> Iterator[str]:
+    """Yield each of two texts, of long ones what is around the first difference."""
+    pairs = enumerate(zip(one, other, strict=False))
+    at = next((number for number, (left, right) in pairs if left != right),
+              min(len(one), len(other)))
+    is_long = max(len(one), len(other)) > 2 * _CONTEXT
+    for text in (one, other):
+        yield f"...{text[max(0, at - _CONTEXT):at + _CONTEXT]}..." if is_long else text
 
 
 def _damaged() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError, DataError
+from bmtools.translation import batches
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.engines.engine import Translation
@@ -119,8 +120,6 @@ def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path:
 
 def test_memory_holds_the_newest_sentences(
         dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    from bmtools.translation import batches
-
     monkeypatch.setattr(batches, "_MOST_KNOWN", 5)
     words = {f"{number}": f"n{number}" for number in range(100)}
     waiting = SentenceBatches(dictionary(words, 2), SentenceCache("x"))
@@ -131,3 +130,14 @@ def test_memory_holds_the_newest_sentences(
     assert waiting.add(words) == 0
     with pytest.raises(KeyError):
         waiting["new"]
+
+
+def test_texts_without_a_new_sentence_do_not_wait_for_ever(
+        dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_MOST_WAITING", 3)
+    engine = dictionary({"a": "A", "b": "B"}, 100)
+    waiting = SentenceBatches(engine, SentenceCache("x"))
+    assert [waiting.add(text) for text in (["a"], ["a"], [], ["a", "b"])] == [1, 1, 0, 1]
+    assert engine.calls == []
+    assert waiting.add([]) == 0
+    assert engine.calls == [["a", "b"]] and waiting.completed == 1

@@ -20,7 +20,7 @@ from bmtools.translation.cache import SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.projection.project import project_translated
 from bmtools.translation.projection.settings import ProjectionConfig
-from bmtools.translation.run import opened_run, run_directory
+from bmtools.translation.run import _differing, opened_run, run_directory
 from bmtools.translation.settings import DocumentConfig
 
 NUMBERS = [f"Number {number}." for number in range(40)]
@@ -151,6 +151,10 @@ def test_other_settings_and_other_records_are_refused(
             rf"^{output}.run: the unfinished run has engine dictionary, found oracle; resume with "
             "what it was started with, or start again with overwrite$")):
         _write(output, dictionary, engine="oracle")
+    old = 'model 0123456789abcdef, "beam_size": 4, "length_penalty": 1.0, "batch": 100'
+    assert list(_differing(old, old.replace("4,", "16,"))) == [
+        '...123456789abcdef, "beam_size": 4, "length_penalty": 1.0, "bat...',
+        '...123456789abcdef, "beam_size": 16, "length_penalty": 1.0, "ba...']
     other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
     for records in (other, RECORDS[:3], []):
         with pytest.raises(CheckpointError, match="run read other records than these; resume"):
