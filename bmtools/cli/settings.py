@@ -26,7 +26,8 @@ _METAVARS = {
     "ratios": "X,X,X", "counts": "N,N,N", "stratify": "KEY",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     "head_types": "NAME,...", "tail_types": "NAME,...", "no_relation_label": "LABEL",
-    "checks": "all|none|NAME,...", "protect_kinds": "KIND,...", "placeholders": "NAMES", "markers": "NAMES",
+    "checks": "all|none|NAME,...", "protect_kinds": "KIND,...",
+    "placeholders": "NAMES", "markers": "NAMES",
     **dict.fromkeys((f"{key}_column" for key in (
         "text", "text_pair", "question", "label", "labels", "score", "id", "document")), "COLUMN")}
 
