@@ -23,6 +23,10 @@ def test_the_place_with_most_support_wins() -> None:
 
 def test_methods_that_were_never_measured_vote_too() -> None:
     assert vote({"new": SHORT, "a": None}, {}, {"a": 0.9}).place == SHORT
+    # Those that were measured by themselves count for more, until a calibration knows better.
+    candidates = {"markers": SHORT, "embeddings": FAR}
+    assert vote(candidates, {}, {"a": 0.9}).place == SHORT
+    assert vote(candidates, {}, {"markers": 0.6}).place == FAR
 
 
 @pytest.mark.parametrize(("one", "other", "expected"), [
