@@ -112,6 +112,9 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     write("english.jsonl", {"id": "a", "text": "No pain. Fever.", "lang": "en"})
     for name in ("italian", "translated", "earlier"):
         write(f"{name}.jsonl", {"id": "a", "text": "Nessun dolore. Febbre.", "lang": "it"})
+    write("reviewed.jsonl", {"id": "a", "type": "S", "at": 0, "source": "No pain.", "span": [3, 7],
+                             "mention": "pain", "target": "Nessun dolore.", "proposed": None,
+                             "words": "", "confidence": 0, "candidates": []})
     write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5, "f1": 0.8})
     for name, content in (
             ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),
