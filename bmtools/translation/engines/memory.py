@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -106,7 +107,7 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
             if columns is not None:
                 continue
             columns = 0, 1
-            if width != 2:
+            if width != 2 or all(map(_is_language, cells)):
                 raise DataError(f"{path}:{number}: found {width} columns {cells[:6]}, expected "
                                 f"two, or a header that names '{source}' and '{target}'")
         if len(cells) != width:
@@ -125,6 +126,13 @@ def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] |
         if left in names and right in names:
             return names.index(left), names.index(right)
     return None
+
+
+def _is_language(cell: str) -> bool:
+    """Tell whether a cell is a language code, as of a header that names other languages."""
+    import langcodes
+
+    return bool(re.fullmatch(r"[a-z]{2,3}([-_]\w+)?", cell)) and langcodes.tag_is_valid(cell)
 
 
 def _tmx_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:

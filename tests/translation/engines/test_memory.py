@@ -51,6 +51,8 @@ def test_tsv_columns_are_found_by_header_or_order(tmp_path: Path, content: str) 
 @pytest.mark.parametrize(("content", "message"), [
     ("a\tb\tc\n", r"m.tsv:1: found 3 columns .*, expected two, or a header that names 'en'"),
     ("en\tit\nx\n", r"m.tsv:2: found 1 columns, expected 2"),
+    ("en\tfr\nfever\tfièvre\n", r"m.tsv:1: found 2 columns \['en', 'fr'\], expected two, or a "
+                                 r"header that names 'en' and 'it'"),
     ("en\tit\nx\t \n", r"m.tsv:2: found an empty sentence"),
     ("", r"m.tsv: found no pair of 'en' and 'it'")])
 def test_a_bad_tsv_is_named_by_line(tmp_path: Path, content: str, message: str) -> None:
