@@ -8,8 +8,8 @@ from math import log
 
 from bmtools.translation.projection.pairs import Projection
 
-# Precisions of methods that a calibration does not know: measured with Apertium, English to Italian;
-# 0.7 is a guess for the others.
+# Precisions of methods that a calibration does not know: measured with Apertium, English to
+# Italian; 0.7 is a guess for the others.
 _MEASURED = {"dictionary": 0.8, "markers": 0.9}
 _UNKNOWN = 0.7
 Candidates = Mapping[str, Projection | None]
