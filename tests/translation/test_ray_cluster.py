@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -31,8 +32,10 @@ def cluster() -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
+    before = signal.getsignal(signal.SIGTERM)
     one = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     one.nodes = [one.add_node(num_cpus=1) for _ in range(NODES)]
+    signal.signal(signal.SIGTERM, before)  # its nodes end the process at one
     yield one
     one.shutdown()
 
