@@ -135,6 +135,11 @@ _LINES: dict[str, list[dict[str, Any]]] = {
                     {"model": "b", "test_f1": {"mean": 0.7, "median": 0.7, "deviation": 0.1}},
                     {"compared": ["a", "b"], "metric": "f1", "difference": -0.2, "p": 0.03,
                      "interval": [-0.3, -0.1]}],
+    "reviewed.jsonl": [{
+        "id": str(number), "type": "X", "at": 0, "source": TEXTS[0], "span": [0, 2],
+        "mention": TEXTS[0][:2], "target": TEXTS[0], "proposed": None, "words": "",
+        "confidence": 0.0, "candidates": [], "accepted": accepted}
+        for number, accepted in enumerate(([3, 8], None))],
     "scores.jsonl": _SCORES, "notes.jsonl": [{"id": "0", "text": "Il paziente.", "lang": "en"}]}
 
 
@@ -231,6 +236,8 @@ READERS = (
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
     *(Reader(file, "project annotated.jsonl --translations predicted.jsonl")
       for file in ("annotated.jsonl", "predicted.jsonl")),
+    Reader("reviewed.jsonl", "project annotated.jsonl --translations predicted.jsonl --accept "
+           "reviewed.jsonl"),
     Reader("config.toml", "import text in.txt --config config.toml"),
     Reader("phases.toml", "pretrain --model model in.jsonl --phases phases.toml -o OUT",
            said=("bmtools: --", "bmtools: phase ")),

@@ -92,15 +92,16 @@ def _settled(record: Record, known: Mapping[str, Sequence[str]], counts: Counter
         changed["answers"] = [{key: value for key, value in one.items() if key != _ORIGINAL}
                               for one in reversed(distinct.values())]
     meta = record.get("meta", {})
-    if exact := meta.get("exact_answer"):
-        words = [_spellings([one] if isinstance(one, str) else one, known) for one in exact]
-        is_list = not isinstance(exact[0], str)
-        counts[TRANSLATED] += sum(one.casefold() in known for item in exact
-                                  for one in ([item] if isinstance(item, str) else item))
-        changed["meta"] = {**meta, "exact_answer": words if is_list else
-                           list(dict.fromkeys(one for item in words for one in item))}
+    exact = meta.get("exact_answer")
+    if exact and isinstance(exact, list):
+        items = [one if isinstance(one, list) else [one] for one in exact]
+        words = [_spellings(item, known) for item in items]
+        counts[TRANSLATED] += sum(str(one).casefold() in known for item in items for one in item)
+        changed["meta"] = {**meta, "exact_answer": words if isinstance(exact[0], list) else
+                           _spellings([one for item in words for one in item], {})}
     return record.replace(**changed)
 
 
-def _spellings(item: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(word for one in item for word in known.get(one.casefold(), [one])))
+def _spellings(item: Sequence[Any], known: Mapping[str, Sequence[str]]) -> list[Any]:
+    found = [word for one in item for word in known.get(str(one).casefold(), [one])]
+    return [word for at, word in enumerate(found) if word not in found[:at]]

@@ -78,6 +78,15 @@ def test_exact_answers_are_what_any_text_of_the_question_has_for_them():
     assert "original" not in json.dumps(records)
 
 
+@pytest.mark.parametrize("exact", [5, "heart", [], {"a": 1}, [1, None], [["heart"], "heart", 2],
+                                   [{"a": 1}, {"a": 1}]])
+def test_exact_answers_of_another_form_do_no_harm(exact):
+    [record] = settle_questions([question("q", ["heart"], ["cuore"], {"exact_answer": exact})],
+                                Counter())
+    assert record["answers"] == [{"text": "cuore", "start": 3}]
+    assert type(record["meta"]["exact_answer"]) is type(exact)
+
+
 def test_a_translation_lacks_its_question():
     source, record = question("1", ["heart"], ["cuore"])
     with pytest.raises(RecordError, match=r"'question' is missing; expected .* of 'Which\?'"):
