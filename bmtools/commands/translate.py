@@ -110,7 +110,7 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
-    from bmtools.translation.documents import TranslationCounts
+    from bmtools.translation.counts import TranslationCounts
     from bmtools.translation.run import opened_run, run_directory
     from bmtools.translation.translate import translate
 

@@ -2,188 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
 from bmtools.corpus.languages import primary_language
-from bmtools.corpus.sentences import sections_of, spans_between
+from bmtools.corpus.sentences import sections_of
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import SentenceCache
+from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.engines.engine import (
-    COUNTED,
     Translation,
     Translator,
     join_licences,
 )
-from bmtools.translation.projection.counts import count_lines
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.texts import JoinedText, SplitText, join_text, plain_line, split_text
 
 TEXTS = ("title", "question", "text", "text_pair")
 PROJECTED = ("entities", "relations", "answers")
 ANNOTATIONS = (*PROJECTED, "target", "predicted")
-_BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
-
-
-@dataclass
-class TranslationCounts:
-    """Counts of a translation so far.
-
-    Args:
-        records: translated records.
-        sentences: sentences in them.
-        words: white-space words of those sentences.
-        distinct: different sentences given to the engine.
-        unknown: words that the engine reports as unknown.
-        missing: sentences kept or dropped for lack of a translation.
-        stripped: records that lost annotations.
-        passed_on: records in another language that were left as they are.
-        cached: sentences whose translations the cache had from earlier runs.
-        stored: sentences in a cache that stays, and its bytes.
-        inputs: records read, those rejected included, that are done with.
-        engine: the engine's own counts, see `COUNTED`.
-        projection: counts of annotations that were carried along, or lost.
-        round_trips: sentences translated back.
-        round_trip_sum: of their chrF.
-        worst_round_trip: the lowest of them.
-        worst_sentence: that it is of.
-    """
-
-    records: int = 0
-    sentences: int = 0
-    words: int = 0
-    distinct: int = 0
-    unknown: int = 0
-    missing: int = 0
-    stripped: int = 0
-    passed_on: int = 0
-    cached: int = 0
-    stored: tuple[int, int] | None = None
-    inputs: int = 0
-    engine: Counter[str] = field(default_factory=Counter)
-    projection: Counter[str] = field(default_factory=Counter)
-    round_trips: int = 0
-    round_trip_sum: float = 0.0
-    worst_round_trip: float = 100.0
-    worst_sentence: str = ""
-
-    def add_round_trip(self, score: float, sentence: str) -> None:
-        """Count a sentence that was translated back."""
-        self.round_trips += 1
-        self.round_trip_sum += score
-        if score < self.worst_round_trip or not self.worst_sentence:
-            self.worst_round_trip, self.worst_sentence = score, sentence
-
-    def lines(self) -> Iterator[str]:
-        """Yield lines for people: totals, and counts that deserve a look."""
-        yield (f"{self.records} records, {self.sentences} sentences ({self.distinct} different "
-               f"ones), {self.words} words")
-        if self.unknown:
-            share = 100 * self.unknown / self.words
-            yield f"{self.unknown} unknown words ({share:.1f}%), left as they were"
-        if self.missing:
-            yield f"{self.missing} sentences without a translation"
-        if self.stripped:
-            yield f"{self.stripped} records lost their annotations"
-        if self.passed_on:
-            yield f"{self.passed_on} records in other languages, left as they were"
-        if self.cached:
-            yield f"{self.cached} sentences known from the cache"
-        if self.stored:
-            sentences, size = self.stored
-            yield f"{sentences:,} sentences in the cache, {size / 1e6:,.1f} MB"
-        for key, meaning in COUNTED.items():
-            if self.engine[key]:
-                yield f"{self.engine[key]} {meaning}"
-        yield from count_lines(self.projection)
-        if self.round_trips:
-            mean = self.round_trip_sum / self.round_trips
-            yield (f"{self.round_trips} sentences translated back: chrF {mean:.1f} in the mean, "
-                   f"at worst {self.worst_round_trip:.1f}: {self.worst_sentence[:80]!r}")
-
-
-@dataclass(frozen=True)
-class SplitText:
-    """A text and its sentences.
-
-    Args:
-        text: the whole.
-        spans: start and end of each sentence in it.
-        sentences: each as one plain line.
-    """
-
-    text: str
-    spans: list[tuple[int, int]]
-    sentences: list[str]
-
-
-def split_text(text: str, config: DocumentConfig, borders: Iterable[int] = ()) -> SplitText:
-    """Find the sentences of a text; each becomes one plain line.
-
-    Args:
-        text: the whole.
-        config: its language, and abbreviations.
-        borders: offsets that no sentence crosses.
-    """
-    found = [(start, end, plain) for start, end in spans_between(
-        text, borders, config.source_lang, config.abbreviations)
-        if (plain := _BLANK.sub(" ", text[start:end]).strip())]
-    return SplitText(text, [(start, end) for start, end, _ in found],
-                     [plain for *_, plain in found])
-
-
-@dataclass(frozen=True)
-class JoinedText:
-    """A translated text.
-
-    Args:
-        text: the whole.
-        spans: of each sentence of the source, start and end in the source and in the
-            translation; no part of the translation where it was dropped.
-    """
-
-    text: str
-    spans: list[tuple[int, int, int, int]]
-
-    def place_of(self, offset: int) -> int:
-        """Move an offset of the source; one inside a sentence goes to the sentence's end."""
-        before = moved = 0
-        for start, end, first, last in self.spans:
-            if offset <= start:
-                return min(moved + offset - before, first)
-            if offset <= end:
-                return last
-            before, moved = end, last
-        return min(moved + offset - before, len(self.text))
-
-
-def join_text(source: SplitText, translations: Mapping[str, Translation],
-              keep_missing: bool) -> JoinedText:
-    """Put translations in the places of their sentences.
-
-    A sentence without one stays as it is with `keep_missing`, or takes the space after it along.
-    """
-    if not source.spans:
-        return JoinedText(source.text, [])
-    ends = [*(start for start, _ in source.spans[1:]), len(source.text)]
-    joined = source.text[:source.spans[0][0]]
-    spans = []
-    for (start, end), sentence, following in zip(source.spans, source.sentences, ends,
-                                                 strict=True):
-        found = translations[sentence]
-        text = found.text if not found.fault else sentence if keep_missing else ""
-        spans.append((start, end, len(joined), len(joined) + len(text)))
-        if text or not found.fault:
-            joined += text + source.text[end:following]
-    return JoinedText(joined, spans)
 
 
 @dataclass(frozen=True)
@@ -319,7 +164,7 @@ class _DocumentTranslator:
     def _mentions(self, record: Record) -> tuple[str, ...]:
         """Return the annotated words of a record, each as one plain line."""
         words = (record["text"][start:end] for start, end in annotated_spans(record))
-        return tuple(plain for one in words if (plain := _BLANK.sub(" ", one).strip()))
+        return tuple(plain for one in words if (plain := plain_line(one)))
 
     def _untranslated(self, document: Document,
                       translations: Mapping[str, Translation]) -> RecordError | None:

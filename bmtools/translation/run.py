@@ -31,7 +31,7 @@ from bmtools.io.jsonl import parse_json
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE
-from bmtools.translation.documents import TranslationCounts
+from bmtools.translation.counts import TranslationCounts
 
 _SETTINGS, _PROGRESS = "settings.json", "progress.json"
 _RECORDS, _REJECTS = "records.jsonl", "rejects.jsonl"

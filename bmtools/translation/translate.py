@@ -21,7 +21,8 @@ from bmtools.records import Record
 from bmtools.search.abbreviations import read_abbreviations
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
-from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.loading import load_translator
 from bmtools.translation.projection.settings import ProjectionConfig

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bmtools.translation import translate
-from bmtools.translation.documents import TranslationCounts
+from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.round_trip import RoundTripTranslator
 from bmtools.translation.settings import AuditConfig, EngineConfig, ModelConfig
 

@@ -17,7 +17,8 @@ from bmtools.records import Record
 from bmtools.status import watching_status
 from bmtools.translation import run as run_module
 from bmtools.translation.cache import SentenceCache
-from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.documents import translate_records
 from bmtools.translation.projection.project import project_translated
 from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.run import _differing, opened_run, run_directory

@@ -13,7 +13,8 @@ import bmtools.translation
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.translation import batches
-from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.loading import load_translator
 from bmtools.translation.settings import DocumentConfig, EngineConfig, ModelConfig
 

@@ -15,7 +15,8 @@ import pytest
 
 from bmtools.errors import BmtoolsError, RecordError
 from bmtools.records import Record
-from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.documents import translate_records
 from bmtools.translation.engines import apertium, programs
 from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
 from bmtools.translation.settings import DocumentConfig, ProgramConfig

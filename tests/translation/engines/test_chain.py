@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bmtools.records import Record
-from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.chain import MemoryFirst
 from bmtools.translation.engines.engine import join_licences
 from bmtools.translation.engines.memory import MemoryTranslator

@@ -1,0 +1,87 @@
+"""Counts of a translation, and what they say to people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bmtools.translation.engines.engine import COUNTED
+from bmtools.translation.projection.counts import count_lines
+
+
+@dataclass
+class TranslationCounts:
+    """Counts of a translation so far.
+
+    Args:
+        records: translated records.
+        sentences: sentences in them.
+        words: white-space words of those sentences.
+        distinct: different sentences given to the engine.
+        unknown: words that the engine reports as unknown.
+        missing: sentences kept or dropped for lack of a translation.
+        stripped: records that lost annotations.
+        passed_on: records in another language that were left as they are.
+        cached: sentences whose translations the cache had from earlier runs.
+        stored: sentences in a cache that stays, and its bytes.
+        inputs: records read, those rejected included, that are done with.
+        engine: the engine's own counts, see `COUNTED`.
+        projection: counts of annotations that were carried along, or lost.
+        round_trips: sentences translated back.
+        round_trip_sum: of their chrF.
+        worst_round_trip: the lowest of them.
+        worst_sentence: that it is of.
+    """
+
+    records: int = 0
+    sentences: int = 0
+    words: int = 0
+    distinct: int = 0
+    unknown: int = 0
+    missing: int = 0
+    stripped: int = 0
+    passed_on: int = 0
+    cached: int = 0
+    stored: tuple[int, int] | None = None
+    inputs: int = 0
+    engine: Counter[str] = field(default_factory=Counter)
+    projection: Counter[str] = field(default_factory=Counter)
+    round_trips: int = 0
+    round_trip_sum: float = 0.0
+    worst_round_trip: float = 100.0
+    worst_sentence: str = ""
+
+    def add_round_trip(self, score: float, sentence: str) -> None:
+        """Count a sentence that was translated back."""
+        self.round_trips += 1
+        self.round_trip_sum += score
+        if score < self.worst_round_trip or not self.worst_sentence:
+            self.worst_round_trip, self.worst_sentence = score, sentence
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines for people: totals, and counts that deserve a look."""
+        yield (f"{self.records} records, {self.sentences} sentences ({self.distinct} different "
+               f"ones), {self.words} words")
+        if self.unknown:
+            share = 100 * self.unknown / self.words
+            yield f"{self.unknown} unknown words ({share:.1f}%), left as they were"
+        if self.missing:
+            yield f"{self.missing} sentences without a translation"
+        if self.stripped:
+            yield f"{self.stripped} records lost their annotations"
+        if self.passed_on:
+            yield f"{self.passed_on} records in other languages, left as they were"
+        if self.cached:
+            yield f"{self.cached} sentences known from the cache"
+        if self.stored:
+            sentences, size = self.stored
+            yield f"{sentences:,} sentences in the cache, {size / 1e6:,.1f} MB"
+        for key, meaning in COUNTED.items():
+            if self.engine[key]:
+                yield f"{self.engine[key]} {meaning}"
+        yield from count_lines(self.projection)
+        if self.round_trips:
+            mean = self.round_trip_sum / self.round_trips
+            yield (f"{self.round_trips} sentences translated back: chrF {mean:.1f} in the mean, "
+                   f"at worst {self.worst_round_trip:.1f}: {self.worst_sentence[:80]!r}")
