@@ -180,7 +180,7 @@ def _sacrebleu(systems: Mapping[str, Sequence[str]], references: Sequence[str], 
 
 
 class _SourceComparison:
-    """What translations keep of their sources."""
+    """Comparison of translations with their sources: numbers, terms and the checks of the audit."""
 
     def __init__(self, sources: Sequence[str], source_lang: str, target_lang: str,
                  glossary: Path | None) -> None:

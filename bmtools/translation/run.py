@@ -42,7 +42,7 @@ _CONTEXT = 30  # characters
 
 @dataclass(frozen=True)
 class _Progress:
-    """What of a run is done.
+    """Progress of a run.
 
     Args:
         inputs: records read, those rejected included.

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Protocol(NamedTuple):
-    """How a program is started and spoken to.
+    """Settings of a program: its command, and how lines go to it.
 
     Args:
         arguments: of the program.

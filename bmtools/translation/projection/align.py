@@ -59,7 +59,8 @@ class AlignProjector:
         both = self._links[pair.source, pair.target]
         if both is None:
             return [None] * len(pair.spans)
-        links = both.mean(axis=0)
+        # Only one direction links a rare word to whatever else nothing explains.
+        links = np.sqrt(both[0] * both[1])
         sources, targets = word_spans(pair.source), word_spans(pair.target)
         weights = np.array([self._information[word] for word in plain_words(pair.target)])
         return [best_span(links, np.array([first < end and start < last for first, last in sources],

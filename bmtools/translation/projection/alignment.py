@@ -20,7 +20,7 @@ from bmtools.translation.projection.words import spelling
 DIAGONAL_ROUNDS = 4
 HMM_ROUNDS = 3
 _TENSION = 3.0
-_UNSEEN = 0.01  # counts of a pair of words before it is seen
+_UNSEEN = 0.003  # counts of a pair of words before it is seen
 _LIKENESS = 5.0  # further ones of a pair that is spelled alike
 _LETTERS = 12  # at which spellings are compared
 _STEP = 4  # words by which the sizes of sentences that are computed together may differ

@@ -49,7 +49,7 @@ class MethodConfig:
 
 @dataclass(frozen=True)
 class ProjectionConfig:
-    """How annotations are carried to a translation.
+    """Settings of a projection.
 
     Args:
         methods: that look for places, the most trusted one first.
