@@ -208,7 +208,7 @@ class ProgramConfig:
 
     Args:
         command: program of engine command, with its arguments; no shell reads it. It gets a
-            sentence a line and answers each with a line. {source_lang} and {target_lang} are
+            sentence a line and answers each with a line. {source} and {target} are
             replaced.
         persistent: keep the program of engine command running between batches; it must answer
             each line at once.
@@ -234,7 +234,7 @@ class ServerConfig:
         url: address of engine http up to /v1, such as http://127.0.0.1:8080/v1; sentences are
             sent there.
         served_model: the server's name of the model.
-        prompt: text of a request; {source_lang}, {target_lang} and {sentence} are replaced.
+        prompt: text of a request; {source}, {target} and {sentence} are replaced.
         key_variable: environment variable that holds the server's key.
         answer_tokens: most tokens of an answer; as many as the sentence has characters, and 64
             more, by default. Models that think aloud need more.
@@ -247,7 +247,7 @@ class ServerConfig:
 
     url: str | None = None
     served_model: str | None = None
-    prompt: str = ("Translate this sentence from {source_lang} to {target_lang}. Answer with the "
+    prompt: str = ("Translate this sentence from {source} to {target}. Answer with the "
                    "translation only, on one line.\n\n{sentence}")
     key_variable: str | None = None
     answer_tokens: int | None = None

@@ -32,8 +32,8 @@ class CommandTranslator:
     licence = ""
 
     def __init__(self, config: ProgramConfig, source: str, target: str) -> None:
-        command = (config.command or "").replace("{source_lang}", source).replace(
-            "{target_lang}", target)
+        command = (config.command or "").replace("{source}", source).replace(
+            "{target}", target)
         try:
             arguments = shlex.split(command)
         except ValueError as error:

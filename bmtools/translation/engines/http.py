@@ -97,8 +97,8 @@ class HttpTranslator:
             raise BmtoolsError(f"{setting('key_variable')}: the environment variable "
                                f"{config.key_variable} is empty; expected the server's key in it")
         self._url = f"{(config.url or '').rstrip('/')}/chat/completions"
-        self._prompt = config.prompt.replace("{source_lang}", _language(source)).replace(
-            "{target_lang}", _language(target))
+        self._prompt = config.prompt.replace("{source}", _language(source)).replace(
+            "{target}", _language(target))
         self.details = {"model": config.served_model or ""}
         self.fingerprint = json.dumps(["http", self._url, config.served_model, self._prompt,
                                        config.answer_tokens])

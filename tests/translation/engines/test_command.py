@@ -31,7 +31,7 @@ def _translate(command: str, sentences: list[str] = SENTENCES,
 def test_lines_come_back_in_order(settings: dict[str, object]) -> None:
     sentences = [f"Sentence {number} è." for number in range(100)]
     texts, faults, restarts = _translate(
-        "sed -u 's/Sentence/Frase {source_lang}  {target_lang}/'", sentences, **settings)
+        "sed -u 's/Sentence/Frase {source}  {target}/'", sentences, **settings)
     assert texts == [one.replace("Sentence", "Frase en it") for one in sentences]
     assert (set(faults), restarts) == ({""}, 0)
 

@@ -84,7 +84,7 @@ def _translator(server: Server, **settings: Any) -> HttpTranslator:
 
 
 def test_each_sentence_is_a_request_with_languages_and_model(server: Server) -> None:
-    translator = _translator(server, prompt="{source_lang}>{target_lang}: {x} {sentence}")
+    translator = _translator(server, prompt="{source}>{target}: {x} {sentence}")
     server.answer = lambda body, _: body["messages"][0]["content"].upper()
     [one, two] = translator.translate(["Pain.", "A {sentence}."])
     assert (one.text, two.text) == ("ENGLISH>ITALIAN: {X} PAIN.",
