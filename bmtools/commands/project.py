@@ -34,15 +34,12 @@ if TYPE_CHECKING:
 
 
 @click.command("project", cls=Command, examples=(
-    "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",
-    "bmtools project english.jsonl --translations italian.jsonl --method align "
-    "--min-confidence 0.8 --review review.jsonl --review-page review.html",
+    "bmtools project english.jsonl --translations italian.jsonl --min-confidence 0.8 "
+    "--review review.jsonl --review-page review.html -o annotated.jsonl",
     "bmtools project english.jsonl --translations italian.jsonl --accept reviewed.jsonl "
-    "-o annotated.jsonl",
-    "bmtools project english.jsonl --translations italian.jsonl --method align --method markers "
-    "--source-lang en --target-lang it --engine apertium --via ca"),
-    essential="translations method edges engine source-lang target-lang via model glossary "
-              "embeddings lost min-confidence rejects review review-page accept output",
+    "-o annotated.jsonl"),
+    essential="translations method edges engine lost min-confidence rejects review review-page "
+              "accept output",
     groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} glossary "
                           "fit-confidence rejects",
             "Review": "review review-page accept",

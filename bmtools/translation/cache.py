@@ -171,7 +171,10 @@ def _explained(label: str, error: sqlite3.DatabaseError) -> BmtoolsError:
     if code.startswith("SQLITE_BUSY"):
         return BmtoolsError(f"{label}: another process has kept it locked for "
                             f"{_PATIENCE_SECONDS} seconds; wait for it, or name another cache")
-    if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR")):
+    if code.startswith("SQLITE_IOERR"):
+        return BmtoolsError(f"{label}: cannot be written or read ({error}, such as of a full disk "
+                            "or a quota); make room, or name another place")
+    if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
         return BmtoolsError(f"{label}: cannot be written ({error}); name another cache")
     return DataError(f"{label}: cannot be used as a cache of sentences ({error}); remove it, or "
                      "name another one")

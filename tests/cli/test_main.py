@@ -115,4 +115,5 @@ def test_completion_names_the_commands(process) -> None:
     outcome = process(COMP_WORDS="bmtools score", COMP_CWORD="1",
                     _BMTOOLS_COMPLETE="bash_complete")
     assert outcome.out.split() == [f"plain,score-{what}" for what in
-                                   ("tasks", "suite", "pppl", "mrr", "masking", "space")]
+                                   ("tasks", "suite", "translation", "pppl", "mrr", "masking",
+                                    "space")]

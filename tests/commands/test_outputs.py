@@ -39,7 +39,8 @@ FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "score-tasks": (("--details", "d.jsonl"), ("--plot", "p.png")),
            "score-pppl": (("--details", "d.jsonl"),),
            "score-mrr": (("--details", "d.jsonl"), ("--word-report", "w.jsonl")),
-           "project": (("--fit-confidence", "c.json"),),
+           "project": (("--fit-confidence", "c.json"), ("--review", "r.jsonl"),
+                       ("--review-page", "r.html")),
            "score-space": (("--plot", "p.png"), ("--vectors", "v.npz"))}
 DIRECTORIES = [name for name, case in ALL.items() if "OUT" in case.arguments]
 FILES = [(name, "--output", "out.jsonl") for name in ALL
@@ -70,6 +71,8 @@ class Output:
         rejects = () if self.flag == "--rejects" else ("--rejects", os.devnull)
         if self.kit.name in WITHOUT_REJECTS:
             source, rejects = self.kit.good(), ()
+        if self.flag == "--review":
+            more = "--min-confidence", 1, *more  # there is nothing to review otherwise
         out = (self.kit.folder / "model") if self.flag != "--output" else "out"
         return self.kit.on(source, self.flag, path, *rejects, *more, out=str(out))
 
