@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -93,10 +93,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         BmtoolsError: the engine's program, package, pair of languages or checkpoint is missing.
     """
     audit = audit or AuditConfig()
-    if "language" in audit.names and audit.checks != "all":
-        require_extra("py3langid", f"{setting('checks')} language", "translation")
-    if audit.round_trip:
-        require_extra("sacrebleu", setting("round_trip"), "translation")
+    _require_extras(audit)
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None,
@@ -106,40 +103,63 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
     if projection:
-        resources = projection.resources
-        if protection and "dictionary" in projection.methods:
-            resources = replace(resources, glossary=protection.glossary)
-        projection = replace(projection, engine=config, resources=resources)
-        projection.require_resources()
+        projection = _with_resources(projection, config, protection)
     load = partial(_open_engine, config, audit, protection)
-    translator: Translator
-    if cluster and cluster.ray:
-        from bmtools.translation.ray_cluster import RayTranslator
-
-        translator = RayTranslator(
-            cluster, load, config.model.model is not None and config.model.device != "cpu")
-    else:
-        translator = load()
+    translator = _on_cluster(cluster, load, config) if cluster and cluster.ray else load()
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
     total = count_lines(records) if isinstance(records, RecordReader) else None
-    items = _with_errors(records, reject)
-    name, database = "", cache / DATABASE if cache else None
+    items, name = _with_errors(records, reject), ""
     if run:
         name = run.begin({**msgspec.to_builtins(documents, order="deterministic"),
                           "shard": str(shard), "engine": translator.fingerprint})
-        counts, database = run.counts, database or run.cache
+        counts = run.counts
         items, reject = run.rest(items), run.rejecting(reject)
-    label = str(cache or (run.output if run else ""))
-    if cache:
-        with naming(cache):
-            cache.mkdir(parents=True, exist_ok=True)
-    opened = SentenceCache(translator.fingerprint, database, name, label, cache is not None)
     counts = TranslationCounts() if counts is None else counts
-    translated = translate_records(items, translator, documents, reject, counts, opened, total)
+    translated = translate_records(items, translator, documents, reject, counts,
+                                   _open_cache(translator.fingerprint, cache, run, name), total)
     if cluster and cluster.ray:
         translated = _left_afterwards(translator, translated)
     return _projected(translated, projection, run, reject, counts) if projection else translated
+
+
+def _require_extras(audit: AuditConfig) -> None:
+    """Refuse checks whose packages are missing."""
+    if "language" in audit.names and audit.checks != "all":
+        require_extra("py3langid", f"{setting('checks')} language", "translation")
+    if audit.round_trip:
+        require_extra("sacrebleu", setting("round_trip"), "translation")
+
+
+def _with_resources(projection: ProjectionConfig, engine: EngineConfig,
+                    protection: ProtectionConfig | None) -> ProjectionConfig:
+    """Give a projection the engine and the glossary of the translation."""
+    resources = projection.resources
+    if protection and "dictionary" in projection.methods:
+        resources = replace(resources, glossary=protection.glossary)
+    projection = replace(projection, engine=engine, resources=resources)
+    projection.require_resources()
+    return projection
+
+
+def _on_cluster(cluster: RayConfig, load: Callable[[], Translator],
+                config: EngineConfig) -> Translator:
+    """Have copies of an engine translate on the nodes of a cluster."""
+    from bmtools.translation.ray_cluster import RayTranslator
+
+    return RayTranslator(cluster, load,
+                         config.model.model is not None and config.model.device != "cpu")
+
+
+def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | None,
+                name: str) -> SentenceCache:
+    """Open the cache that was named, else that of the run, else a temporary one."""
+    if directory:
+        with naming(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+    database = directory / DATABASE if directory else run.cache if run else None
+    label = str(directory or (run.output if run else ""))
+    return SentenceCache(fingerprint, database, name, label, directory is not None)
 
 
 def _projected(translated: Iterator[Record], projection: ProjectionConfig,
