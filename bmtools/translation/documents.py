@@ -20,11 +20,12 @@ from bmtools.translation.engines.engine import (
     Translation,
     Translator,
     join_licences,
+    plain_line,
 )
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import DocumentConfig
-from bmtools.translation.texts import JoinedText, SplitText, join_text, plain_line, split_text
+from bmtools.translation.texts import JoinedText, SplitText, join_text, split_text
 
 TEXTS = ("title", "question", "text", "text_pair")
 PROJECTED = ("entities", "relations", "answers")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bmtools.corpus.sentences import spans_between
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import Translation, plain_line
 from bmtools.translation.settings import DocumentConfig
-
-_BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,3 @@ def join_text(source: SplitText, translations: Mapping[str, Translation],
         if text or not found.fault:
             joined += text + source.text[end:following]
     return JoinedText(joined, spans)
-
-
-def plain_line(text: str) -> str:
-    """Turn white space and control characters into single spaces."""
-    return _BLANK.sub(" ", text).strip()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from bmtools.translation.settings import CHECKS
+
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,15 @@ COUNTED = {
 """Keys of a translator's counts, and what they count, for people."""
 
 
+def plain_line(text: str) -> str:
+    """Turn white space and control characters into single spaces, as engines take sentences."""
+    return _BLANK.sub(" ", text).strip()
+
+
 def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str, str]:
     """Translate sentences, each different one once; one with a fault becomes empty."""
     different = list(dict.fromkeys(sentences))
-    plain, size = [" ".join(one.split()) for one in different], translator.batch_sentences
+    plain, size = list(map(plain_line, different)), translator.batch_sentences
     found = [one.text for start in range(0, len(plain), size)
              for one in translator.translate(plain[start:start + size])]
     return dict(zip(different, found, strict=True))

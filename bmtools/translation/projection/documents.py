@@ -16,6 +16,7 @@ import msgspec
 from bmtools.errors import RecordError, Reject, setting
 from bmtools.records import Record, check
 from bmtools.search.segment import sentence_spans
+from bmtools.translation.engines.engine import plain_line
 from bmtools.translation.projection.pairs import Projection, SentencePair
 from bmtools.translation.projection.settings import Pairing
 from bmtools.translation.projection.vote import Vote
@@ -74,7 +75,7 @@ def pair_document(source: Record, translation: Record,
     Args:
         source: with annotations.
         translation: of the source.
-        mentions: translations of annotated words by themselves, white space normalised.
+        mentions: translations of annotated words by themselves, as `plain_line` writes these.
     """
     spans = annotated_spans(source)
     segments = _joined(_segments(source, translation), _hulls(source))
@@ -93,7 +94,7 @@ def pair_document(source: Record, translation: Record,
 
 def _sentence_pair(source: str, target: str, spans: Sequence[tuple[int, int]],
                    mentions: Mapping[str, str] | None) -> SentencePair:
-    words = [" ".join(source[start:end].split()) for start, end in spans] if mentions else ()
+    words = [plain_line(source[start:end]) for start, end in spans] if mentions else ()
     return SentencePair(source, target, tuple(spans),
                         tuple(mentions.get(one, "") for one in words) if mentions else ())
 
@@ -168,15 +169,14 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
                  pairing: Pairing = "id") -> Iterator[tuple[Record, Record]]:
     """Pair records with their translations, in the order of the sources.
 
-    All translations are held in memory.
+    All translations are held in memory. Where there is no source at all, translations are not
+    missed: that is for the reader to refuse.
 
     Args:
         sources: with annotations.
         translations: of these.
         reject: receives records that the other side lacks, and those whose id comes again.
         pairing: by id, or by order.
-
-    Where there is no source at all, translations are not missed: that is for the reader to refuse.
     """
     if pairing == "order":
         yield from _in_order(sources, translations, reject)

@@ -166,3 +166,11 @@ def test_uneven_files_are_told_by_place_and_id(left: list[Record], right: list[R
     rejected: list[RecordError] = []
     list(pair_records(left, right, rejected.append, pairing))
     assert str(rejected[0]) == str(caught.value)
+
+
+def test_a_mention_with_a_control_character_has_its_translation() -> None:
+    source = Record(id="a", text="Has acute\x07\n asthma.",
+                    entities=[{"start": 4, "end": 18, "type": "D"}])
+    found = pair_document(source, Record(id="a", text="Ha asma acuta."),
+                          {"acute asthma": "asma acuta"})
+    assert [pair.mentions for pair in found.pairs] == [("asma acuta",)]
