@@ -29,6 +29,7 @@ from bmtools.reports.drawing import (
 from bmtools.reports.labels import DASH, excerpt, ordinal, percent, printable
 from bmtools.reports.mrr_plots import plot_domains, plot_flow, plot_progression, plot_proposals
 from bmtools.reports.mrr_summary import MrrItem, MrrSummary, matching_proposal, sort_by_agreement
+from bmtools.reports.pages import page_templates
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -99,11 +100,7 @@ def render_page(summary: MrrSummary, plots: Sequence[Plot]) -> str:
         summary: numbers and words.
         plots: images to embed; proposals are a table on the page.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(loader=PackageLoader("bmtools", "reports"), autoescape=True,
-                              trim_blocks=True, undefined=StrictUndefined,
-                              keep_trailing_newline=True)
+    environment = page_templates()
     environment.filters |= {
         "printable": printable, "ordinal": ordinal, "percent": percent, "figure": _figure,
         "image": _image, "excerpt": lambda text: excerpt(text, MASK, _CONTEXT_CHARACTERS)}

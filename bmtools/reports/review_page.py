@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bmtools.io.output import new_file
+from bmtools.reports.pages import page_templates
 
 if TYPE_CHECKING:
     from bmtools.translation.projection.review import ReviewItem
@@ -22,7 +23,7 @@ def write_review_page(items: Sequence[ReviewItem], path: Path, source_lang: str 
     """Write the page of some items; the same items, same bytes.
 
     Args:
-        items: as from `review_item`.
+        items: as from `review_items`.
         path: file to write.
         source_lang: ISO 639-1, for hyphens and voices of the browser; empty where unknown.
         target_lang: likewise.
@@ -34,13 +35,9 @@ def write_review_page(items: Sequence[ReviewItem], path: Path, source_lang: str 
 def render_review_page(items: Sequence[ReviewItem], source_lang: str = "",
                        target_lang: str = "") -> str:
     """Render the page; see `write_review_page`."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=PackageLoader("bmtools", "reports"), autoescape=True,
-                              trim_blocks=True, undefined=StrictUndefined,
-                              keep_trailing_newline=True)
     data: Any = {"items": items, "languages": [source_lang, target_lang]}
     # Lone surrogates, which JSON may hold, have no UTF-8: everything is ASCII.
     embedded = json.dumps(data).translate(_ESCAPED)
-    return environment.get_template(_TEMPLATE).render(count=len(items), data=Markup(embedded))
+    return page_templates().get_template(_TEMPLATE).render(count=len(items), data=Markup(embedded))

@@ -25,8 +25,7 @@ _BATCHES_AHEAD = 2  # for each worker, so that none waits for the driver
 _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
 _MOST_LOSSES = 3
-_FACTS = ("name", "details", "licence", "fingerprint", "marks_unknown", "batch_sentences",
-          "attempts")
+_FACTS = tuple(Translator.__annotations__)
 
 
 class _EngineActor:

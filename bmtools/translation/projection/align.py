@@ -10,14 +10,15 @@ import numpy as np
 
 from bmtools.translation.projection.alignment import align_words
 from bmtools.translation.projection.hmm import Array
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.links import best_run, words_within
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.words import plain_words, word_spans
 
 _LEAST_GAIN = 1e-6
 _MOST_CELLS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
-class AlignProjector:
+class AlignProjector(Projector):
     """Projector by word alignment, learned from the corpus at hand.
 
     A span goes to the run of words that gains most: those that link into it count for it, those
@@ -63,8 +64,8 @@ class AlignProjector:
         links = np.sqrt(both[0] * both[1])
         sources, targets = word_spans(pair.source), word_spans(pair.target)
         weights = np.array([self._information[word] for word in plain_words(pair.target)])
-        return [best_span(links, np.array([first < end and start < last for first, last in sources],
-                                          bool), weights, targets) for start, end in pair.spans]
+        return [best_span(links, words_within(sources, span), weights, targets)
+                for span in pair.spans]
 
 
 def best_span(links: Array, inside: Array, weights: Array,
@@ -82,13 +83,9 @@ def best_span(links: Array, inside: Array, weights: Array,
     """
     into = links[inside].sum(axis=0) * weights
     elsewhere = links[~inside].sum(axis=0) * weights
-    sums = np.concatenate([[0], np.cumsum(into - elsewhere)])
-    lowest = np.minimum.accumulate(sums)
-    gains = sums[1:] - lowest[:-1]
-    if not len(gains) or gains.max() < _LEAST_GAIN:
+    first, stop = best_run(into - elsewhere, _LEAST_GAIN)
+    if first == stop:
         return None
-    last = int(gains.argmax())
-    first = int(np.flatnonzero(sums[:last + 1] <= lowest[last])[-1])
-    linked = into[first:last + 1].sum()
-    purity = linked / (linked + elsewhere[first:last + 1].sum())
-    return Projection(targets[first][0], targets[last][1], float(purity * linked / into.sum()))
+    linked = into[first:stop].sum()
+    purity = linked / (linked + elsewhere[first:stop].sum())
+    return Projection(targets[first][0], targets[stop - 1][1], float(purity * linked / into.sum()))

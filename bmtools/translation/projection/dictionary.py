@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bmtools.translation.engines.memory import read_pairs
 from bmtools.translation.projection.likeness import best_match
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 
 _LEAST = 0.5
 """Score below which a place is none."""
 
 
-class DictionaryProjector:
+class DictionaryProjector(Projector):
     """Projector of mentions whose translation is known, in any form that the target has it in.
 
     Translations are those that a list of terms has, that an engine gave for the mention alone, and
@@ -35,9 +35,6 @@ class DictionaryProjector:
         self._pattern = re.compile(
             rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE) \
             if longest_first else None
-
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Do nothing: there is nothing to learn."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where nothing is like one of its translations."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -102,14 +101,10 @@ class EdgeRules:
     Args:
         source_lang: language of the sources, ISO 639-1; empty where it is not known.
         target_lang: of the translations.
-
-    Attributes:
-        changes: counts of spans changed, by rule.
     """
 
     def __init__(self, source_lang: str, target_lang: str) -> None:
         self.source_lang, self.target_lang = source_lang, target_lang
-        self.changes: Counter[str] = Counter()
 
     def mend(self, pair: SentencePair, found: Sequence[Projection | None],
              ) -> tuple[list[Projection | None], list[tuple[str, ...]]]:
@@ -134,7 +129,6 @@ class EdgeRules:
                         names.append(name)
         for number in _fill_gaps(spans):
             changes[number].append("neighbour")
-        self.changes.update(name for names in changes for name in set(names))
         mended = [one if one is None or not names or span is None else
                   replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1])
                   for one, span, names in zip(found, spans, changes, strict=True)]

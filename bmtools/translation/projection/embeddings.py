@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bmtools.translation.engines.transformers_engine import batches_by_length
 from bmtools.translation.projection.links import Rule, linked_place
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.words import word_spans
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class WordTokenizer:
         return self._known[word]
 
 
-class StatesProjector:
+class StatesProjector(Projector):
     """Projector by links between hidden states.
 
     Args:
@@ -86,9 +86,6 @@ class StatesProjector:
         self._encoder, self._tokenizers = encoder, tokenizers
         self._layer, self._rule, self._pad = layer, rule, pad
         self._max_length, self._batch_tokens = max_length, batch_tokens
-
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Do nothing: the encoder is trained already."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair by the links of its words."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 
 
-class ExactProjector:
+class ExactProjector(Projector):
     """Projector of mentions that the translation repeats in any case of its letters.
 
     The translation of the mention by itself is looked for where an engine was asked for it, and
@@ -19,9 +19,6 @@ class ExactProjector:
     """
 
     name = "exact"
-
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Do nothing: there is nothing to learn."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where its words are not in the target."""

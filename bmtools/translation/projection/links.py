@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -32,12 +32,12 @@ def linked_place(links: np.ndarray, source_words: list[Span], target_words: list
         target_words: likewise.
         span: start and end of the annotation in the source.
     """
-    inside = np.array([first < span[1] and span[0] < last for first, last in source_words], bool)
+    inside = words_within(source_words, span)
     if not links.size or not inside.any():
         return None
     within, total = links[inside].sum(axis=0), links.sum(axis=0)
     shares = np.divide(within, total, out=np.zeros(len(total)), where=total > 0)
-    low, high = _best_run(np.where(total > 0, shares - 0.5, -_GAP))
+    low, high = best_run(np.where(total > 0, shares - 0.5, -_GAP))
     if low == high:
         return None
     rows = links[inside]
@@ -46,9 +46,14 @@ def linked_place(links: np.ndarray, source_words: list[Span], target_words: list
     return Projection(target_words[low][0], target_words[high - 1][1], score)
 
 
-def _best_run(values: np.ndarray) -> Span:
-    """Find the run with the greatest sum; an empty one where no value is above 0."""
-    best, place = 0.0, (0, 0)
+def words_within(words: Sequence[Span], span: Span) -> np.ndarray:
+    """Mark the words that a span touches, (words,) bool."""
+    return np.array([first < span[1] and span[0] < last for first, last in words], bool)
+
+
+def best_run(values: np.ndarray, least: float = 0.0) -> Span:
+    """Find the run with the greatest sum; an empty one where none is above the least."""
+    best, place = least, (0, 0)
     total, start = 0.0, 0
     for at, value in enumerate(values.tolist()):
         if total <= 0:

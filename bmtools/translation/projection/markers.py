@@ -12,13 +12,13 @@ from bmtools.translation.projection.likeness import (
     mutual_links,
 )
 from bmtools.translation.projection.links import Span, linked_place
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 
 _PHRASE = 4  # words, up to which a span is taken for a phrase
 BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
 
 
-class MarkersProjector:
+class MarkersProjector(Projector):
     """Projector by brackets around the spans, which are translated with the sentence.
 
     Marks make translations worse, so the words of the marked translation are only looked up in the
@@ -35,9 +35,6 @@ class MarkersProjector:
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
-
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Do nothing: the engine is trained already."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where the engine lost its marks."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Projection:
     score: float
 
 
-class Projector(Protocol):
+class Projector(ABC):
     """Method that finds annotated spans again in translations.
 
     Attributes:
@@ -49,10 +49,9 @@ class Projector(Protocol):
 
     name: str
 
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Train on the corpus at hand, with or without spans; most methods have nothing to do."""
-        ...
+    def fit(self, pairs: Sequence[SentencePair]) -> None:  # noqa: B027, few learn
+        """Train on the corpus at hand, with or without spans; by default there is nothing to do."""
 
+    @abstractmethod
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where a method finds no place."""
-        ...

@@ -12,7 +12,12 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.status import set_status
-from bmtools.translation.projection.confidence import Calibration, features, read_calibration
+from bmtools.translation.projection.confidence import (
+    SHIPPED,
+    Calibration,
+    features,
+    read_calibration,
+)
 from bmtools.translation.projection.counts import EDGES
 from bmtools.translation.projection.documents import (
     DocumentPair,
@@ -124,7 +129,7 @@ def _annotated_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
                       counts: Counter[str]) -> Iterator[list[list[Vote]]]:
     """Project the spans of all pairs of sentences of each document."""
-    calibration = read_calibration(config.confidence) if config.confidence else read_calibration()
+    calibration = read_calibration(config.confidence or SHIPPED)
     methods = Methods(config, *(documents[0].languages if documents else ("", "")))
     pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
     found = {}

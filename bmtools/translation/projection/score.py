@@ -11,7 +11,7 @@ from bmtools.errors import CheckpointError
 from bmtools.translation.engines.neural import NeuralTranslator
 from bmtools.translation.projection.links import Span
 from bmtools.translation.projection.markers import BRACKETS, brackets_for, mark_spans
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.words import word_spans
 
 _OPENINGS = 4
@@ -40,7 +40,7 @@ class _Question:
     longest: int
 
 
-class ScoreProjector:
+class ScoreProjector(Projector):
     """Projector by forced decoding of the translation with marks in every place.
 
     The model reads the sentence with the span in brackets. First each place of the opening bracket
@@ -68,9 +68,6 @@ class ScoreProjector:
         if not self._brackets:
             raise CheckpointError(f"{translator.settings.model}: its vocabulary has none of the "
                                   f"brackets {' '.join(BRACKETS)}, with which spans are marked")
-
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Do nothing: the model is trained already."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where the sentence is too long for the model."""

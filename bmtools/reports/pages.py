@@ -1,0 +1,16 @@
+"""Pages of reports: HTML templates of this room, whose values are escaped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page_templates() -> Environment:
+    """Return the templates; a value that a page lacks is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(loader=PackageLoader("bmtools", "reports"), autoescape=True,
+                       trim_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
