@@ -32,7 +32,7 @@ class MemoryFirst(Layer):
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences by the memory, and what it lacks by the engine."""
-        found = self._memory.translate(sentences)
+        found = self._memory.translate(sentences, attempt)
         known = [number for number, one in enumerate(found) if not one.fault]
         unknown = [number for number, one in enumerate(found) if one.fault]
         if attempt:

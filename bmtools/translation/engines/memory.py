@@ -60,7 +60,10 @@ class MemoryTranslator:
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Look sentences up."""
-        return [self._find(sentence) for sentence in sentences]
+        found = [self._find(sentence) for sentence in sentences]
+        if not attempt:
+            self.counts["fuzzy"] += sum(bool(one.flags) for one in found)
+        return found
 
     def _find(self, sentence: str) -> Translation:
         found = self._exact.get(sentence)
@@ -72,7 +75,6 @@ class MemoryTranslator:
         if found is not None:
             return Translation(found, engine=self.name)
         if self._similar and (found := self._similar.find(sentence)) is not None:
-            self.counts["fuzzy"] += 1
             return Translation(found, flags=("fuzzy-match",), engine=self.name)
         return Translation("", fault=f"not in {self._path}; add it there")
 

@@ -56,6 +56,8 @@ def test_similar_sentences_are_flagged_and_counted(
     assert [one.text for one in found] == ["Una febbre di 40 gradi."] * 2 + ["Nessun dolore!"]
     assert [one.flags for one in found] == [("fuzzy-match",)] * 2 + [()]
     assert chain.counts == {"memory": 3, "fuzzy": 2}
+    chain.translate(["A fever of 40 degrees."], attempt=1)
+    assert chain.counts == {"memory": 3, "fuzzy": 2}
     assert chain.fingerprint != MemoryFirst(_memory(tmp_path), dictionary({})).fingerprint
 
 
