@@ -54,7 +54,7 @@ def conll(records: RecordReader, reject: Reject, output: str, scheme: Scheme,
     Every line of a text is a sentence. Entities in parts, or that overlap a longer one, are left
     out; relations and other keys are no part of the format.
     """
-    from bmtools.corpus.conll_export import conll_lines
+    from bmtools.corpus.sets.conll_export import conll_lines
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities",))
@@ -71,7 +71,7 @@ def pubtator(records: RecordReader, reject: Reject, output: str) -> None:
     The title is the key title, or the first section in meta, or the whole text. Concepts are those
     under identifier; an entity of a relation without one has its id for one.
     """
-    from bmtools.corpus.pubtator import pubtator_lines
+    from bmtools.corpus.sets.pubtator import pubtator_lines
 
     def lines(kept: Iterable[Record]) -> Iterator[str]:
         for record in kept:
@@ -95,7 +95,7 @@ def squad(records: RecordReader, reject: Reject, output: str) -> None:
     The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
     the same text make a paragraph.
     """
-    from bmtools.corpus.squad_export import squad_parts
+    from bmtools.corpus.sets.squad_export import squad_parts
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("question", "answers", "title"))
@@ -112,7 +112,7 @@ def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -
     Ids of entities that are not T1, T2 and so on are replaced; further annotations that import
     brat kept are written again.
     """
-    from bmtools.corpus.brat import write_brat
+    from bmtools.corpus.sets.brat import write_brat
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities", "relations"))

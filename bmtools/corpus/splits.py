@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
-from bmtools.corpus.eval_yaml import eval_yaml
 from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
+from bmtools.corpus.sets.eval_yaml import eval_yaml
 from bmtools.errors import (
     DataError,
     RecordError,

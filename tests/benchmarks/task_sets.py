@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from bmtools.corpus.conll import conll_records
-from bmtools.corpus.ddi import ddi_records
-from bmtools.corpus.squad import squad_records
+from bmtools.corpus.sets.conll import conll_records
+from bmtools.corpus.sets.ddi import ddi_records
+from bmtools.corpus.sets.squad import squad_records
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.tasks.candidates import find_candidates, label_candidates

@@ -27,7 +27,7 @@ import torch
 from texts import made_up_texts
 from transformers import BertConfig, BertForMaskedLM
 
-from bmtools.corpus.curated import curated_records
+from bmtools.corpus.sets.curated import curated_records
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.search.segment import sentence_spans

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.pubmed import pubmed_records
 from bmtools.corpus.sentences import sentence_records
-from bmtools.corpus.standoff import standoff_records
+from bmtools.corpus.sets.standoff import standoff_records
+from bmtools.corpus.texts.pubmed import pubmed_records
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 

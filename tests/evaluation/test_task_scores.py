@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.conll import ConllConfig, conll_records
+from bmtools.corpus.sets.conll import ConllConfig, conll_records
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.evaluation.answers import score_answers, score_factoids, score_lists
 from bmtools.evaluation.correlation import score_correlation

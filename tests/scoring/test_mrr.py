@@ -396,7 +396,7 @@ def test_one_call_from_python_does_what_the_command_does(
 def test_the_published_set_is_counted_whole(
         known: Callable[..., CheckpointPredictor], data: Path) -> None:
     """897 maskings over 54 sentences (Buonocore et al. 2023), in the 22 areas of the file."""
-    from bmtools.corpus.curated import curated_records
+    from bmtools.corpus.sets.curated import curated_records
 
     path = data / "it/mrr/mlm_data.json"
     records = list(curated_records([str(path)]))

@@ -15,7 +15,7 @@ from tasks.test_classification import SIGNS, WORDS
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.corpus.hoc import hoc_records
+from bmtools.corpus.sets.hoc import hoc_records
 from bmtools.errors import DataError, RecordError
 from bmtools.io.manifest import read_manifest
 from bmtools.records import Record

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from bmtools.commands.import_.importing import imports, source_format
-from bmtools.corpus.plain_text import Unit
+from bmtools.corpus.texts.plain_text import Unit
 from bmtools.errors import Reject
 from bmtools.records import Record
 
@@ -29,7 +29,7 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
     article's. The parts of a structured abstract come one a line behind their labels, and
     meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
     """
-    from bmtools.corpus.pubmed import pubmed_records
+    from bmtools.corpus.texts.pubmed import pubmed_records
 
     return pubmed_records(files, titles, other_abstracts, counts, reject)
 
@@ -47,7 +47,7 @@ def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
 
     Ids are the name of the file and the number of the line.
     """
-    from bmtools.corpus.plain_text import text_records
+    from bmtools.corpus.texts.plain_text import text_records
 
     return text_records(files, unit or "line")
 
@@ -66,6 +66,6 @@ def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[st
 
     Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
     """
-    from bmtools.corpus.other_jsonl import jsonl_records
+    from bmtools.corpus.texts.other_jsonl import jsonl_records
 
     return jsonl_records(files, id_key, text_key, counts, reject)

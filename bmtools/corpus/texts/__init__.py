@@ -1,0 +1,1 @@
+"""Texts in the formats of the field, as records."""

@@ -1,0 +1,200 @@
+"""Citations as records."""
+
+from __future__ import annotations
+
+import gzip
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.texts.pubmed import pubmed_records
+from bmtools.errors import RecordError
+from bmtools.records import Record, check
+
+ARTICLE = """<Journal><Title>J</Title><JournalIssue><PubDate>
+<MedlineDate>1998 Dec-1999 Jan</MedlineDate></PubDate></JournalIssue></Journal>
+<ArticleTitle>{title}</ArticleTitle>{more}<Language>{lang}</Language>"""
+
+
+def citation(more: str = "", title: str = "T.", lang: str = "eng", pmid: str = "1",
+             others: str = "") -> str:
+    article = ARTICLE.format(title=title, more=more, lang=lang)
+    return (f'<MedlineCitation><PMID Version="1">{pmid}</PMID><Article>{article}</Article>'
+            f"{others}</MedlineCitation>")
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(body: str, root: str = "MedlineCitationSet") -> str:
+        path = tmp_path / "in.xml"
+        path.write_text(f"<{root}>\n{body}</{root}>", encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def abstract(*parts: str) -> str:
+    return f"<Abstract>{''.join(parts)}<CopyrightInformation>©</CopyrightInformation></Abstract>"
+
+
+def part(text: str, **attributes: str) -> str:
+    given = "".join(f' {key}="{value}"' for key, value in attributes.items())
+    return f"<AbstractText{given}>{text}</AbstractText>"
+
+
+def one(path: str, **options: bool) -> Record:
+    record, = pubmed_records([path], **options)
+    check(record)
+    return record
+
+
+def test_a_record(source) -> None:
+    record = one(source(citation(abstract(part("Was  done.\n")))))
+    assert record == {"id": "1", "title": "T.", "text": "Was done.", "lang": "en",
+                      "meta": {"journal": "J", "year": 1998, "languages": ["en"]}}
+    assert record.place.endswith("in.xml:2")
+
+
+def test_labels_and_their_offsets(source) -> None:
+    record = one(source(citation(abstract(
+        part("Why \U0001d4b3?", Label="AIM", NlmCategory="OBJECTIVE"), part("", Label="EMPTY"),
+        part("We looked.", Label="METHODS"), part("Loose.", Label="UNLABELLED"), part("End.")))))
+    assert record["text"] == "AIM: Why \U0001d4b3?\nMETHODS: We looked.\nLoose.\nEnd."
+    assert [(section["label"], record["text"][section["start"]:section["end"]])
+            for section in record["meta"]["sections"]] == [
+                ("AIM", "Why \U0001d4b3?"), ("METHODS", "We looked."), ("UNLABELLED", "Loose.")]
+
+
+def test_names_of_characters_are_characters_in_labels_too(source) -> None:
+    dtd = '<!DOCTYPE MedlineCitationSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd">'
+    path = Path(source(citation(abstract(part("The &alpha;-form.", Label="TGF-&beta;")))))
+    path.write_text(path.read_text("utf-8").replace("<Med", f"{dtd}<Med", 1),
+                    encoding="utf-8")
+    assert one(str(path))["text"] == "TGF-\u03b2: The \u03b1-form."
+
+
+def test_inline_markup_keeps_its_text_and_unicode_stays(source) -> None:
+    text = ('<i>E.\u00a0coli</i> at 10<sup>-5</sup>\u2009M, <mml:math xmlns:mml="urn:m"><mml:mi>β'
+            "</mml:mi></mml:math> &lt; 1 &#x3b1;")
+    record = one(source(citation(abstract(part(text)))))
+    assert record["text"] == "E.\u00a0coli at 10-5\u2009M, β < 1 \u03b1"
+
+
+@pytest.mark.parametrize(("title", "lang", "expected"), [
+    ("[Vaccines are drugs].", "ita", "Vaccines are drugs."),
+    ("[Why?].", "fre", "Why?"),
+    ("[The end]", "ITA", "The end."),
+    ("[A [3H] label].", "jpn", "A [3H] label."),
+    ("[3H]Uridine and [14C].", "jpn", "[3H]Uridine and [14C]."),
+    ("[Sic].", "eng", "[Sic]."),
+    ("Plain.", "ita", "Plain.")])
+def test_translated_titles_lose_their_brackets(source, title: str, lang: str,
+                                               expected: str) -> None:
+    record = one(source(citation(abstract(part("X.")), title, lang)))
+    assert record["title"] == expected
+    assert record["lang"] == "en"
+
+
+def test_articles_without_abstract(source) -> None:
+    path = source(citation(title="[Heart].", lang="ita", more="<Abstract></Abstract>"))
+    counts: Counter[str] = Counter()
+    assert list(pubmed_records([path], counts=counts)) == []
+    assert [what for what, count in counts.items() if count] == [
+        "articles without abstract left out (titles yields their titles)"]
+    record = one(path, titles=True)
+    assert (record["text"], record["lang"]) == ("Heart.", "en")
+    assert "title" not in record
+
+
+def test_a_title_that_nobody_translated(source) -> None:
+    record = one(source(citation("<VernacularTitle>Cuore.</VernacularTitle>", "[Not Available].",
+                                 "ita")), titles=True)
+    assert (record["text"], record["lang"]) == ("Cuore.", "it")
+
+
+def test_other_abstracts(source) -> None:
+    others = "".join(
+        f'<OtherAbstract Type="Publisher" Language="{lang}">{part(lang, Label="AIM")}'
+        "</OtherAbstract>" for lang in ("ita", "fre", "ita"))
+    others += ('<OtherAbstract Language="pol"><AbstractText>Abstract available from the publisher.'
+               "</AbstractText></OtherAbstract>")
+    path = source(citation(abstract(part("X.")), others=others))
+    counts: Counter[str] = Counter()
+    assert [record["id"] for record in pubmed_records([path], counts=counts)] == ["1"]
+    assert sorted(counts.values()) == [1, 3]
+    records = list(pubmed_records([path], other_abstracts=True))
+    assert [(record["id"], record["lang"], record["text"]) for record in records] == [
+        ("1", "en", "X."), ("1-it", "it", "AIM: ita"), ("1-fr", "fr", "AIM: fre"),
+        ("1-it-2", "it", "AIM: ita")]
+
+
+def test_other_elements_are_counted(source) -> None:
+    path = source(f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
+                  "<PubmedBookArticle/><DeleteCitation><PMID>1</PMID><PMID>2</PMID>"
+                  "</DeleteCitation>", "PubmedArticleSet")
+    counts: Counter[str] = Counter()
+    assert len(list(pubmed_records([path], counts=counts))) == 1
+    assert +counts == {"book articles left out": 1, "PMIDs named as deleted": 2}
+
+
+def test_the_doi_is_the_articles_own(source) -> None:
+    path = source(f"""<PubmedArticle>{citation(abstract(part("X.")))}<PubmedData><ReferenceList>
+        <Reference><ArticleIdList><ArticleId IdType="doi">10.1/other</ArticleId></ArticleIdList>
+        </Reference></ReferenceList><ArticleIdList><ArticleId IdType="doi">10.1/own</ArticleId>
+        </ArticleIdList></PubmedData></PubmedArticle>""", "PubmedArticleSet")
+    assert one(path)["meta"]["doi"] == "10.1/own"
+
+
+def test_a_citation_without_pmid_is_bad(source) -> None:
+    path = source(citation(abstract(part("X.")), pmid="")
+                  + citation(abstract(part("Y.")), pmid="2"))
+    with pytest.raises(RecordError, match=r"in\.xml:2: found a citation without PMID"):
+        list(pubmed_records([path]))
+    rejected: list[RecordError] = []
+    assert len(list(pubmed_records([path], reject=rejected.append))) == 1
+    assert len(rejected) == 1
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "citations", "abstracts", "structured"), [
+    ("medline16n0902.xml.gz", 604, 526, 215), ("pubmed24-sample.xml.gz", 4, 3, 1),
+    ("pubmed-29768149.xml", 1, 1, 1), ("pubmed15-bom.xml", 106, 106, 28)])
+def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations: int,
+                                                abstracts: int, structured: int) -> None:
+    path = data / "en/pubmed-xml" / name
+    records = list(pubmed_records([str(path)], titles=True))
+    for record in records:
+        check(record)
+    with_abstract = [record for record in records if "title" in record]
+    assert len(records) == citations
+    assert len(with_abstract) == abstracts
+    assert sum("sections" in record["meta"] for record in records) == structured
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    root = ElementTree.fromstring(content.decode("utf-8-sig"))
+    expected = {}
+    for found in root.iter("MedlineCitation"):
+        parts = ["".join(text.itertext()) for text in found.findall("Article/Abstract/*")
+                 if text.tag == "AbstractText"]
+        if parts:
+            expected[found.findtext("PMID")] = " ".join(" ".join(parts).split())
+    for record in with_abstract:
+        sections = record["meta"].get("sections")
+        text = record["text"]
+        parts = [text[part["start"]:part["end"]] for part in sections] if sections else [text]
+        assert " ".join(" ".join(parts).split()) == expected[record["id"]]
+
+
+@pytest.mark.data
+def test_real_counts_beside_the_abstracts(data: Path) -> None:
+    counts: Counter[str] = Counter()
+    records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
+                                  other_abstracts=True, counts=counts))
+    assert +counts == {"PMIDs named as deleted": 1,
+                       "further abstracts that only the publisher has": 21,
+                       "articles without abstract left out (titles yields their titles)": 78}
+    assert {record["lang"] for record in records} == {"en"}
+    titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]
+    assert titles
+    assert not any(title.startswith("[") for title in titles)
