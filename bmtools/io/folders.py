@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,9 +22,9 @@ from bmtools.io.jsonl import STDIN, MemberName, open_text, parse_json, read_line
 from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
 from bmtools.records import readable
 
-# What zipfile raises at damaged archives, and at encrypted ones.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError,
-           ValueError, OverflowError, OSError)
+# What zipfile and tarfile raise at damaged archives, and at encrypted ones.
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
+           RuntimeError, ValueError, OverflowError, OSError)
 _CHUNK = 1 << 16  # bytes
 _PACKED = (".gz", ".zst", ".zstd")
 
@@ -59,7 +60,7 @@ def exists(name: str) -> bool:
     archive = archive_of(name)
     if archive is None or str(archive) == name:
         return Path(name).is_file()
-    with _naming_damage(archive), zipfile.ZipFile(archive) as opened:
+    with naming_damage(archive), zipfile.ZipFile(archive) as opened:
         return name[len(str(archive)):].strip("/") in opened.namelist()
 
 
@@ -157,7 +158,7 @@ def whole_json(text: str, name: str, expected: str) -> Any:
 
 
 def _archived(archive: Path, folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    with _naming_damage(archive), zipfile.ZipFile(archive) as opened:
+    with naming_damage(archive), zipfile.ZipFile(archive) as opened:
         members = sorted((member for member in opened.namelist() if not member.endswith("/")),
                          key=_order)
         wanted = [folder] if folder in members else [
@@ -173,17 +174,22 @@ def _open_member(archive: zipfile.ZipFile, member: str) -> BinaryIO:
     """Unpack a file of an archive, which may be no larger than a record."""
     place = f"{archive.filename}/{member}"
     check_record_size(archive.getinfo(member).file_size, place)
-    with _naming_damage(place):
+    with naming_damage(place):
         return io.BufferedReader(io.BytesIO(archive.read(member)))
 
 
 @contextmanager
-def _naming_damage(place: object) -> Iterator[None]:
+def naming_damage(place: object) -> Iterator[None]:
+    """Name the archive, or the file in it, that cannot be read.
+
+    Raises:
+        DataError: see above.
+    """
     try:
         yield
     except _DAMAGE as error:
-        raise DataError(f"{place}: this zip archive cannot be read ({error}); unpack it, or "
-                        "copy or download it again") from error
+        raise DataError(f"{place}: this archive cannot be read ({error}); unpack it, or copy or "
+                        "download it again") from error
 
 
 def _order(path: Path | str) -> tuple[object, ...]:

@@ -69,7 +69,7 @@ def test_damage_is_named(archive: Path, shift: int) -> None:
     content = bytearray(archive.read_bytes())
     content[content.index(b"a/1.xml") + shift] ^= 0xFF
     archive.write_bytes(content)
-    with pytest.raises(DataError, match=r"set\.zip/a/1\.xml: this zip archive cannot be read"):
+    with pytest.raises(DataError, match=r"set\.zip/a/1\.xml: this archive cannot be read"):
         texts(archive)
 
 
