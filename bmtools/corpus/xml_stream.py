@@ -82,12 +82,12 @@ class _OwnDtd(etree.Resolver):
     """DTD in place of those that files name, which are never read."""
 
     def resolve(self, _url: str, _public_id: str, context: Any) -> Any:
-        return self.resolve_string(_character_names(), context)
+        return self.resolve_string(character_names(), context)
 
 
 @cache
-def _character_names() -> str:
-    """Declare the names of characters in HTML, which include MathML's."""
+def character_names() -> str:
+    """Declare the names of characters in HTML, which include MathML's, as a DTD."""
     return "".join(
         f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
         for name, characters in html5.items() if name.endswith(";") and name not in _XML_NAMES)

@@ -434,3 +434,27 @@ def test_help_warns_of_the_italian_relations(run) -> None:
     text = " ".join(run("import", "chemprot", "--help").out.split())
     assert "Italian files seem to name the entities of the English ones" in text
     assert "47 % of those of train join a chemical and a gene" in text
+
+
+def test_account_of_text(run, shell, source) -> None:
+    outcome = run("import", "text", source("One two.\n\n Three.\n"), "--account")
+    assert outcome.code == 0
+    assert "characters in records: 13" in outcome.err
+    outcome = shell("import", "text", "--account", stdin=b"One.\n")
+    assert outcome.code == 2
+    assert "--account: found stdin, which cannot be read twice" in outcome.err
+    assert run("import", "conll", source("One B\n"), "--account").code == 2
+
+
+def test_account_shows_a_line_that_is_lost(run, source, monkeypatch) -> None:
+    from bmtools.corpus.texts import plain_text
+
+    blocks = plain_text._blocks
+    monkeypatch.setattr(plain_text, "_blocks", lambda *given: list(blocks(*given))[:-1])
+    path = source("One.\nTwo.\n")
+    outcome = run("import", "text", path, "--account", "-o", path.with_name("out.jsonl"))
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {path}:2: the text 'Two.' is not accounted for, at "
+                                  "the end")
+    assert "leave out --account to go on" in outcome.err
+    assert not path.with_name("out.jsonl").exists()

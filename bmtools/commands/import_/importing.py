@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,11 +27,16 @@ from bmtools.cli.results import finish, write_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
 from bmtools.errors import RecordError, Reject
-from bmtools.io.jsonl import RecordReader, refuse_empty, source_name
+from bmtools.io.jsonl import STDIN, RecordReader, refuse_empty, source_name
 from bmtools.io.output import STDOUT
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]
+Account = Callable[..., Iterator[Record]]
+takes_account = click.option(
+    "--account", "with_account", is_flag=True,
+    help="Prove that every character of the text is in a record or in a class that is left out, "
+         "and count them; each file is read twice.")
 
 
 @click.group("import", cls=Group, examples=(
@@ -46,8 +51,8 @@ def command() -> None:
     """
 
 
-def imports(read: Reader,
-            takes: Callable[..., Any] = takes_files) -> Callable[..., None]:
+def imports(read: Reader, takes: Callable[..., Any] = takes_files,
+            account: Account | None = None) -> Callable[..., None]:
     """Make a command of a function that yields records.
 
     It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
@@ -56,9 +61,11 @@ def imports(read: Reader,
     Args:
         read: the function.
         takes: adds the argument FILES.
+        account: proves that the records of a source hold its text; adds `--account`.
     """
 
     @takes
+    @(takes_account if account else lambda function: function)
     @click.option("--sentences", is_flag=True,
                   help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
     @takes_abbreviations
@@ -78,14 +85,16 @@ def imports(read: Reader,
     def run(files: tuple[str, ...], sentences: bool, abbreviations: Path | None,
             lang: str | None, source: str | None, licence: str | None, duplicates: Duplicates,
             check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            **options: Any) -> None:
+            with_account: bool = False, **options: Any) -> None:
         if abbreviations and not sentences:
             raise click.UsageError("--abbreviations: expected --sentences beside it")
         counts: Counter[str] = Counter()
         keys = {"lang": lang, "source": source, "licence": licence}
         given = {key: value for key, value in keys.items() if value is not None}
         names = sources(files)
-        records = read(files=names, counts=counts, reject=reject, **options)
+        counted_read = functools.partial(read, counts=counts, reject=reject, **options)
+        records = _accounted(counted_read, account, names, counts, options) \
+            if account and with_account else counted_read(files=names)
         records = _checked((record.replace(**given) for record in records), reject)
         records = with_unique_ids(records, duplicates, counts, reject)
         if sentences:
@@ -104,6 +113,15 @@ def imports(read: Reader,
 
 imports_folders = functools.partial(imports, takes=takes_sets)
 """Do the same for formats of many files, which also come as folders and zip archives."""
+
+
+def _accounted(read: Reader, account: Account, names: Sequence[str], counts: Counter[str],
+               options: Mapping[str, Any]) -> Iterator[Record]:
+    """Read source by source, as an account is of one, and each is read twice."""
+    if STDIN in names:
+        raise click.UsageError("--account: found stdin, which cannot be read twice, expected files")
+    for name in names:
+        yield from account(read(files=(name,)), name, counts, **options)
 
 
 def _other_part(name: str, output: str) -> Overlap:

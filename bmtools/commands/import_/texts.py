@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import click
 
@@ -11,6 +13,13 @@ from bmtools.commands.import_.importing import imports, source_format
 from bmtools.corpus.texts.plain_text import Unit
 from bmtools.errors import Reject
 from bmtools.records import Record
+
+
+def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
+                  **_: Any) -> Iterator[Record]:
+    from bmtools.corpus.account import accounted, line_pieces
+
+    return accounted(records, line_pieces(name), name, counts)
 
 
 @source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts",
@@ -34,13 +43,13 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
     return pubmed_records(files, titles, other_abstracts, counts, reject)
 
 
-@source_format("text", "UTF-8 text", "paragraphs whole-files",
+@source_format("text", "UTF-8 text", "paragraphs whole-files account",
          "notes.txt --lang it -o notes.jsonl",
          "notes.txt --paragraphs --sentences --lang it")
 @click.option("--paragraphs", "unit", flag_value="paragraph",
               help="One record for every paragraph; a blank line ends it.")
 @click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
-@imports
+@partial(imports, account=_text_account)
 def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
          reject: Reject) -> Iterator[Record]:
     """Plain text, one record for every line that is not blank.

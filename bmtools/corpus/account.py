@@ -1,0 +1,315 @@
+"""Accounts of characters: every one of a source is in a record, or in a class that was left out.
+
+The reader of a format takes no part in its account. The source is read a second time, by another
+parser, into pieces of text; those that are in no class of what is left out are then followed
+through the records, white space aside. So text that a reader drops, doubles or makes up shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+from bmtools.corpus.xml_stream import character_names
+from bmtools.errors import DataError, setting
+from bmtools.io.jsonl import open_bytes, source_name
+from bmtools.records import Record
+
+IN_RECORDS = "characters in records"
+LEFT_OUT = "characters left out as {}"
+ADDED = "characters added"
+_CHUNK = 1 << 16  # bytes
+_SAMPLE = 60  # characters
+Attributes = Mapping[str, str]
+Path = Sequence[str]
+
+
+# A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
+SUPERSCRIPTS = str.maketrans("0123456789+-\u2212\u2013", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
+_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻\u2212\u2013", "0123456789+---")
+
+
+def squeezed(text: str) -> str:
+    """Remove white space, which readers set as they like, and raise or lower no number."""
+    text = "".join(text.split())
+    return text if text.isascii() else text.translate(_PLAIN)
+
+
+@dataclass
+class Piece:
+    """Text of a source that records should have.
+
+    Args:
+        place: `file:line: path/of/elements`.
+        text: without white space.
+        moves: whether it may come later in the record than in the source, as a caption.
+        added: whether it stands in no text node, and may be absent from the record.
+    """
+
+    place: str
+    text: str
+    moves: bool = False
+    added: bool = False
+
+
+def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
+              counts: Counter[str], signs: str = "", signs_are: str = "") -> Iterator[Record]:
+    """Yield the records of a source, and prove that they hold its text, in order and once.
+
+    Args:
+        records: as the reader yields them.
+        pieces: of the source, without what is left out; see `xml_pieces`.
+        name: of the source in messages.
+        counts: counts the characters in records, and those that readers added.
+        signs: characters that a reader may leave out, as brackets around citations.
+        signs_are: class of these.
+
+    Raises:
+        DataError: text in no record, or text of a record that the source does not have there.
+    """
+    matching = _Matching(iter(pieces), name, counts, dict.fromkeys(signs, signs_are))
+    for record in records:
+        matching.follow(squeezed(record.get("title", "")) + squeezed(record["text"]))
+        yield record
+    matching.end()
+
+
+@dataclass
+class _Matching:
+    """State of the walk through the pieces of a source and the records made of it."""
+
+    pieces: Iterator[Piece]
+    name: str
+    counts: Counter[str]
+    signs: Mapping[str, str]
+    now: Piece | None = None
+    waiting: list[Piece] = field(default_factory=list)
+
+    def follow(self, text: str) -> None:
+        """Find the text of a record in the next pieces."""
+        at = 0
+        while at < len(text):
+            self.now = self.now or next(self.pieces, None)
+            if self.now is None:
+                at = self._caught_up(text, at)
+            elif self.now.moves:
+                self.waiting.append(self.now)
+                self.now = None
+            else:
+                at = self._matched(self.now, text, at)
+
+    def end(self) -> None:
+        """Refuse what is left of the source, signs aside."""
+        for piece in ([self.now] if self.now else []) + self.waiting:
+            self._leave_out_rest(piece)
+        for piece in self.pieces:
+            self._leave_out_rest(piece)
+
+    def _matched(self, piece: Piece, text: str, at: int) -> int:
+        """Match a piece, or one that moved here; return where the record goes on."""
+        moved = self._moved(text, at)
+        if moved and len(moved.text) > len(piece.text):
+            return self._found(moved, at)
+        if text.startswith(piece.text, at):
+            self.now = None
+            return self._found(piece, at)
+        if piece.added:
+            self.now = None
+            return at
+        return self._found(moved, at) if moved else self._matched_in_part(piece, text, at)
+
+    def _matched_in_part(self, piece: Piece, text: str, at: int) -> int:
+        """Match a piece character by character, without signs; its end may be in a later record."""
+        for number, character in enumerate(piece.text):
+            if at == len(text):
+                self.now = Piece(piece.place, piece.text[number:])
+                return at
+            if text[at] == character:
+                at += 1
+                self.counts[IN_RECORDS] += 1
+            elif character in self.signs:
+                self._leave_out(character)
+            else:
+                raise self._unaccounted(piece.place, piece.text[number:], text[at:])
+        self.now = None
+        return at
+
+    def _moved(self, text: str, at: int) -> Piece | None:
+        """Find the longest waiting piece that the record goes on with."""
+        return max((piece for piece in self.waiting if text.startswith(piece.text, at)),
+                   key=lambda piece: len(piece.text), default=None)
+
+    def _caught_up(self, text: str, at: int) -> int:
+        moved = self._moved(text, at)
+        if moved is None:
+            raise DataError(f"{self.name}: found the text {_sample(text[at:])} in a record at its "
+                            "end, expected each character of the file once; please report it, and "
+                            f"leave out {setting('account')} to go on")
+        return self._found(moved, at)
+
+    def _found(self, piece: Piece, at: int) -> int:
+        if piece.moves:
+            self.waiting.remove(piece)
+        self.counts[ADDED if piece.added else IN_RECORDS] += len(piece.text)
+        return at + len(piece.text)
+
+    def _leave_out_rest(self, piece: Piece) -> None:
+        if piece.added:
+            return
+        for number, character in enumerate(piece.text):
+            if character not in self.signs:
+                raise self._unaccounted(piece.place, piece.text[number:], "")
+            self._leave_out(character)
+
+    def _leave_out(self, sign: str) -> None:
+        self.counts[LEFT_OUT.format(self.signs[sign])] += 1
+
+    def _unaccounted(self, place: str, text: str, found: str) -> DataError:
+        instead = f"where the record has {_sample(found)}" if found else "at the end"
+        return DataError(f"{place}: the text {_sample(text)} is not accounted for, {instead}; "
+                         "expected it in a record or in a class that is left out; please report "
+                         f"it, and leave out {setting('account')} to go on")
+
+
+def _sample(text: str) -> str:
+    return repr(text[:_SAMPLE] + "..." * (len(text) > _SAMPLE))
+
+
+def line_pieces(name: str) -> Iterator[Piece]:
+    """Yield the lines of a text."""
+    with open_bytes(name) as stream:
+        for number, line in enumerate(stream, 1):
+            if text := squeezed(line.decode()):
+                yield Piece(f"{source_name(name)}:{number}", text)
+
+
+def _none(_path: Path, _attributes: Attributes) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class XmlClasses:
+    """What the reader of an XML format leaves out, moves and adds, by elements.
+
+    Args:
+        left_out: names the class of an element whose text is left out, from its path, itself last,
+            and its attributes; empty for the others. The outermost class counts.
+        units: elements that records are made of; text outside them should be left out.
+        unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
+        moves: elements whose text may come after the paragraph that they are in.
+        added: gives text that the reader puts before that of an element.
+    """
+
+    left_out: Callable[[Path, Attributes], str]
+    units: Sequence[str] = ()
+    unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
+    moves: frozenset[str] = frozenset()
+    added: Callable[[Path, Attributes], str] = _none
+
+
+def xml_pieces(name: str, classes: XmlClasses, counts: Counter[str]) -> Iterator[Piece]:
+    """Yield the text nodes of an XML file that records should have, by a parser of their own.
+
+    Args:
+        name: of the file, which its reader has found to be whole.
+        classes: of the format.
+        counts: counts the characters left out, by class.
+    """
+    nodes = _Nodes(name, classes, counts)
+    with open_bytes(name) as stream:
+        while chunk := stream.read(_CHUNK):
+            nodes.parser.Parse(chunk, False)
+            yield from nodes.taken()
+    nodes.parser.Parse(b"", True)
+    yield from nodes.taken()
+
+
+class _Nodes:
+    """Text nodes of an XML file, sorted as they come.
+
+    Args:
+        name: of the file.
+        classes: of the format.
+        counts: counts the characters left out.
+    """
+
+    def __init__(self, name: str, classes: XmlClasses, counts: Counter[str]) -> None:
+        self._name, self._classes, self._counts = source_name(name), classes, counts
+        self._path: list[str] = []
+        self._left_out: tuple[int, str] | None = None  # depth of the element, class
+        self._unit = 0  # depth
+        self._moving: list[tuple[int, list[str], str]] = []  # depth, texts, place
+        self._pieces: list[Piece] = []
+        self._ready: list[Piece] = []
+        self.parser: Any = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        self.parser.ExternalEntityRefHandler = self._use_own_dtd
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+
+    def taken(self) -> list[Piece]:
+        """Return the pieces of units that have ended, once."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _use_own_dtd(self, context: str | None, *_: Any) -> int:
+        self.parser.ExternalEntityParserCreate(context).Parse(character_names(), True)
+        return 1
+
+    def _start(self, tag: str, attributes: Attributes) -> None:
+        path, depth = self._path, len(self._path) + 1
+        path.append(tag)
+        if self._left_out:
+            return
+        if tag in self._classes.units and not self._unit:
+            self._unit = depth
+        if left_out := self._classes.left_out(path, attributes):
+            self._left_out = depth, left_out
+            return
+        if tag in self._classes.moves:
+            self._moving.append((depth, [], self._place()))
+        if text := squeezed(self._classes.added(path, attributes)):
+            self._pieces.append(Piece(self._place(), text, added=True))
+
+    def _end(self, _tag: str) -> None:
+        depth = len(self._path)
+        if self._left_out and self._left_out[0] == depth:
+            self._left_out = None
+        if self._moving and self._moving[-1][0] == depth:
+            _, texts, place = self._moving.pop()
+            if texts:
+                self._pieces.append(Piece(place, "".join(texts), moves=True))
+        self._path.pop()
+        if depth == self._unit:
+            self._unit = 0
+        if not self._unit:
+            self._release()
+
+    def _text(self, text: str) -> None:
+        if not (text := squeezed(text)):
+            return
+        if self._left_out:
+            self._counts[LEFT_OUT.format(self._left_out[1])] += len(text)
+        elif self._moving:
+            self._moving[-1][1].append(text)
+        else:
+            self._pieces.append(Piece(self._place(), text))
+
+    def _release(self) -> None:
+        """Let the pieces of a unit go to the records, unless it makes none."""
+        pieces, self._pieces = self._pieces, []
+        if not pieces:
+            return
+        if left_out := self._classes.unit_left_out(pieces):
+            self._counts[LEFT_OUT.format(left_out)] += sum(
+                len(piece.text) for piece in pieces if not piece.added)
+        else:
+            self._ready += pieces
+
+    def _place(self) -> str:
+        return f"{self._name}:{self.parser.CurrentLineNumber}: {'/'.join(self._path)}"

@@ -1,0 +1,91 @@
+"""Accounts of characters, and the faults of readers that they show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT, XmlClasses, accounted, xml_pieces
+from bmtools.errors import DataError
+from bmtools.records import Record
+
+DOCUMENT = """<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd"><Set><n>12</n>
+<d><t>Asthma</t><p l="AIM">We <b>do</b> not
+ know<f>Fig. of lungs</f> &beta;<q>[<x>1</x>,<x>2</x>]</q>.</p><p>10<s>6</s> cells<!-- no --> </p>
+</d><d><n>345</n></d><d><t>The <b>heart</b></t><p>Beats.</p></d></Set>"""
+GOOD = (("Asthma", "AIM: We do not know β.\nFig. of lungs\n10⁶ cells"), ("The heart", "Beats."))
+CLASSES = XmlClasses(
+    lambda path, _: {"n": "numbers", "x": "citations"}.get(path[-1], ""), units=("d",),
+    unit_left_out=lambda pieces: "" if any(piece.place.endswith("/p") for piece in pieces)
+    else "documents without text", moves=frozenset({"f"}),
+    added=lambda path, attributes: f"{attributes['l']}:" if "l" in attributes else "")
+
+
+def account(tmp_path: Path, records: Sequence[tuple[str, str]],
+            document: str = DOCUMENT) -> dict[str, int]:
+    """Account for records of a document, given as title and text, and return what was counted."""
+    path, counts = tmp_path / "in.xml", Counter[str]()
+    path.write_text(document, encoding="utf-8")
+    made = [Record(id=str(number), title=title, text=text)
+            for number, (title, text) in enumerate(records)]
+    pieces = xml_pieces(str(path), CLASSES, counts)
+    assert list(accounted(made, pieces, str(path), counts, "[],", "brackets")) == made
+    return dict(counts)
+
+
+def test_every_character_is_counted_once(tmp_path: Path) -> None:
+    counts = account(tmp_path, GOOD)
+    assert counts == {IN_RECORDS: 52, ADDED: 4, LEFT_OUT.format("numbers"): 5,
+                      LEFT_OUT.format("citations"): 2, LEFT_OUT.format("brackets"): 3}
+    everything = ("12 Asthma We do not know Fig. of lungs β [1,2] . 10 6 cells "
+                  "345 The heart Beats.")
+    assert sum(counts.values()) - counts[ADDED] == len(everything.replace(" ", ""))
+
+
+def test_a_unit_without_records_is_left_out_whole(tmp_path: Path) -> None:
+    document = DOCUMENT.replace("<n>345</n>", "<t>Alone</t>")
+    assert account(tmp_path, GOOD, document)[LEFT_OUT.format("documents without text")] == 5
+
+
+ASTHMA, HEART = GOOD
+
+
+@pytest.mark.parametrize(("records", "told"), [
+    # a tail dropped, and the one of an element inside a paragraph
+    (((ASTHMA[0], "AIM: We do β.\nFig. of lungs\n10⁶ cells"), HEART),
+     "in.xml:3: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
+    (((ASTHMA[0], ASTHMA[1].removesuffix(" cells")), HEART), "Set/d/p: the text 'cells' is not"),
+    # a paragraph dropped, one doubled, one made up
+    ((ASTHMA, ("The heart", "")), "in.xml:4: Set/d/p: the text 'Beats.' is not accounted for, at"),
+    ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' in a record at its end"),
+    ((ASTHMA, ("The heart", "Beats. Always.")), "found the text 'Always.' in a record"),
+    ((ASTHMA, ASTHMA, HEART), "Set/d/t: the text 'The' is not accounted for, where the record has"),
+    # the order of two paragraphs, and of two records
+    (((ASTHMA[0], "10⁶ cells\nAIM: We do not know β.\nFig. of lungs"), HEART), "the text 'We' is"),
+    ((HEART, ASTHMA), "Set/d/t: the text 'Asthma' is not accounted for, where the record has 'The"),
+    # what may move is missing, or comes twice
+    (((ASTHMA[0], "AIM: We do not know β.\n10⁶ cells"), HEART), "Set/d/p/f: the text 'Fig.oflungs"),
+    (((ASTHMA[0], f"{ASTHMA[1]}\nFig. of lungs"), HEART), "the text 'The' is not accounted for"),
+    # text in a class, and a letter changed
+    (((ASTHMA[0], ASTHMA[1].replace(" β", " β1")), HEART), "Set/d/p: the text '.' is not"),
+    (((ASTHMA[0], ASTHMA[1].replace("β", "b")), HEART), "the text 'β' is not accounted for"),
+    ((), "in.xml:2: Set/d/t: the text 'Asthma' is not accounted for, at the end"),
+])
+def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> None:
+    with pytest.raises(DataError) as caught:
+        account(tmp_path, records)
+    assert told in str(caught.value)
+    assert "leave out account to go on" in str(caught.value)
+
+
+def test_signs_are_left_out_at_the_end_too(tmp_path: Path) -> None:
+    document = DOCUMENT.replace("Beats.", "Beats.<q>[<x>3</x>]</q>")
+    assert account(tmp_path, GOOD, document)[LEFT_OUT.format("brackets")] == 5
+
+
+def test_a_moved_piece_is_not_taken_for_a_short_one(tmp_path: Path) -> None:
+    document = "<Set><d><p>A<f>The lungs</f> b</p><p>The<b> heart</b></p></d></Set>"
+    assert account(tmp_path, [("", "A b\nThe lungs\nThe heart")], document)[IN_RECORDS] == 18
