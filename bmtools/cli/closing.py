@@ -93,6 +93,13 @@ def _shared(overlaps: Sequence[Line]) -> str:
     return ", ".join(shared)
 
 
+def after_sample(rungs: Sequence[Line], output: str) -> Closing:
+    """Close `sample`."""
+    facts = [f"{rung['sample']}: {rung['records']:,} records, "
+             f"{format_figure('', rung['megabytes'])} MB of text" for rung in rungs]
+    return "; ".join(facts) + _to(output), ""
+
+
 def after_build_vocab(line: Line, extends: bool = False) -> Closing:
     """Close `build-vocab`."""
     directory = line["tokenizer"]

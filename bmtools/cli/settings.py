@@ -23,6 +23,7 @@ _METAVARS = {
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
     "types": "NAME,...", "seed_list": "N,...", "grid": "NAME=X,...", "task": "NAME",
+    "size": "100MB,...", "words": "N,...", "records": "N,...", "share": "X,...", "by": "KEY",
     "ratios": "X,X,X", "counts": "N,N,N", "stratify": "KEY",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     "head_types": "NAME,...", "tail_types": "NAME,...", "no_relation_label": "LABEL",

@@ -119,7 +119,7 @@ def open_text(name: str,
 
 def source_name(name: str) -> str:
     """Return the name of a source for messages."""
-    return "<stdin>" if name == STDIN else name
+    return "<stdin>" if name == STDIN else str(name)
 
 
 def source_stem(name: str) -> str:

@@ -103,6 +103,12 @@ CASES = {
         ("--words", "WORDS", "--processes", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
          "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
+    "sample": Case(
+        ("--records", "3"),
+        ("--size 100MB,...", "--words N,...", "--share X,...", "--by KEY", "--allow-fewer",
+         "--ladder DIR", "--compression [none|gz|zst]", "--jobs", "--seed"),
+        blank="--records: found 1 records in all, expected 3 or more; ask for less, or let "
+              "--allow-fewer take all there is"),
     "split": Case(
         ("-o", "OUT", "--ratios", "0.5,0.25,0.25"),
         ("--ratios X,X,X", "[default: 0.8,0.1,0.1]", "--counts", "--folds", "--stratify KEY",
@@ -242,6 +248,19 @@ BEFORE = {
 }
 
 USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "sample": (
+        ((), "expected one of --size, --words, --records, --share"),
+        (("--size", "1MB", "--share", "0.1"), "expected one of --size, --words, --records"),
+        (("--size", "100"), "--size: found '100', expected sizes of text with their units"),
+        (("--size", "1MB,2XB"), "--size: found '2XB', expected sizes"),
+        (("--words", "many"), "--words: found 'many', expected numbers of words"),
+        (("--records", "1.5"), "--records: found '1.5', expected whole numbers"),
+        (("--share", "1.2"), "--share: found '1.2', expected shares"),
+        (("--size", "1MB,1000kB"), "--size: found '1MB,1000kB', expected each amount once"),
+        (("--records", "1,2"), "found 2 samples, expected --ladder DIR for their files"),
+        (("--records", "1", "--ladder", "d", "-o", "f"), "found --output and --ladder, expected"),
+        (("--jobs", "-1"), "-1 is not in the range x>=0"),
+    ),
     "split": (
         ((), "expected either -o DIR or --check, which writes nothing"),
         (("-o", "out", "--check"), "expected either -o DIR or --check"),

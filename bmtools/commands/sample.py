@@ -1,0 +1,70 @@
+"""`bmtools sample`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from bmtools.cli.closing import after_sample
+from bmtools.cli.options import (
+    Command,
+    sources,
+    takes_files,
+    takes_overwrite,
+    takes_rejects,
+    writes_records,
+)
+from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.results import finish, print_results, write_stream
+from bmtools.cli.settings import takes_settings
+from bmtools.corpus.sampling.settings import SampleConfig
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import STDOUT
+
+
+@click.command("sample", cls=Command, examples=(
+    "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
+    "bmtools sample corpus.jsonl --size 1kB,2kB,4kB --ladder ladder"), topics="records",
+    groups={"Sample": "size words records share by allow-fewer seed", "Output": "output ladder "
+            "compression"},
+    meanings={"output": "Write one sample here; .gz and .zst compress."})
+@takes_files
+@takes_rejects
+@writes_records
+@click.option("--ladder", type=OutputDirectory(), metavar="DIR",
+              help="Directory for a file for each of several sizes.")
+@click.option("--compression", type=click.Choice(["none", "gz", "zst"]), default="none",
+              show_default=True, help="Compression of the files of a ladder.")
+@takes_overwrite
+@takes_settings(SampleConfig, "config")
+@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Processes that read; 0: one for each core. They change no byte.")
+def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | None,
+            compression: str, overwrite: bool, config: SampleConfig, jobs: int) -> None:
+    """Choose records at random by size, words, number or share.
+
+    The order of choice is a hash of each record's id and the seed, so a sample has all that a
+    smaller one has, whatever the order of the files. Records keep the order of the input. A sample
+    is not larger than asked; with the next record it would be. Input is read twice; a pipe is kept
+    in a temporary file meanwhile.
+    """
+    rungs = config.rungs()
+    if ladder is None and len(rungs) > 1:
+        raise click.UsageError(f"found {len(rungs)} samples, expected --ladder DIR for their files")
+    if ladder is not None and output != STDOUT:
+        raise click.UsageError("found --output and --ladder, expected one of them")
+    from bmtools.corpus.sampling.sample import sample, write_ladder
+
+    records = RecordReader(sources(files), reject)
+    if ladder is not None:
+        ending = ".jsonl" if compression == "none" else f".jsonl.{compression}"
+        [line] = print_results([write_ladder(records, ladder, config, jobs=jobs, ending=ending,
+                                             overwrite=overwrite)])
+        finish(*after_sample(line["samples"], line["output"]))
+        return
+    with sample(records, config, jobs) as chosen:
+        write_stream((msgspec.Raw(line.rstrip()) for _, line in chosen.lines()), output)
+        finish(*after_sample(chosen.rungs, output))

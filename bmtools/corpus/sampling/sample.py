@@ -1,0 +1,174 @@
+"""Samples of a corpus by size, words, records or share, each within the next larger one.
+
+Every record has a priority, a hash of its id and the seed, and a sample is the longest beginning
+of that order that is not larger than asked. So a sample contains the smaller ones, and neither the
+order of the files nor the number of processes makes a difference; translations that keep their
+ids are sampled as their originals are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from bmtools.corpus.sampling.measures import Measures, measure
+from bmtools.corpus.sampling.settings import Rung, SampleConfig
+from bmtools.errors import DataError, setting
+from bmtools.io.directories import new_directory
+from bmtools.io.jsonl import RecordReader, refuse_empty, source_name
+from bmtools.io.manifest import Manifest
+from bmtools.io.output import open_output
+from bmtools.io.parallel import read_blocks
+from bmtools.io.record_size import MEGABYTE
+from bmtools.io.spool import rereadable
+from bmtools.status import counted
+
+_LEFT_OUT = 255
+_IGNORED = b"\xef\xbb\xbf\x1e"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Samples chosen from files; their lines are read again, as they stand there.
+
+    Args:
+        reader: of the files, which must not change meanwhile.
+        levels: (lines,) uint8, for each line the number of the smallest sample that has it.
+        rungs: what is in each sample, the smallest first.
+    """
+
+    reader: RecordReader
+    levels: np.ndarray
+    rungs: list[dict[str, Any]]
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of the largest sample in their order, each after its level.
+
+        Raises:
+            DataError: a file has changed since the choice.
+        """
+        again = RecordReader(self.reader.names, allow_empty=True)
+        at = 0
+        for block in counted(read_blocks(again), "writing", unit="megabytes"):
+            lines = block.lines.splitlines(keepends=True)
+            levels = self.levels[at:at + len(lines)]
+            for number in np.flatnonzero(levels != _LEFT_OUT).tolist():
+                yield int(levels[number]), lines[number].lstrip(_IGNORED).rstrip() + b"\n"
+            at += len(lines)
+        if again.hashes != self.reader.hashes:
+            raise DataError("the input changed while it was read; sample it again")
+
+
+@contextmanager
+def sample(records: RecordReader, config: SampleConfig, jobs: int = 1) -> Iterator[Sample]:
+    """Choose samples of records, which can be read until the block ends.
+
+    Memory holds some 20 bytes a line. The records are read twice; what comes through a pipe is
+    kept in a temporary file.
+
+    Args:
+        records: of the corpus; their `reject` receives bad ones.
+        config: what to choose.
+        jobs: processes that read; 0 for one a core.
+
+    Raises:
+        DataError: there is less than a sample should have, or no record is small enough for it.
+    """
+    rungs = config.rungs()
+    with rereadable(records.names) as names:
+        reader = RecordReader(names, records.reject)
+        measures = measure(reader, records.reject, config.seed, by=config.by, jobs=jobs,
+                           count_words=bool(config.words))
+        levels, found = choose(measures, names, rungs, config.allow_fewer)
+        records.hashes.update(reader.hashes)
+        yield Sample(reader, levels, found)
+
+
+def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
+           allow_fewer: bool = False) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    """Choose the records of each sample.
+
+    Returns:
+        the level of each line, and for each sample what it has.
+    """
+    order = measures.order()
+    if not len(order):
+        refuse_empty(names)
+    sizes = np.cumsum(measures.sizes[order], dtype="u8")
+    words = np.cumsum(measures.words[order], dtype="u8") if len(measures.words) else None
+    totals = {"size": sizes, "words": words}.get(rungs[0].unit)
+    levels = np.full(measures.lines, _LEFT_OUT, dtype="u1")
+    found = []
+    for level, rung in reversed(list(enumerate(rungs))):
+        count = _count(rung, len(order), totals, allow_fewer)
+        levels[order[:count]] = level
+        found.append({"sample": rung.name, "records": count,
+                      "megabytes": round(int(sizes[count - 1]) / MEGABYTE, 6),
+                      **({} if words is None else {"words": int(words[count - 1])}),
+                      "share": round(count / len(order), 6)})
+    return levels, found[::-1]
+
+
+def _count(rung: Rung, records: int, totals: np.ndarray | None, allow_fewer: bool) -> int:
+    """Return how many records a sample has, the most that are not larger than it."""
+    if rung.unit == "share":
+        count = int(rung.amount * records + 0.5)
+    else:
+        most = records if totals is None else int(totals[-1]) if records else 0
+        if rung.amount > most and not allow_fewer:
+            raise DataError(
+                f"{setting(rung.unit)}: found {_spelled(most, rung.unit)} in all, expected "
+                f"{rung.name.partition('-')[0]} or more; ask for less, or let "
+                f"{setting('allow_fewer')} take all there is")
+        count = int(min(rung.amount, records)) if totals is None else \
+            int(np.searchsorted(totals, rung.amount, side="right"))
+    if not count:
+        first = "" if totals is None else \
+            f"; the first record has {_spelled(int(totals[0]), rung.unit)}"
+        raise DataError(f"{setting(rung.unit)}: found no record for a sample of "
+                        f"{rung.name.partition('-')[0]}{first}; ask for more")
+    return count
+
+
+def _spelled(amount: int, unit: str) -> str:
+    if unit == "size":
+        return f"{amount / MEGABYTE:,.6g} MB of text"
+    return f"{amount:,} {unit}"
+
+
+def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *, jobs: int = 1,
+                 ending: str = ".jsonl", overwrite: bool = False) -> dict[str, Any]:
+    """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
+
+    Args:
+        records: of the corpus.
+        output: directory to write.
+        config: what to choose.
+        jobs: processes that read; 0 for one a core.
+        ending: of the files; `.jsonl.gz` and `.jsonl.zst` compress.
+        overwrite: replace a directory that is not empty.
+
+    Returns:
+        the report: the directory, and for each sample its file, records and megabytes.
+    """
+    started = monotonic()
+    with new_directory(output, overwrite) as directory, \
+            sample(records, config, jobs) as chosen, ExitStack() as stack:
+        rungs = [{**rung, "file": f"{rung['sample']}{ending}"} for rung in chosen.rungs]
+        streams = [stack.enter_context(open_output(str(directory / rung["file"])))
+                   for rung in rungs]
+        for level, line in chosen.lines():
+            for stream in streams[level:]:
+                stream.write(line)
+        stack.close()
+        report = {"samples": rungs}
+        Manifest("sample", asdict(config), "", config.seed,
+                 {source_name(name): own for name, own in records.hashes.items()},
+                 wall_seconds=monotonic() - started, results=report).write(directory)
+    return {"output": str(output), **report}
