@@ -32,7 +32,7 @@ COMMANDS = {
     "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
     "project": "Carry annotations from records to their translations.",
-    "sample": "Sample records by size, words, number or share, each sample within the larger.",
+    "sample": "Choose records at random by size, words, number or share.",
     "split": "Split records into train, dev and test or folds, by document.",
     "describe-set": "Count a set's annotations, and say how uneven its labels are.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",

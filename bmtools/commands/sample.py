@@ -27,9 +27,9 @@ from bmtools.io.output import STDOUT
 
 @click.command("sample", cls=Command, examples=(
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
-    "bmtools sample corpus.jsonl --size 1kB,2kB,4kB --ladder ladder"), topics="records",
+    "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
     groups={"Sample": "size words records share by allow-fewer seed", "Output": "output ladder "
-            "compression"},
+            "compression jobs"},
     meanings={"output": "Write one sample here; .gz and .zst compress."})
 @takes_files
 @takes_rejects
