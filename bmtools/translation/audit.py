@@ -16,7 +16,7 @@ from difflib import SequenceMatcher
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import BmtoolsError, setting
-from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.engines.engine import NOTHING_NEW, Translation, Translator
 from bmtools.translation.layers import Layer
 from bmtools.translation.quantities import lost_numbers, lost_units
 from bmtools.translation.settings import CHECKS
@@ -174,9 +174,9 @@ class AuditedTranslator(Layer):
             doubtful = [number for number, found in enumerate(faults) if found]
             if not doubtful:
                 break
-            if further == attempt + 1:
-                self.own_counts["retried"] += len(doubtful)
             others = self._attempt([sentences[number] for number in doubtful], further)
+            if further == attempt + 1:
+                self.own_counts["retried"] += sum(other != NOTHING_NEW for other in others)
             for number, other in zip(doubtful, others, strict=True):
                 found = self._faults_between(sentences, best, number, other)
                 if _rank(other, found) < _rank(best[number], faults[number]):

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bmtools.translation.engines.engine import Translation, Translator, join_licences
+from bmtools.translation.engines.engine import (
+    NOTHING_NEW,
+    Translation,
+    Translator,
+    join_licences,
+)
 from bmtools.translation.layers import Layer
 
 
 class MemoryFirst(Layer):
     """Translator that asks a memory, and an engine about the rest.
 
-    Where a first attempt came from the memory, the second is the engine's first.
+    Where a first attempt came from the memory, the second is the engine's first; where it came from
+    the engine, the last attempt has nothing new.
 
     Args:
         memory: gives a fault for what it does not hold.
@@ -39,13 +45,16 @@ class MemoryFirst(Layer):
             self._ask(found, sentences, known, attempt - 1)
         else:
             self.own_counts["memory"] += len(known)
-        self._ask(found, sentences, unknown, min(attempt, self.engine.attempts - 1))
+        self._ask(found, sentences, unknown, attempt)
         return found
 
     def _ask(self, found: list[Translation], sentences: Sequence[str], numbers: list[int],
              attempt: int) -> None:
         """Put the engine's translations of some sentences in their places."""
-        if numbers:
+        if attempt == self.engine.attempts:
+            for number in numbers:
+                found[number] = NOTHING_NEW
+        elif numbers:
             translations = self.engine.translate([sentences[one] for one in numbers], attempt)
             for number, translation in zip(numbers, translations, strict=True):
                 found[number] = translation

@@ -37,6 +37,10 @@ class Translation:
     round_trip: float | None = None
 
 
+NOTHING_NEW = Translation("", fault="there are no other settings to try")
+"""Answer to a later attempt at a sentence that would be made with the settings of an earlier one."""
+
+
 class Translator(Protocol):
     """Engine that turns sentences into sentences, one for one and in order.
 
@@ -69,6 +73,9 @@ class Translator(Protocol):
         Args:
             sentences: in the source language.
             attempt: number of the settings, from 0 to below `attempts`.
+
+        Returns:
+            a translation of each; `NOTHING_NEW` where an earlier attempt had the same settings.
         """
         ...
 

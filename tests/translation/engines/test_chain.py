@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bmtools.records import Record
+from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.chain import MemoryFirst
-from bmtools.translation.engines.engine import join_licences
+from bmtools.translation.engines.engine import NOTHING_NEW, join_licences
 from bmtools.translation.engines.memory import MemoryTranslator
 from bmtools.translation.settings import DocumentConfig
 
@@ -45,8 +46,32 @@ def test_a_second_attempt_is_the_engine_s_first_for_what_the_memory_gave(
     chain = MemoryFirst(_memory(tmp_path), engine)
     assert chain.attempts == 2
     found = chain.translate(["Cough.", "No pain."], attempt=1)
-    assert [one.text for one in found] == ["Tosse.", "Niente dolore."]
-    assert engine.attempts_made == [0, 0]
+    assert [one.text for one in found] == ["", "Niente dolore."]
+    assert found[0] == NOTHING_NEW
+    assert (engine.calls, engine.attempts_made) == ([["No pain."]], [0])
+
+
+def test_an_engine_without_other_settings_is_asked_once_about_a_doubtful_sentence(
+        tmp_path: Path, dictionary: Callable[..., object]) -> None:
+    engine = dictionary({"5 mg.": "Milligrammi.", "No pain.": "Niente dolore."})
+    audited = AuditedTranslator(MemoryFirst(_memory(tmp_path), engine),
+                                Auditor("en", "it", ("numbers",)))
+    found = audited.translate(["5 mg.", "What?", "No pain."])
+    assert [(one.text, one.flags, one.fault) for one in found] == [
+        ("Milligrammi.", ("numbers",), ""), ("", (), "not in the book"), ("Nessun dolore.", (), "")]
+    assert engine.calls == [["5 mg.", "What?"]]
+    assert audited.counts["retried"] == 0
+
+
+def test_settings_of_an_engine_are_tried_in_turn(tmp_path: Path,
+                                                 dictionary: Callable[..., object]) -> None:
+    engine = dictionary({"No pain.": "Niente dolore.", "Cough.": "Tosse."})
+    engine.attempts = 2
+    chain = MemoryFirst(_memory(tmp_path), engine)
+    for attempt in range(chain.attempts):
+        chain.translate(["Cough.", "No pain."], attempt)
+    assert list(zip(engine.attempts_made, engine.calls, strict=True)) == [
+        (0, ["Cough."]), (0, ["No pain."]), (1, ["Cough."]), (1, ["No pain."])]
 
 
 def test_similar_sentences_are_flagged_and_counted(
