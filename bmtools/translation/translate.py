@@ -24,8 +24,8 @@ from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.engine import Translator
-from bmtools.translation.engines.loading import load_translator
-from bmtools.translation.projection.settings import ProjectionConfig
+from bmtools.translation.engines.loading import load_engine, load_translator
+from bmtools.translation.projection.settings import NEEDS_ENGINE, ProjectionConfig
 from bmtools.translation.round_trip import RoundTripTranslator
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import (
@@ -105,7 +105,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     if projection:
         projection = _with_resources(projection, config, protection)
     load = partial(_open_engine, config, audit, protection)
-    translator = _on_cluster(cluster, load, config) if cluster and cluster.ray else load()
+    plain = None if cluster and cluster.ray else load_engine(config)
+    translator = _on_cluster(cluster, load, config) if cluster and cluster.ray else load(plain)
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
     total = count_lines(records) if isinstance(records, RecordReader) else None
@@ -120,7 +121,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
                                    _open_cache(translator.fingerprint, cache, run, name), total)
     if cluster and cluster.ray:
         translated = _left_afterwards(translator, translated)
-    return _projected(translated, projection, run, reject, counts) if projection else translated
+    return _projected(translated, projection, plain, run, reject, counts) if projection \
+        else translated
 
 
 def _require_extras(audit: AuditConfig) -> None:
@@ -163,13 +165,14 @@ def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | 
 
 
 def _projected(translated: Iterator[Record], projection: ProjectionConfig,
-               run: TranslationRun | None, reject: Reject,
+               engine: Translator | None, run: TranslationRun | None, reject: Reject,
                counts: TranslationCounts) -> Iterator[Record]:
     """Have annotations carried along once all is translated; by the run, where there is one."""
     from bmtools.translation.projection.project import project_translated
 
     finish = partial(project_translated, config=projection, reject=reject,
-                     counts=counts.projection)
+                     counts=counts.projection,
+                     engine=engine if NEEDS_ENGINE.keys() & set(projection.methods) else None)
     if run is None:
         return finish(translated)
     run.finish = finish
@@ -195,10 +198,10 @@ def _left_afterwards(cluster: Any, records: Iterable[Record]) -> Iterator[Record
         yield from records
 
 
-def _open_engine(config: EngineConfig, audit: AuditConfig,
-                 protection: ProtectionConfig | None) -> Translator:
-    """Load an engine, and put around it what settings ask for."""
-    translator = load_translator(config, protection)
+def _open_engine(config: EngineConfig, audit: AuditConfig, protection: ProtectionConfig | None,
+                 engine: Translator | None = None) -> Translator:
+    """Load an engine that is not loaded yet, and put around it what settings ask for."""
+    translator = load_translator(config, protection, engine)
     if audit.names:
         auditor = Auditor(config.source_lang, config.target_lang, audit.names)
         translator = AuditedTranslator(translator, auditor)

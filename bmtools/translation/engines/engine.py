@@ -38,7 +38,7 @@ class Translation:
 
 
 NOTHING_NEW = Translation("", fault="there are no other settings to try")
-"""Answer to a later attempt at a sentence that would be made with the settings of an earlier one."""
+"""Answer to a further attempt at a sentence that would have the settings of an earlier one."""
 
 
 class Translator(Protocol):

@@ -14,41 +14,54 @@ from bmtools.translation.settings import EngineConfig, ProtectionConfig
 from bmtools.translation.terms import load_terms
 
 
-def load_translator(config: EngineConfig,
-                    protection: ProtectionConfig | None = None) -> Translator:
-    """Load an engine; only its own libraries are imported.
+def load_translator(config: EngineConfig, protection: ProtectionConfig | None = None,
+                    engine: Translator | None = None) -> Translator:
+    """Load an engine, and put the terms and the memory around it that settings name.
+
+    Args:
+        config: of engine and memory.
+        protection: of terms.
+        engine: the engine by itself, where it is loaded.
 
     Raises:
-        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
+        BmtoolsError: a file is missing, or what `load_engine` needs.
     """
-    set_status(f"loading {config.model.model or config.engine}")
-    engines: list[Translator] = []
-    if config.memory:
-        from bmtools.translation.engines.memory import MemoryTranslator
-
-        engines.append(MemoryTranslator(config.memory, config.source_lang, config.target_lang,
-                                        config.memory_threshold))
-    if config.engine != "memory":
-        engines.append(_protected(_load_engine(config), config, protection))
+    engine = _protected(engine or load_engine(config), config, protection)
     if config.model_licence:
-        engines[-1].licence = config.model_licence
-    if len(engines) == 1:
-        return engines[0]
+        engine.licence = config.model_licence
+    if config.engine == "memory" or not config.memory:
+        return engine
     from bmtools.translation.engines.chain import MemoryFirst
 
-    return MemoryFirst(*engines)
+    return MemoryFirst(_load_memory(config), engine)
+
+
+def _load_memory(config: EngineConfig) -> Translator:
+    from bmtools.translation.engines.memory import MemoryTranslator
+
+    assert config.memory is not None
+    return MemoryTranslator(config.memory, config.source_lang, config.target_lang,
+                            config.memory_threshold)
 
 
 def _protected(engine: Translator, config: EngineConfig,
                protection: ProtectionConfig | None) -> Translator:
-    if protection is None or not protection.is_needed:
+    if protection is None or not protection.is_needed or config.engine == "memory":
         return engine
     finder = load_terms(protection, config.source_lang, config.target_lang)
     return ProtectedTranslator(engine, finder, config.target_lang)
 
 
-def _load_engine(config: EngineConfig) -> Translator:
+def load_engine(config: EngineConfig) -> Translator:
+    """Load an engine by itself; only its own libraries are imported.
+
+    Raises:
+        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
+    """
+    set_status(f"loading {config.model.model or config.engine}")
     source, target = config.source_lang, config.target_lang
+    if config.engine == "memory":
+        return _load_memory(config)
     if config.engine == "apertium":
         from bmtools.translation.engines.apertium import ApertiumTranslator
 

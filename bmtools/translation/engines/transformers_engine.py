@@ -19,7 +19,12 @@ _SCORES = 2**26  # of tokens by vocabulary, at once: 256 MB
 
 
 class TransformersTranslator(NeuralTranslator):
-    """Translator with a local checkpoint; weights only as safetensors, no code from it."""
+    """Translator with a local checkpoint; weights only as safetensors, no code from it.
+
+    Attributes:
+        encoder: of the model.
+        is_float32: whether that is the type of its weights.
+    """
 
     name = "transformers"
 
@@ -33,6 +38,8 @@ class TransformersTranslator(NeuralTranslator):
                 settings.directory, local_files_only=True, trust_remote_code=False,
                 use_safetensors=True, dtype=getattr(torch, dtype))
         self._model = model.to(resolve_device(settings.device)).eval()
+        self.encoder: torch.nn.Module = model.get_encoder()
+        self.is_float32 = dtype == "float32"
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.errors import CheckpointError, require, setting
-from bmtools.io.failures import reading
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import positions
 from bmtools.models.hardware import resolve_device
+from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.model_files import check_sequence_to_sequence
 from bmtools.translation.engines.subwords import Subwords
+from bmtools.translation.engines.transformers_engine import TransformersTranslator
 from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer
 from bmtools.translation.projection.links import link_rule
 from bmtools.translation.projection.settings import LinkRule
@@ -23,7 +24,8 @@ _NO_LIMIT = 1 << 30
 
 
 def translation_encoder(config: ModelConfig, source: str, target: str, layer: int | None = None,
-                        rule: LinkRule = "softmax") -> StatesProjector:
+                        rule: LinkRule = "softmax",
+                        engine: Translator | None = None) -> StatesProjector:
     """Load the encoder of a translation model, which must read both languages.
 
     Source: Ebing and Glavaš 2025 (TransAlign, arXiv 2510.27337), without its fine-tuning.
@@ -35,12 +37,13 @@ def translation_encoder(config: ModelConfig, source: str, target: str, layer: in
         target: ISO 639-1 code.
         layer: whose states are compared; the last one by default.
         rule: links states of tokens.
+        engine: on transformers, where it is loaded; its encoder serves if its weights are float32.
 
     Raises:
         CheckpointError: no such model, or one that reads the source language alone.
         ValueError: the encoder has not so many layers.
     """
-    directory = config.tokenizer or config.directory
+    directory = config.directory if engine else config.tokenizer or config.directory
     check_sequence_to_sequence(directory)
     left = Subwords(replace(config, model=directory), source, target)
     if not (left.target_token or "".join(left.prefix).startswith("<2")):
@@ -50,7 +53,10 @@ def translation_encoder(config: ModelConfig, source: str, target: str, layer: in
             "languages, such as NLLB, M2M-100 or MADLAD-400")
     right = Subwords(replace(config, model=directory, source_code=config.target_code,
                              target_code=config.source_code), target, source)
-    encoder = _load_encoder(directory, resolve_device(config.device))
+    if not isinstance(engine, TransformersTranslator) or not engine.is_float32:
+        engine = TransformersTranslator(replace(config, model=directory, compute_type="float32"),
+                                        source, target)
+    encoder = engine.encoder
     sides = [WordTokenizer(one.tokenizer, [one.vocabulary[token] for token in one.prefix],
                            [one.tokenizer.eos_token_id]) for one in (left, right)]
     return StatesProjector("encoder", encoder, (sides[0], sides[1]), _layer(encoder, layer, None),
@@ -86,21 +92,6 @@ def text_encoder(directory: Path, layer: int | None = None, rule: LinkRule = "it
                            _layer(encoder, layer, _USUAL_LAYER), link_rule(rule),
                            tokenizer.pad_token_id,
                            positions(encoder.config.to_dict()) or _NO_LIMIT, batch_tokens)
-
-
-def _load_encoder(directory: Path, device: str) -> Any:
-    """Load the encoder of a sequence-to-sequence model, in float32."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    with reading(directory, "no model for translation",
-                 "expected config.json and model.safetensors"):
-        model = AutoModelForSeq2SeqLM.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False, use_safetensors=True,
-            dtype=torch.float32)
-    return model.get_encoder().to(device).eval()
 
 
 def _layer(encoder: Any, layer: int | None, usual: int | None) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from bmtools.status import set_status
 from bmtools.translation.engines.engine import Translator, translate_all
-from bmtools.translation.engines.loading import load_translator
+from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.pairs import Projector, SentencePair
 from bmtools.translation.projection.settings import ProjectionConfig
 
@@ -22,21 +22,25 @@ class Methods:
         config: methods and their resources.
         source: language of the sources, ISO 639-1; empty where it is not known.
         target: of the translations.
+        engine: of the settings, where it is loaded.
 
     Raises:
         ValueError: a method lacks what it needs.
     """
 
-    def __init__(self, config: ProjectionConfig, source: str, target: str) -> None:
+    def __init__(self, config: ProjectionConfig, source: str, target: str,
+                 engine: Translator | None = None) -> None:
         config.require_resources()
         self._config = config
+        self._loaded = engine
         self._languages = (config.engine.source_lang, config.engine.target_lang) \
             if config.engine else (source, target)
 
     @cached_property
-    def _translator(self) -> Translator:
+    def _engine(self) -> Translator:
+        """The engine by itself: a memory has neither marked sentences nor probabilities."""
         assert self._config.engine is not None
-        return load_translator(self._config.engine)
+        return self._loaded or load_engine(self._config.engine)
 
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
         """Add the translations of the annotated words by themselves, where a method looks for them.
@@ -45,7 +49,9 @@ class Methods:
         """
         if not self._config.translate_mentions or not set(_BY_MENTION) & set(self._config.methods):
             return pairs
-        known = translate_all(self._translator, (pair.source[start:end] for pair in pairs
+        assert self._config.engine is not None
+        translator = load_translator(self._config.engine, engine=self._engine)
+        known = translate_all(translator, (pair.source[start:end] for pair in pairs
                                                  for start, end in pair.spans))
         return [replace(pair, mentions=tuple(known[pair.source[start:end]]
                                              for start, end in pair.spans)) for pair in pairs]
@@ -82,22 +88,16 @@ class Methods:
         if method == "encoder":
             from bmtools.translation.projection.encoder import translation_encoder
 
-            return translation_encoder(config.engine.model, *self._languages, resources.layer,
-                                       resources.link_rule or "softmax")
+            return translation_encoder(
+                config.engine.model, *self._languages, resources.layer,
+                resources.link_rule or "softmax",
+                self._engine if config.engine.engine == "transformers" else None)
         if method == "score":
-            return self._load_score()
+            from bmtools.translation.engines.neural import NeuralTranslator
+            from bmtools.translation.projection.score import ScoreProjector
+
+            assert isinstance(self._engine, NeuralTranslator)
+            return ScoreProjector(self._engine)
         from bmtools.translation.projection.markers import MarkersProjector
 
-        return MarkersProjector(self._translator)
-
-    def _load_score(self) -> Projector:
-        """Load the model that scores; memories, which have no probabilities, are left out."""
-        from bmtools.translation.engines.neural import NeuralTranslator
-        from bmtools.translation.projection.score import ScoreProjector
-
-        assert self._config.engine is not None
-        translator = load_translator(replace(self._config.engine, memory=None,
-                                             memory_threshold=None)) \
-            if self._config.engine.memory else self._translator
-        assert isinstance(translator, NeuralTranslator)
-        return ScoreProjector(translator)
+        return MarkersProjector(self._engine)

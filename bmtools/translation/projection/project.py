@@ -12,6 +12,7 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.translation.engines.engine import Translator
 from bmtools.translation.projection.confidence import (
     SHIPPED,
     Calibration,
@@ -73,7 +74,8 @@ def project(sources: str | PathLike[str] | Iterable[Any],
 
 
 def project_translated(records: Iterable[Record], config: ProjectionConfig, reject: Reject = refuse,
-                       counts: Counter[str] | None = None) -> Iterator[Record]:
+                       counts: Counter[str] | None = None,
+                       engine: Translator | None = None) -> Iterator[Record]:
     """Carry annotations to records that `translate` made; see `project`.
 
     Args:
@@ -81,6 +83,7 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
         config: methods, and the treatment of spans without a place.
         reject: receives records that cannot be projected.
         counts: updated with what was projected, what was lost by cause, and what rules changed.
+        engine: of the settings, where it is loaded.
     """
     documents = []
     for record in records:
@@ -88,24 +91,27 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
         source = prepare_answers(Record(found["record"], place=found["place"]),
                                  config.resources.occurrences)
         documents.append(pair_document(source, record.without(SOURCE), found.get("mentions")))
-    yield from project_pairs(documents, config, reject, Counter() if counts is None else counts)
+    yield from project_pairs(documents, config, reject, Counter() if counts is None else counts,
+                             engine=engine)
 
 
 def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
                   counts: Counter[str], decisions: Decisions | None = None,
-                  review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
-    """Carry annotations within pairs of documents; see `project`."""
-    annotated_pairs = _annotated_pairs(documents, config, reject, counts, decisions, review)
+                  review: Callable[[ReviewItem], None] | None = None,
+                  engine: Translator | None = None) -> Iterator[Record]:
+    """Carry annotations within pairs of documents; see `project` and `project_translated`."""
+    votes = project_documents(documents, config, counts, engine)
+    annotated_pairs = _annotated_pairs(zip(documents, votes, strict=True), config, reject, counts,
+                                       decisions, review)
     yield from settle_questions(annotated_pairs, counts, reject)
 
 
-def _annotated_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
-                     counts: Counter[str], decisions: Decisions | None,
-                     review: Callable[[ReviewItem], None] | None,
+def _annotated_pairs(voted: Iterable[tuple[DocumentPair, list[list[Vote]]]],
+                     config: ProjectionConfig, reject: Reject, counts: Counter[str],
+                     decisions: Decisions | None, review: Callable[[ReviewItem], None] | None,
                      ) -> Iterator[tuple[Record, Record]]:
     """Yield each source with its annotated translation."""
-    for document, votes in zip(documents, project_documents(documents, config, counts),
-                               strict=True):
+    for document, votes in voted:
         if decisions:
             votes = decisions.apply(document, votes, counts)
         if review:
@@ -127,10 +133,11 @@ def _annotated_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig
 
 
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
-                      counts: Counter[str]) -> Iterator[list[list[Vote]]]:
+                      counts: Counter[str],
+                      engine: Translator | None = None) -> Iterator[list[list[Vote]]]:
     """Project the spans of all pairs of sentences of each document."""
     calibration = read_calibration(config.confidence or SHIPPED)
-    methods = Methods(config, *(documents[0].languages if documents else ("", "")))
+    methods = Methods(config, *(documents[0].languages if documents else ("", "")), engine)
     pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
     found = {}
     for projector in map(methods.load, config.methods):

@@ -1,8 +1,12 @@
 """Methods by name, with their engine and files."""
 
+import sys
+
 import pytest
 
 from bmtools.records import Record
+from bmtools.translation import translate
+from bmtools.translation.engines import loading
 from bmtools.translation.projection import methods as methods_module
 from bmtools.translation.projection.methods import Methods
 from bmtools.translation.projection.pairs import SentencePair
@@ -19,7 +23,7 @@ def engine(monkeypatch, dictionary):
     """Make an engine of a few sentences that the methods load, and remember what it was asked."""
     def make(known):
         made = dictionary(known, batch_sentences=1)
-        monkeypatch.setattr(methods_module, "load_translator", lambda config: made)
+        monkeypatch.setattr(methods_module, "load_engine", lambda config: made)
         return made
 
     return make
@@ -87,3 +91,31 @@ def test_methods_say_what_they_need(methods, resources, message):
     if message.endswith("transformers"):
         with pytest.raises(ValueError, match=message):
             config(*methods).require_resources()
+
+
+def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
+    loaded = []
+    real = loading.load_engine
+    for module in ("engines.loading", "projection.methods", "translate"):
+        monkeypatch.setattr(sys.modules[f"bmtools.translation.{module}"], "load_engine",
+                            lambda config: loaded.append(config.engine) or real(config))
+    path = write_lines("notes.jsonl", {"id": "a", "text": "No patient died.", "entities": [
+        {"start": 3, "end": 10, "type": "P"}]})
+    settings = ProjectionConfig(("markers", "encoder", "score"))
+    [record] = translate(path, "en", "it", "transformers", projection=settings,
+                                          model=ModelConfig(m2m, device="cpu"))
+    assert record["text"] == "Nessun paziente è morto."
+    assert loaded == ["transformers"]
+
+
+def test_a_loaded_model_s_encoder_is_not_loaded_again(monkeypatch, m2m):
+    from bmtools.translation.projection import encoder
+
+    settings = ModelConfig(m2m, device="cpu")
+    engine = loading.load_engine(EngineConfig("transformers", "en", "it", model=settings))
+    monkeypatch.setattr(encoder, "TransformersTranslator", type(engine))
+    fresh = encoder.translation_encoder(settings, "en", "it")
+    monkeypatch.setattr(type(engine), "__init__", None)
+    shared = encoder.translation_encoder(settings, "en", "it", engine=engine)
+    pairs = [SentencePair("No patient died.", "Nessun paziente.", ((3, 10),))]
+    assert shared.project(pairs) == fresh.project(pairs)
