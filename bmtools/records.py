@@ -7,12 +7,12 @@ Offsets count code points, the end exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Required, TypedDict
 
 import msgspec
 
-from bmtools.errors import RecordError
+from bmtools.errors import RecordError, Reject
 
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
@@ -45,6 +45,18 @@ def full_text(record: Mapping[str, Any]) -> str:
 def document_of(record: Mapping[str, Any]) -> str:
     """Name the document that a record comes from: `meta.document`, or its id."""
     return str(record.get("meta", {}).get("document", record["id"]))
+
+
+def distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
+    """Pass records on, and reject those whose id came before; all ids are held in memory."""
+    places: dict[str, str] = {}
+    for record in records:
+        if record["id"] in places:
+            reject(RecordError(record.place, f"found the id {record['id']!r} again, which "
+                               f"{places[record['id']]} has; expected ids that differ", record))
+        else:
+            places[record["id"]] = record.place
+            yield record
 
 
 class Entity(TypedDict, total=False):

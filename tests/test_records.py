@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bmtools.errors import RecordError
-from bmtools.records import Record, check
+from bmtools.records import Record, check, distinct
 
 FAULTS = [
     ({"text": "a"}, "key 'id' is missing"),
@@ -57,3 +57,12 @@ def test_unknown_keys_are_no_fault_and_survive_a_change() -> None:
     assert list(changed) == ["own", "id", "text", "entities", "lang"]
     assert changed["entities"][0]["norm"] == "D001"
     assert changed.place == "f:1"
+
+
+def test_an_id_that_came_before_is_rejected():
+    rejected = []
+    records = [Record(id=name, text=name, place=f"f:{number}")
+               for number, name in enumerate("abac")]
+    assert [one.place for one in distinct(records, rejected.append)] == ["f:0", "f:1", "f:3"]
+    assert [str(one) for one in rejected] == [
+        "f:2: found the id 'a' again, which f:0 has; expected ids that differ"]

@@ -27,7 +27,7 @@ from bmtools.errors import Reject, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.translation.projection.settings import Pairing, ProjectionConfig
-from bmtools.translation.settings import EngineConfig
+from bmtools.translation.settings import EngineConfig, changed_settings
 
 if TYPE_CHECKING:
     from bmtools.translation.projection.review import ReviewItem
@@ -106,10 +106,8 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
 def _engine(options: dict[str, Any]) -> EngineConfig | None:
     """Gather the settings of the engine; None where none is named."""
     if not options["engine"]:
-        idle = [name for name, value in (
-            ("memory", options["memory"]), ("via", options["via"]),
-            ("model", options["model"].model), ("url", options["server"].url),
-            ("command", options["program"].command)) if value]
+        parts = [options.pop(name) for name in ("model", "program", "server")]
+        idle = [name for name, value in options.items() if value] + changed_settings(*parts)
         if idle:
             raise ValueError(f"{setting(idle[0])} means nothing without {setting('engine')}")
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import BmtoolsError, DataError, RecordError, setting
 from bmtools.evaluation.samples import TASK_METRICS
 from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.records import Record, check, document_of
@@ -16,18 +16,6 @@ _KEYS = {"relations": "relations", "labels": "multilabel", "label": "classificat
          "entities": "ner", "answers": "qa", "score": "similarity"}
 """Task by the key of its annotations; a label's score is its probability."""
 _MOST_NAMED = 3
-
-
-def read_gold(records: Iterable[Record], reject: Reject = refuse) -> dict[str, Record]:
-    """Read records by id; a repeated id is rejected."""
-    gold: dict[str, Record] = {}
-    for record in records:
-        if record["id"] in gold:
-            reject(RecordError(record.place, f"found the id {record['id']!r} again, expected each "
-                               f"once; it is at {gold[record['id']].place}", record))
-        else:
-            gold[record["id"]] = record
-    return gold
 
 
 def require_same_ids(gold: Mapping[str, Record], gold_name: str, predicted: Mapping[str, Record],

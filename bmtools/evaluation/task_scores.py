@@ -24,7 +24,6 @@ from bmtools.evaluation.matching import (
     find_task,
     match_predictions,
     number_documents,
-    read_gold,
     require_annotations,
     require_same_ids,
 )
@@ -34,7 +33,7 @@ from bmtools.evaluation.seeds import interval_over_both, p_over_seeds, seeds_nee
 from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.io.jsonl import RecordReader, as_records, source_name, source_stem
 from bmtools.io.output import write_records
-from bmtools.records import Record
+from bmtools.records import Record, distinct
 from bmtools.scoring.lines import NO_VALUE, Groups, content_key, data_fields
 from bmtools.scoring.settings import StatisticsConfig, split_settings
 from bmtools.scoring.statistics import Interval, holm
@@ -169,8 +168,8 @@ def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
         the task; gold records; for each of the runs, its predictions in their order.
     """
     name = _source_name(gold)
-    expected = read_gold(_read(gold, reject), reject)
-    found = [read_gold(_read(one.source, reject), reject) for one in runs]
+    expected, *found = ({record["id"]: record for record in distinct(_read(one, reject), reject)}
+                        for one in (gold, *(one.source for one in runs)))
     if not expected or not runs:
         raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
                         "at least one")

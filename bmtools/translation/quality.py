@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.languages import primary_language
-from bmtools.errors import DataError, RecordError, Reject, refuse, require
+from bmtools.errors import DataError, Reject, refuse, require
 from bmtools.io.jsonl import RecordReader, read_lines, refuse_empty, source_name, source_stem
+from bmtools.records import distinct
 from bmtools.status import set_status
 from bmtools.translation.audit import Auditor
 from bmtools.translation.documents import TEXTS
@@ -125,11 +126,7 @@ def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> 
         return Segments(shown, lines)
     texts: dict[tuple[str, str], str] = {}
     languages: Counter[str] = Counter()
-    for record in RecordReader([name], reject):
-        if any((record["id"], key) in texts for key in TEXTS):
-            reject(RecordError(record.place, f"key 'id': found {record['id']!r} again, expected "
-                                             "another for each record", record))
-            continue
+    for record in distinct(RecordReader([name], reject), reject):
         texts.update(((record["id"], key), record[key]) for key in TEXTS if key in record)
         languages[record.get("lang", "")] += 1
     return Segments(shown, texts, max(languages, key=languages.__getitem__, default=""))

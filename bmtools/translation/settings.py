@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import (
@@ -59,6 +60,8 @@ class AuditConfig:
     def __post_init__(self) -> None:
         require_names("checks", self.names, tuple(CHECKS))
         require(0 <= self.round_trip <= 1, "round_trip", self.round_trip, "0 to 1")
+        require(not self.reverse_model or self.round_trip > 0, "reverse_model", self.reverse_model,
+                f"nothing without {setting('round_trip')}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -268,6 +271,34 @@ class ServerConfig:
         require_above_0(self, "request_timeout")
 
 
+_NEURAL: tuple[Engine, ...] = ("ctranslate2", "transformers")
+_ENGINES_OF: Mapping[str, tuple[Engine, ...]] = {
+    **{field.name: _NEURAL for field in fields(ModelConfig)},
+    **{field.name: ("command",) for field in fields(ProgramConfig)},
+    **{field.name: ("http",) for field in fields(ServerConfig)},
+    **dict.fromkeys(("processes", "patience"), ("apertium", "command")),
+    **dict.fromkeys(("threads", "convert_to"), ("ctranslate2",)), "via": ("apertium",),
+    "keep_scores": (*_NEURAL, "http"), "reverse_model": _NEURAL}
+"""Engines by the settings that mean something to them alone."""
+_NEEDS: Mapping[Engine, tuple[str, ...]] = {
+    "memory": ("memory",), "apertium": (), "ctranslate2": ("model",), "transformers": ("model",),
+    "command": ("command",), "http": ("url", "served_model")}
+
+
+def changed_settings(*settings: Any) -> list[str]:
+    """Name the settings that are not their defaults, those of settings within them left out."""
+    return [field.name for one in settings for field in fields(one)
+            if not is_dataclass(value := getattr(one, field.name))
+            and value not in (field.default, "")]
+
+
+def idle_settings(engine: Engine, *settings: Any) -> list[str]:
+    """List the changed settings that mean nothing to an engine, each as a fault."""
+    return [f"{setting(name)} means nothing to {setting('engine')} {engine}"
+            for name in changed_settings(*settings)
+            if engine not in _ENGINES_OF.get(name, (engine,))]
+
+
 @dataclass(frozen=True)
 class EngineConfig:
     """An engine and its resources.
@@ -299,18 +330,10 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        engine, faults = f"{setting('engine')} {self.engine}", []
-        for name, value, engines in (
-                ("model", self.model.model, ("ctranslate2", "transformers")),
-                ("via", self.via, ("apertium",)), ("command", self.program.command, ("command",)),
-                ("url", self.server.url, ("http",)),
-                ("served_model", self.server.served_model, ("http",))):
-            if value and self.engine not in engines:
-                faults.append(f"{setting(name)} means nothing to {engine}")
-            if not value and self.engine in engines and name != "via":
-                faults.append(f"{engine} needs {setting(name)}")
-        if self.engine == "memory" and not self.memory:
-            faults.append(f"{engine} needs {setting('memory')}")
+        parts = self, self.model, self.program, self.server
+        faults = idle_settings(self.engine, *parts)
+        faults += [f"{setting('engine')} {self.engine} needs {setting(name)}"
+                   for name in _NEEDS[self.engine] if name not in changed_settings(*parts)]
         if self.memory_threshold is not None and not self.memory:
             faults.append(f"{setting('memory_threshold')} needs {setting('memory')}")
         if self.memory_threshold is not None and not 0.5 <= self.memory_threshold <= 1:

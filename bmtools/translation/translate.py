@@ -40,6 +40,7 @@ from bmtools.translation.settings import (
     ProtectionConfig,
     RayConfig,
     ServerConfig,
+    idle_settings,
 )
 
 
@@ -93,6 +94,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         BmtoolsError: the engine's program, package, pair of languages or checkpoint is missing.
     """
     audit = audit or AuditConfig()
+    if faults := idle_settings(engine, audit):
+        raise ValueError("; ".join(faults))
     _require_extras(audit)
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,

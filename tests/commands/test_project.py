@@ -196,6 +196,8 @@ def test_methods_and_engines_that_do_not_belong_together(
             (("--method", "embeddings"), "--method embeddings needs --embeddings"),
             (("--glossary", files[0]), "--glossary means nothing without --method dictionary"),
             (("--via", "ca"), "--via means nothing without --engine"),
+            (("--beam-size", "2"), "--beam-size means nothing without --engine"),
+            (("--target-lang", "it"), "--target-lang means nothing without --engine"),
             (memory[4:], "--engine needs --source-lang and --target-lang")):
         outcome = run(*call, *options)
         assert (outcome.code, outcome.out) == (2, "")

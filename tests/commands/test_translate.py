@@ -138,7 +138,20 @@ def test_a_memory_is_asked_before_a_program(
     (("--engine", "command", "--command", "cat", "--memory-threshold", "0.8"),
      "--memory-threshold needs --memory"),
     (("--engine", "command", "--command", "cat", "--processes", "0"),
-     "--processes: found 0, expected 1 or more")])
+     "--processes: found 0, expected 1 or more"),
+    (("--engine", "apertium", "--beam-size", "2", "--threads", "2", "--retries", "0"),
+     "--beam-size means nothing to --engine apertium; --threads means nothing to --engine "
+     "apertium; --retries means nothing to --engine apertium. See"),
+    (("--engine", "memory", "--memory", __file__, "--processes", "2"),
+     "--processes means nothing to --engine memory. See"),
+    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--persistent",
+      "--convert-to", "x"), "--convert-to means nothing to --engine transformers; --persistent "
+                            "means nothing to --engine transformers. See"),
+    (("--engine", "apertium", "--via", "ca", "--keep-scores", "--round-trip", "0.1",
+      "--reverse-model", "m"), "--keep-scores means nothing to --engine apertium; "
+                               "--reverse-model means nothing to --engine apertium. See"),
+    (("--engine", "apertium", "--reverse-model", "m"),
+     "--reverse-model: found m, expected nothing without --round-trip. See")])
 def test_options_that_do_not_belong_together_are_wrong_usage(
         run: Run, options: tuple[str, ...], message: str) -> None:
     outcome = run("translate", *PAIR, *options)

@@ -477,8 +477,8 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
                       "prediction for each gold record"),
     (GOLD[2:], FOUND, "m0: found 2 of 4 records that gold lacks (ids '0', '1'), expected"),
     (GOLD[:3], FOUND[3:], "m0: found no prediction for 3 of 3 records of gold (ids '0', '1', '2')"),
-    (GOLD, [*FOUND, FOUND[0]], "record 5: found the id '0' again, expected each once; it is at "
-                               "record 1"),
+    (GOLD, [*FOUND, FOUND[0]], "record 5: found the id '0' again, which record 1 has; expected "
+                               "ids that differ"),
     ([*GOLD, GOLD[1]], FOUND, "record 5: found the id '1' again"),
     (GOLD, GOLD, "record 1: key 'predicted' is missing, expected an object of predictions, as "
                  "bmtools predict writes it; where they took the place of annotations, predicted "

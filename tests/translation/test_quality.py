@@ -119,7 +119,8 @@ def test_records_that_one_side_lacks(files: dict[str, Path], write_lines: Write)
         score_translation(str(files["references"]), str(
             write_lines("one.jsonl", {"id": "y", "text": "No."})))
     again = write_lines("again.jsonl", {"id": "0", "text": "Si."}, {"id": "0", "text": "No."})
-    with pytest.raises(RecordError, match=r"again.jsonl:2: key 'id': found '0' again"):
+    with pytest.raises(RecordError, match=r"again.jsonl:2: found the id '0' again, "
+                                          r"which .*again.jsonl:1 has"):
         score_translation(str(again), str(files["references"]))
     blank = write_lines("blank.jsonl", {"id": "0", "text": " "})
     with pytest.raises(ValueError, match=r"glossary: found terms.tsv, expected a file of"):

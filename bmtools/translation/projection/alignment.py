@@ -180,7 +180,7 @@ def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Ar
     keys, entries = np.unique(cells.source * size + cells.target, return_inverse=True)
     left, right = keys // size, keys % size
     spellings = [list(map(spelling, words)) for words in vocabulary]
-    prior = _UNSEEN + _LIKENESS * likeness(spellings[0], spellings[1], left, right)
+    prior = _UNSEEN + _LIKENESS * spelling_likeness(spellings[0], spellings[1], left, right)
     directions = (Direction(cells, 0, entries, left, prior),
                   Direction(cells, 1, entries, right, prior))
     rounds = DIAGONAL_ROUNDS + HMM_ROUNDS
@@ -200,8 +200,8 @@ def _ids(words: Sequence[str], known: dict[str, int]) -> Array:
     return np.array([known.setdefault(word, len(known)) for word in words], np.int64)
 
 
-def likeness(left_words: Sequence[str], right_words: Sequence[str], left: Array,
-             right: Array) -> Array:
+def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], left: Array,
+                      right: Array) -> Array:
     """Compare the spelling of pairs of words.
 
     Args:

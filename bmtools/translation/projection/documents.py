@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bmtools.errors import RecordError, Reject, setting
-from bmtools.records import Record, check
+from bmtools.records import Record, check, distinct
 from bmtools.search.segment import sentence_spans
 from bmtools.translation.engines.engine import plain_line
 from bmtools.translation.projection.pairs import Projection, SentencePair
@@ -181,10 +181,10 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
     if pairing == "order":
         yield from _in_order(sources, translations, reject)
         return
-    waiting = {record["id"]: record for record in _distinct(translations, reject)}
+    waiting = {record["id"]: record for record in distinct(translations, reject)}
     files = _files(waiting.values())
     records = []
-    for record in _distinct(sources, reject):
+    for record in distinct(sources, reject):
         records.append(record)
         translation = waiting.pop(record["id"], None)
         if translation is None:
@@ -196,17 +196,6 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
     for rest in waiting.values() if records else ():
         reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which no "
                            f"record of {_files(records)} has", rest))
-
-
-def _distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
-    places: dict[str, str] = {}
-    for record in records:
-        if record["id"] in places:
-            reject(RecordError(record.place, f"found the id {record['id']!r} again, which "
-                               f"{places[record['id']]} has; expected ids that differ", record))
-        else:
-            places[record["id"]] = record.place
-            yield record
 
 
 def _in_order(sources: Iterable[Record], translations: Iterable[Record],

@@ -27,7 +27,7 @@ def stem(word: str) -> str:
 
 
 @lru_cache(_CACHED)
-def likeness(left: str, right: str) -> float:
+def form_likeness(left: str, right: str) -> float:
     """Compare two words by the beginning that they share, 0 to 1: inflection is at the end.
 
     Args:
@@ -49,7 +49,7 @@ def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[
     places = word_spans(left), word_spans(right)
     words = [[stem(text[start:end]) for start, end in spans]
              for text, spans in zip((left, right), places, strict=True)]
-    table = [[likeness(one, other) for other in words[1]] for one in words[0]]
+    table = [[form_likeness(one, other) for other in words[1]] for one in words[0]]
     return np.array(table).reshape(len(words[0]), len(words[1])), *places
 
 

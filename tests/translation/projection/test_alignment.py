@@ -10,7 +10,7 @@ from bmtools.translation.projection.alignment import (
     Cells,
     align_words,
     diagonal_posteriors,
-    likeness,
+    spelling_likeness,
 )
 from bmtools.translation.projection.hmm import NULL, Emissions
 
@@ -71,4 +71,4 @@ def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
     ("a" * 20, "a" * 30, 1)])
 def test_likeness_is_that_of_beginnings(one: str, other: str, expected: float) -> None:
     zero = np.array([0])
-    assert likeness([one], [other], zero, zero) == pytest.approx([expected])
+    assert spelling_likeness([one], [other], zero, zero) == pytest.approx([expected])

@@ -7,7 +7,7 @@ import pytest
 
 from bmtools.translation.projection.likeness import (
     best_match,
-    likeness,
+    form_likeness,
     likeness_table,
     monotone_links,
     mutual_links,
@@ -21,9 +21,9 @@ from bmtools.translation.projection.likeness import (
     ("ipertensione", "ipotensione", False), ("tensione", "pensione", False), ("del", "dei", False),
     ("fegato", "polmone", False), ("febbre", "fegato", False), ("lymphoid", "linfoide", True)])
 def test_forms_of_a_word(left, right, alike):
-    value = likeness(stem(left), stem(right))
+    value = form_likeness(stem(left), stem(right))
     assert (value > 0) is alike
-    assert value == likeness(stem(right), stem(left))
+    assert value == form_likeness(stem(right), stem(left))
     assert value <= 1
 
 
