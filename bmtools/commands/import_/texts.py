@@ -22,16 +22,19 @@ def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
     return accounted(records, line_pieces(name), name, counts)
 
 
-@source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts",
+@source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts updates",
          "pubmed.xml.gz -o abstracts.jsonl",
-         "pubmed.xml.gz --sentences --duplicates drop")
+         "pubmed*.xml.gz --updates --sentences")
 @click.option("--titles", is_flag=True,
               help="Take the title as text where there is no abstract; otherwise none is written.")
 @click.option("--other-abstracts", is_flag=True,
               help="Write abstracts in further languages too, as PMID-LANG.")
+@click.option("--updates", is_flag=True,
+              help="Take the newest version of each PMID that no later file deletes, over baseline "
+                   "and update files.")
 @imports
-def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: Counter[str],
-           reject: Reject) -> Iterator[Record]:
+def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates: bool,
+           counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """PubMed and MEDLINE XML, one record for every abstract.
 
     The abstract is English whatever the article is, so lang is en and meta.languages keeps the
@@ -40,7 +43,7 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
     """
     from bmtools.corpus.texts.pubmed import pubmed_records
 
-    return pubmed_records(files, titles, other_abstracts, counts, reject)
+    return pubmed_records(files, titles, other_abstracts, updates, counts, reject)
 
 
 @source_format("text", "UTF-8 text", "paragraphs whole-files account",

@@ -1,4 +1,4 @@
-"""PubMed and MEDLINE XML: citations as records."""
+"""PubMed and MEDLINE XML of all years: citations, of articles and of books, as records."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.languages import two_letters
+from bmtools.corpus.texts.pubmed_updates import (
+    NewestChooser,
+    citation_number,
+    find_newest,
+    in_order,
+)
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import source_name
@@ -17,8 +23,13 @@ from bmtools.records import Record
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-ROOTS = ("PubmedArticleSet", "MedlineCitationSet")
-_TAGS = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
+ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
+# What PubMed adds to a citation stands beside it in an article. The names with a capital M and
+# NCBIArticle are those of 2001 to 2009.
+_ARTICLES = ("PubmedArticle", "PubmedBookArticle", "PubMedArticle")
+_CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
+_DELETIONS = ("DeleteCitation", "DeleteDocument")
+_ADDED = ("PubmedData", "PubmedBookData", "PubMedData")
 _ENGLISH = "en"
 # White space in the sense of XML: a non-breaking or thin space is part of the text.
 _WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
@@ -28,85 +39,178 @@ _NO_TITLE = "Not Available"
 _ELSEWHERE = "Abstract available from the publisher."
 
 
-def pubmed_records(names: Iterable[str], titles: bool = False,
-                   other_abstracts: bool = False, counts: Counter[str] | None = None,
+def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
+                   updates: bool = False, counts: Counter[str] | None = None,
                    reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
     PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
     `meta.languages` keeps the article's. A title that PubMed translated loses its brackets. The
     parts of a structured abstract come one a line, each behind its label; `meta.sections` gives
-    label, start and end of each without the label.
+    label, NLM's category, start and end of each without the label.
 
     Args:
         names: XML files, compressed or not; `-` for stdin.
         titles: give a citation without abstract its title as text, and no `title`.
         other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
+        updates: yield the newest version of each citation that no file deletes; see
+            `find_newest`. Files are read twice.
         counts: counts omissions, by reason.
         reject: receives a citation without PMID.
     """
     counts = Counter() if counts is None else counts
-    for name in names:
-        for element in xml_elements(name, ROOTS, _TAGS):
-            if element.tag == "DeleteCitation":
-                counts["PMIDs named as deleted"] += len(element.findall("PMID"))
-            elif element.tag == "PubmedBookArticle":
-                counts["book articles left out"] += 1
-            elif element.tag == "PubmedArticle" or element.getparent().tag != "PubmedArticle":
-                place = f"{source_name(name)}:{element.sourceline}"
-                yield from _records_of(element, place, titles, other_abstracts, counts, reject)
-
-
-def _records_of(element: Element, place: str, titles: bool, other_abstracts: bool,
-                counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Yield the records of a citation, given as PubmedArticle or as MedlineCitation alone."""
-    citation = element if element.tag == "MedlineCitation" else element.find("MedlineCitation")
-    pmid = "" if citation is None else _text(citation.find("PMID"))
-    if citation is None or not pmid:
-        reject(RecordError(place, "found a citation without PMID, expected <PMID> in "
-                                  "<MedlineCitation>"))
+    if not updates:
+        for name in names:
+            yield from file_records(name, titles, other_abstracts, None, counts, reject)
         return
-    meta = _meta(element, citation)
-    languages = meta.get("languages", [])
-    title = _title(_text(citation.find("Article/ArticleTitle")), languages)
-    text, sections = _abstract(citation.find("Article/Abstract"))
+    for newest in find_newest(in_order(names)):
+        chooser = NewestChooser(newest)
+        yield from file_records(newest.name, titles, other_abstracts, chooser, counts, reject)
+        chooser.finish()
+
+
+def file_records(name: str, titles: bool, other_abstracts: bool, chooser: NewestChooser | None,
+                 counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield the records of one file; see `pubmed_records`."""
+    for element in xml_elements(name, ROOTS, (*_ARTICLES, *_CITATIONS, *_DELETIONS)):
+        if element.tag in _DELETIONS:
+            _delete(element, chooser, counts)
+        elif element.tag in _ARTICLES or element.getparent().tag not in _ARTICLES:
+            place = f"{source_name(name)}:{element.sourceline}"
+            try:
+                citation = _Citation(element, place)
+                if chooser and not chooser.takes(citation.number):
+                    counts["citations that others replace or delete left out"] += 1
+                    continue
+            except RecordError as error:
+                reject(error)
+                continue
+            yield from _records(citation, titles, other_abstracts, counts)
+
+
+def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str]) -> None:
+    pmids = list(element.iterchildren("PMID", "MedlineID"))
+    if chooser is None:
+        counts[f"PMIDs named as deleted ({setting('updates')} leaves them out)"] += len(pmids)
+        return
+    for pmid in pmids:
+        number = citation_number(_text(pmid), pmid.get("Version"), is_deletion=True)
+        if number is not None and pmid.tag == "PMID":
+            chooser.takes(number)
+
+
+class _Citation:
+    """A citation, of an article or of a book, and its parts by their tags.
+
+    Args:
+        element: the citation, or the article around it, which adds identifiers.
+        place: of the element, in messages.
+
+    Raises:
+        RecordError: it has no PMID.
+    """
+
+    def __init__(self, element: Element, place: str) -> None:
+        self.place = place
+        self.whole = element
+        self.root = element if element.tag in _CITATIONS else next(
+            element.iterchildren(*_CITATIONS), element)
+        self.parts = _children(self.root)
+        self.article = self.parts.get("Article", self.root)
+        self.article_parts = _children(self.article)
+        self.pmid = _text(self.parts.get("PMID"))
+        if not self.pmid:
+            raise RecordError(place, f"found a citation without PMID in <{element.tag}>, "
+                                     "expected <PMID>")
+        self.version = self.parts["PMID"].get("Version", "1")
+
+    @property
+    def number(self) -> int:
+        """Encode PMID and version.
+
+        Raises:
+            RecordError: they are no numbers.
+        """
+        number = citation_number(self.pmid, self.version)
+        if number is None:
+            raise RecordError(self.place, f"found the PMID {self.pmid!r}, version "
+                              f"{self.version!r}, expected numbers of at most 8 and 3 digits")
+        return number
+
+
+def _records(citation: _Citation, titles: bool, other_abstracts: bool,
+             counts: Counter[str]) -> Iterator[Record]:
+    meta = _meta(citation)
+    title = _title(_text(citation.article_parts.get("ArticleTitle")), meta.get("languages", ()))
+    title = title or meta.get("book", "")
+    text, about = _abstract(citation.article_parts.get("Abstract"))
     if text:
         own_title = {"title": title} if title else {}
-        yield Record(id=pmid, **own_title, text=text, lang=_ENGLISH, meta=meta | sections,
-                     place=place)
+        yield Record(id=citation.pmid, **own_title, text=text, lang=_ENGLISH, meta=meta | about,
+                     place=citation.place)
     elif not titles:
         counts[f"articles without abstract left out ({setting('titles')} yields their titles)"] += 1
     elif text := title or meta.pop("vernacular_title", ""):
-        lang = _ENGLISH if title else [*languages, _ENGLISH][0]
-        yield Record(id=pmid, text=text, lang=lang, meta=meta, place=place)
+        lang = _ENGLISH if title else [*meta.get("languages", ()), _ENGLISH][0]
+        yield Record(id=citation.pmid, text=text, lang=lang, meta=meta, place=citation.place)
     else:
         counts["articles without abstract and title left out"] += 1
+    if "OtherAbstract" in citation.parts:
+        for record in _other_abstracts(citation, meta, counts):
+            if other_abstracts:
+                yield record
+            else:
+                counts["further abstracts left out "
+                       f"({setting('other_abstracts')} yields them)"] += 1
+
+
+def _other_abstracts(citation: _Citation, meta: dict[str, Any],
+                     counts: Counter[str]) -> Iterator[Record]:
     seen: Counter[str] = Counter()
-    for other in citation.iterfind("OtherAbstract"):
-        text, sections = _abstract(other)
+    for other in citation.root.iterchildren("OtherAbstract"):
+        text, about = _abstract(other)
         if text == _ELSEWHERE:
             counts["further abstracts that only the publisher has"] += 1
-        elif text and not other_abstracts:
-            counts[f"further abstracts left out ({setting('other_abstracts')} yields them)"] += 1
         elif text:
-            lang = two_letters(other.get("Language", "und"))
+            lang = two_letters(other.get("Language", "eng"))  # the DTD's default
             seen[lang] += 1
             again = f"-{seen[lang]}" if seen[lang] > 1 else ""
-            yield Record(id=f"{pmid}-{lang}{again}", text=text, lang=lang, meta=meta | sections,
-                         place=place)
+            about |= {"document": citation.pmid, "kind": other.get("Type", "")}
+            yield Record(id=f"{citation.pmid}-{lang}{again}", text=text, lang=lang,
+                         meta=meta | {key: value for key, value in about.items() if value},
+                         place=citation.place)
+
+
+def _children(element: Element | None) -> dict[str, Element]:
+    """Find the children of an element by tag, the last one of each."""
+    return {} if element is None else {child.tag: child for child in element}
 
 
 def _text(element: Element | None) -> str:
     """Join the text inside an element, without markup and with single spaces."""
-    return "" if element is None else _WHITE.sub(" ", "".join(element.itertext())).strip(" ")
+    if element is None:
+        return ""
+    text = "".join(element.itertext()) if len(element) else element.text or ""
+    # Looking for what is rare is much faster than the expression.
+    if "\n" in text or "  " in text or "\t" in text or "\r" in text:
+        text = _WHITE.sub(" ", text)
+    return text.strip(" ")
+
+
+def _texts(elements: Iterable[Element]) -> list[str]:
+    return [text for element in elements if (text := _text(element))]
 
 
 def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
-    """Join the parts of an abstract; labelled ones are listed with offsets under `sections`."""
-    text, sections = "", []
-    for part in () if abstract is None else abstract.iterfind("AbstractText"):
+    """Join the parts of an abstract; `sections` lists labelled ones, `copyright` is no text."""
+    text, about, sections = "", {}, []
+    for part in () if abstract is None else abstract.iterchildren(
+            "AbstractText", "CopyrightInformation"):
         content = _text(part)
         if not content:
+            continue
+        if part.tag == "CopyrightInformation":
+            about["copyright"] = content
             continue
         label = _WHITE.sub(" ", part.get("Label", "")).strip(" ")
         text += "\n" if text else ""
@@ -114,16 +218,20 @@ def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
         if label and label != "UNLABELLED":
             text += f"{label}: "
         if label:
-            sections.append({"label": label, "start": len(text), "end": len(text) + len(content)})
+            category = part.get("NlmCategory")
+            sections.append({"label": label, **({"category": category} if category else {}),
+                             "start": len(text), "end": len(text) + len(content)})
         text += content
-    return text, {"sections": sections} if sections else {}
+    return text, about | ({"sections": sections} if sections else {})
 
 
 def _title(title: str, languages: Sequence[str]) -> str:
     """Remove the brackets around a title that PubMed translated: `[Vaccines].`"""
     whole = title.removesuffix(".")
+    if languages == [_ENGLISH] or whole[:1] != "[" or whole[-1] != "]":
+        return title
     depths = list(accumulate((sign == "[") - (sign == "]") for sign in whole))
-    if languages == [_ENGLISH] or whole[:1] != "[" or whole[-1] != "]" or 0 in depths[:-1]:
+    if 0 in depths[:-1]:
         return title
     inner = whole[1:-1].strip()
     if inner.rstrip(".") == _NO_TITLE:
@@ -131,24 +239,62 @@ def _title(title: str, languages: Sequence[str]) -> str:
     return inner if inner.endswith((".", "?", "!", "…")) else inner + "."
 
 
-def _meta(element: Element, citation: Element) -> dict[str, Any]:
-    article = citation.find("Article")
-    if article is None:
-        return {}
-    # `MedlineDate` holds a range such as `1998 Dec-1999 Jan`.
-    year = _YEAR.search(_text(article.find("Journal/JournalIssue/PubDate")))
-    dois = [*article.iterfind("ELocationID[@EIdType='doi']"),
-            *element.iterfind("PubmedData/ArticleIdList/ArticleId[@IdType='doi']")]
+def _meta(citation: _Citation) -> dict[str, Any]:
+    """Describe a citation; what it lacks is left out."""
+    parts, article, article_parts = citation.parts, citation.article, citation.article_parts
+    journal = _children(article_parts.get("Journal"))
+    book = _children(article_parts.get("Book"))
+    info = _children(parts.get("MedlineJournalInfo"))
+    ids = _ids(citation, book)
     meta = {
-        "journal": _text(article.find("Journal/Title")) or _text(
-            citation.find("MedlineJournalInfo/MedlineTA")),
-        "year": int(year[0]) if year else None,
-        "doi": next((_text(doi) for doi in dois if doi.get("ValidYN") != "N"), ""),
-        "languages": [two_letters(_text(code)) for code in article.iterfind("Language")],
-        "vernacular_title": _text(article.find("VernacularTitle")),
-        "types": [_text(kind) for kind in article.iterfind(
-            "PublicationTypeList/PublicationType")],
-        "mesh": [_text(heading) for heading in citation.iterfind(
-            "MeshHeadingList/MeshHeading/DescriptorName")],
+        "version": int(citation.version) if citation.version.isdecimal() else 1,
+        "journal": _text(journal.get("Title")) or _text(info.get("MedlineTA")),
+        "issn": _text(journal.get("ISSN")) or _text(info.get("ISSNLinking")),
+        "book": _text(book.get("BookTitle")),
+        "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
+                      article_parts.get("ArticleDate")),
+        "date_revised": _date(parts.get("DateRevised")),
+        "doi": ids.get("doi"),
+        "pmcid": ids.get("pmc"),
+        "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
+        "vernacular_title": _text(article_parts.get("VernacularTitle")),
+        "types": _texts(article.iter("PublicationType")),
+        "mesh": _texts(parts["MeshHeadingList"].iter("DescriptorName", "Descriptor"))
+        if "MeshHeadingList" in parts else None,
+        "keywords": _texts(word for words in citation.root.iterchildren("KeywordList")
+                           for word in words) if "KeywordList" in parts else None,
     }
+    if meta["version"] == 1:
+        del meta["version"]
     return {key: value for key, value in meta.items() if value}
+
+
+def _year(*dates: Element | None) -> int | None:
+    """Return the first year named: `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
+    for date in dates:
+        for place in () if date is None else date.iter("Year", "MedlineDate"):
+            if year := _YEAR.search(place.text or ""):
+                return int(year[0])
+    return None
+
+
+def _date(date: Element | None) -> str:
+    """Return a date as in ISO 8601."""
+    return "" if date is None else "-".join(text.zfill(2) for text in _texts(date))
+
+
+def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
+    """Find the identifiers of the article itself, by type; references have others."""
+    ids: dict[str, str] = {}
+    for place in (citation.article, citation.article_parts.get("Book")):
+        for found in () if place is None else place.iterchildren("ELocationID"):
+            if found.get("ValidYN") != "N":
+                ids.setdefault(found.get("EIdType", ""), _text(found))
+    for place in (citation.root, *citation.whole.iterchildren(*_ADDED)):
+        for listed in place.iterchildren("ArticleIdList"):
+            for found in listed:
+                ids.setdefault(found.get("IdType", ""), _text(found))
+    for found in citation.root.iterchildren("OtherID"):
+        if _text(found).startswith("PMC"):
+            ids.setdefault("pmc", _text(found).split()[0])
+    return ids

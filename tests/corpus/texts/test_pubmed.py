@@ -53,7 +53,7 @@ def one(path: str, **options: bool) -> Record:
 def test_a_record(source) -> None:
     record = one(source(citation(abstract(part("Was  done.\n")))))
     assert record == {"id": "1", "title": "T.", "text": "Was done.", "lang": "en",
-                      "meta": {"journal": "J", "year": 1998, "languages": ["en"]}}
+                      "meta": {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©"}}
     assert record.place.endswith("in.xml:2")
 
 
@@ -65,6 +65,8 @@ def test_labels_and_their_offsets(source) -> None:
     assert [(section["label"], record["text"][section["start"]:section["end"]])
             for section in record["meta"]["sections"]] == [
                 ("AIM", "Why \U0001d4b3?"), ("METHODS", "We looked."), ("UNLABELLED", "Loose.")]
+    assert [section.get("category") for section in record["meta"]["sections"]] == [
+        "OBJECTIVE", None, None]
 
 
 def test_names_of_characters_are_characters_in_labels_too(source) -> None:
@@ -130,13 +132,77 @@ def test_other_abstracts(source) -> None:
         ("1-it-2", "it", "AIM: ita")]
 
 
-def test_other_elements_are_counted(source) -> None:
+def test_a_further_abstract_says_what_it_is(source) -> None:
+    path = source(citation(others='<OtherAbstract Type="plain-language-summary">'
+                                  f"{abstract(part('X.'))[10:-11]}</OtherAbstract>"))
+    record = one(path, other_abstracts=True)
+    assert (record["id"], record["lang"]) == ("1-en", "en")
+    assert record["meta"] == {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©",
+                              "document": "1", "kind": "plain-language-summary"}
+
+
+def test_deletions_are_counted(source) -> None:
     path = source(f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
-                  "<PubmedBookArticle/><DeleteCitation><PMID>1</PMID><PMID>2</PMID>"
-                  "</DeleteCitation>", "PubmedArticleSet")
+                  "<DeleteCitation><PMID>1</PMID><PMID>2</PMID></DeleteCitation>",
+                  "PubmedArticleSet")
     counts: Counter[str] = Counter()
     assert len(list(pubmed_records([path], counts=counts))) == 1
-    assert +counts == {"book articles left out": 1, "PMIDs named as deleted": 2}
+    assert +counts == {"PMIDs named as deleted (updates leaves them out)": 2}
+
+
+BOOK = f"""<BookDocument><PMID Version="1">7</PMID><ArticleIdList>
+<ArticleId IdType="bookaccession">NBK7</ArticleId><ArticleId IdType="doi">10.1/b</ArticleId>
+</ArticleIdList><Book><Publisher><PublisherName>P</PublisherName></Publisher>
+<BookTitle book="b">Heart <i>and</i> lung</BookTitle><PubDate><Year>2012</Year></PubDate>
+<AuthorList><Author><LastName>A</LastName></Author></AuthorList></Book>{{title}}
+<Language>eng</Language><PublicationType UI="D">Review</PublicationType>
+{abstract(part("Why.", Label="AIM"), part("So."))}
+<Sections><Section><SectionTitle book="b">One</SectionTitle></Section></Sections>
+<KeywordList><Keyword>pump</Keyword></KeywordList></BookDocument>"""
+
+
+@pytest.mark.parametrize(("title", "expected"), [
+    ("", "Heart and lung"), ("<ArticleTitle>Valves.</ArticleTitle>", "Valves.")])
+def test_books(source, title: str, expected: str) -> None:
+    book = BOOK.format(title=title)
+    for body, root in ((f"<PubmedBookArticle>{book}<PubmedBookData/></PubmedBookArticle>", "Pubmed"
+                        "ArticleSet"), (book, "BookDocumentSet")):
+        record = one(source(body, root))
+        assert record == {
+            "id": "7", "title": expected, "text": "AIM: Why.\nSo.", "lang": "en", "meta": {
+                "book": "Heart and lung", "year": 2012, "doi": "10.1/b", "languages": ["en"],
+                "types": ["Review"], "keywords": ["pump"], "copyright": "©",
+                "sections": [{"label": "AIM", "start": 5, "end": 9}]}}
+
+
+def test_articles_of_2001(source) -> None:
+    path = source(f"""<PubMedArticle><NCBIArticle><PMID>3</PMID><Article>
+        {ARTICLE.format(title="T.", more=abstract(part("X.")), lang="eng")}</Article></NCBIArticle>
+        <PubMedData><ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList>
+        </PubMedData></PubMedArticle><PubmedArticle><MedlineCitation><MedlineID>9</MedlineID>
+        <PMID>4</PMID><Article>{ARTICLE.format(title="U.", more=abstract(part("Y.")), lang="EN")}
+        </Article><MeshHeadingList><MeshHeading><Descriptor>Heart</Descriptor></MeshHeading>
+        </MeshHeadingList></MedlineCitation></PubmedArticle>""", "PubmedArticleSet")
+    first, second = pubmed_records([path])
+    assert (first["id"], first["meta"]["doi"]) == ("3", "10.1/x")
+    assert (second["id"], second["meta"]["mesh"]) == ("4", ["Heart"])
+
+
+@pytest.mark.parametrize(("dates", "year"), [
+    ("<PubDate><Year>2001</Year><Month>Feb</Month></PubDate>", 2001),
+    ("<PubDate><MedlineDate>2000 Spring-Summer</MedlineDate></PubDate>", 2000),
+    ("<PubDate><MedlineDate>Winter 1999-2000</MedlineDate></PubDate>", 1999),
+    ("<PubDate><MedlineDate>Spring</MedlineDate></PubDate>", 2019),
+    ("<PubDate><Year>1987</Year><Season>Fall</Season></PubDate>", 1987), ("", 2019)])
+def test_the_year_of_publication(source, dates: str, year: int) -> None:
+    article = (f"<Journal><ISSN IssnType='Print'>1234-5678</ISSN><JournalIssue>{dates}"
+               f"</JournalIssue></Journal>{abstract(part('X.'))}"
+               "<ArticleDate DateType='Electronic'><Year>2019</Year></ArticleDate>")
+    record = one(source(f"""<MedlineCitation><PMID Version="2">1</PMID><DateRevised>
+        <Year>2021</Year><Month>3</Month><Day>09</Day></DateRevised><Article>{article}</Article>
+        <OtherID Source="NLM">PMC77 [Available on 01/01/22]</OtherID></MedlineCitation>"""))
+    assert record["meta"] == {"version": 2, "issn": "1234-5678", "year": year,
+                              "date_revised": "2021-03-09", "pmcid": "PMC77", "copyright": "©"}
 
 
 def test_the_doi_is_the_articles_own(source) -> None:
@@ -191,7 +257,7 @@ def test_real_counts_beside_the_abstracts(data: Path) -> None:
     counts: Counter[str] = Counter()
     records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
                                   other_abstracts=True, counts=counts))
-    assert +counts == {"PMIDs named as deleted": 1,
+    assert +counts == {"PMIDs named as deleted (updates leaves them out)": 1,
                        "further abstracts that only the publisher has": 21,
                        "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
