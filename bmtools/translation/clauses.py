@@ -7,18 +7,14 @@ from collections.abc import Callable, Sequence
 
 from bmtools.corpus.languages import primary_language
 from bmtools.translation.engines.engine import Translation
+from bmtools.translation.function_words import words_of_all_languages
 
-_CONJUNCTIONS = "|".join((
-    "and but or nor so which who while whereas because although though since if when that",
-    "e ed ma o oppure mentre perché poiché sebbene che quando se",
-    "et mais ou donc car tandis parce bien que qui quand si",
-    "y e pero o u mientras porque aunque que cuando si", "mas ou enquanto porque embora quando se",
-    "und aber oder während weil obwohl dass wenn die der das")).replace(" ", "|")
+_OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
 # Where to cut, best first: an end that was not seen, a semicolon, a colon, a comma before a
 # conjunction, any comma, white space, anywhere.
 _BOUNDARIES = tuple(map(re.compile, (
     r"[.!?]\s+(?=[^\W\d_])|[\u3002\uff01\uff1f]", r"[;\uff1b]\s*", r":\s+|\uff1a",
-    rf",\s+(?=(?:{_CONJUNCTIONS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
+    rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
 _UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 
 

@@ -21,6 +21,8 @@ def _within(length: int):
     ("One, two of them; three, and four.", 20, ["One, two of them;", "three, and four."]),
     ("One two three: four five, six.", 20, ["One two three:", "four five, six."]),
     ("One, two, three, but four, five.", 20, ["One, two, three,", "but four, five."]),
+    ("Una, due, quattro, oppure sette.", 25, ["Una, due, quattro,", "oppure sette."]),
+    ("Eins, zwei, die drei, vier.", 20, ["Eins, zwei,", "die drei, vier."]),
     ("One two three, four five six.", 20, ["One two three,", "four five six."]),
     ("It was 1,234 or 2,345 in all.", 16, ["It was 1,234", "or 2,345 in all."]),
     ("one two three four", 10, ["one two", "three four"]),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
-from bmtools.corpus.languages import primary_language
+from bmtools.translation.function_words import function_words
 from bmtools.translation.projection.pairs import Projection, SentencePair
 from bmtools.translation.projection.words import plain_words, word_spans
 
@@ -17,18 +15,6 @@ _FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")
 _STOPS = frozenset(".,;:!?")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
 _CLOSING = frozenset(_BRACKETS.values())
-
-
-@cache
-def function_words(language: str) -> Mapping[str, frozenset[str]]:
-    """Read the function words of a language by kind; nothing where it has no list.
-
-    A line is `kind: words`; `#` begins a comment.
-    """
-    path = Path(__file__).with_name("edge_words") / f"{primary_language(language)}.txt"
-    lines = path.read_text("utf-8").splitlines() if language and path.is_file() else []
-    parts = [line.partition("#")[0].partition(":") for line in lines]
-    return {kind.strip(): frozenset(words.split()) for kind, _, words in parts if kind.strip()}
 
 
 @dataclass(frozen=True)

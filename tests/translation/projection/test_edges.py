@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.translation.projection.edges import EdgeRules, function_words
+from bmtools.translation.projection.edges import EdgeRules
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
 
@@ -84,13 +84,3 @@ def test_what_has_no_place_gets_none() -> None:
     pair = SentencePair("fever", "febbre", ((0, 5),))
     assert EdgeRules("en", "it").mend(pair, [None]) == ([None], [()])
     assert EdgeRules("", "").mend(SentencePair("", ""), []) == ([], [])
-
-
-@pytest.mark.parametrize("language", ["en", "it", "es", "fr", "pt", "de"])
-def test_function_words_have_one_kind_each(language: str) -> None:
-    kinds = function_words(f"{language}-XX")
-    assert set(kinds) == {"determiners", "prepositions", "conjunctions", "pronouns", "auxiliaries"}
-    words = [word for kind, group in kinds.items() for word in group if kind != "auxiliaries"]
-    assert all(word == word.casefold() for word in words)
-    assert len(words) == len(set(words))
-    assert not function_words("xx")
