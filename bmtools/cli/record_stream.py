@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
@@ -19,20 +19,34 @@ _BLOCK_BYTES = select.PIPE_BUF  # a pipe takes them all or none
 
 
 def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
-    """Write records as JSON Lines, and return how many.
+    """Write records as JSON Lines, and return how many; see `write_line_stream`."""
+    count = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal count
+        for record in records:
+            yield encode_lines([record])
+            count += 1
+
+    write_line_stream(lines(), output)
+    return count
+
+
+def write_line_stream(lines: Iterable[bytes], output: str = STDOUT) -> None:
+    """Write lines, of which any number comes at a time.
 
     Where that fails after the first one, a pipe or another special file gets a last line that says
     so, which every reader of records refuses. A file needs none: it appears when it is whole.
     Before the end it gets blocks that arrive whole or not at all and end within a line, so that a
     reader refuses also what a kill has cut off, which nothing can answer.
     """
-    count, pending = 0, bytearray()
+    pending, is_begun = bytearray(), False
     is_read = _is_read_meanwhile(output)
     with open_output(output) as stream:
         try:
-            for record in records:
-                pending += encode_lines([record])
-                count += 1
+            for some in lines:
+                pending += some
+                is_begun = is_begun or bool(some)
                 while len(pending) > _BLOCK_BYTES:
                     size = _BLOCK_BYTES - pending.endswith(b"\n", 0, _BLOCK_BYTES)
                     stream.write(pending[:size])
@@ -43,10 +57,9 @@ def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
         except BrokenPipeError:
             raise
         except BaseException as error:
-            if count and is_read:
+            if is_begun and is_read:
                 _end_incomplete(stream, pending, error)
             raise
-    return count
 
 
 def _is_read_meanwhile(output: str) -> bool:

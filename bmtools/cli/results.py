@@ -10,7 +10,7 @@ import click
 
 from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.cli.progress import elapsed_seconds, hide_status, status_paused
-from bmtools.cli.record_stream import write_record_stream
+from bmtools.cli.record_stream import write_line_stream, write_record_stream
 from bmtools.cli.tables import (
     alike,
     fitting_columns,
@@ -105,6 +105,13 @@ def write_stream(records: Iterable[Any], output: str, activity: str = "",
         records = _hiding_status(records)
     return write_record_stream(
         counted(records, activity, unit=unit) if activity else records, output)
+
+
+def write_lines(lines: Iterable[bytes], output: str) -> None:
+    """Write the lines of a pass, as `write_stream` writes records."""
+    if output == STDOUT and sys.stdout.isatty():
+        lines = _hiding_status(lines)
+    write_line_stream(lines, output)
 
 
 def finish(what: str, next_command: str = "") -> None:

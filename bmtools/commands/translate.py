@@ -19,6 +19,13 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
+from bmtools.cli.pass_options import (
+    is_finished,
+    is_regular,
+    require_file_to_resume,
+    takes_resume,
+    takes_shard,
+)
 from bmtools.cli.projection_options import (
     PROJECTION_OPTIONS,
     refuse_projection_options,
@@ -29,8 +36,6 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import STDOUT, descriptor_of, is_special
-from bmtools.io.record_shard import Shard
 from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.settings import (
     AuditConfig,
@@ -40,20 +45,6 @@ from bmtools.translation.settings import (
     ProtectionConfig,
     RayConfig,
 )
-
-
-class ShardParam(click.ParamType):
-    """A part and how many there are, such as 2/8."""
-
-    name = "shard"
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Shard:
-        """Read it."""
-        try:
-            return value if isinstance(value, Shard) else Shard.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command("translate", cls=Command, examples=(
@@ -96,9 +87,8 @@ class ShardParam(click.ParamType):
 @takes_projection(without=("glossary",))
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
-@click.option("--shard", type=ShardParam(), metavar="I/N",
-              help="Translate this part of the files alone, of N contiguous ones: 2/8.")
+@takes_resume
+@takes_shard("Translate")
 @takes_overwrite
 @takes_settings(AuditConfig, "audit")
 @takes_settings(ProtectionConfig, "protection")
@@ -110,19 +100,19 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
+    from bmtools.io.resumable import opened_run
     from bmtools.translation.counts import TranslationCounts
-    from bmtools.translation.run import opened_run, run_directory
+    from bmtools.translation.run import TranslationRun
     from bmtools.translation.translate import translate
 
     if not project:
         refuse_projection_options(click.get_current_context())
     counts = TranslationCounts()
-    is_file = output != STDOUT and descriptor_of(output) is None and not is_special(output)
-    if resume and not is_file:
-        raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
-    if resume and not overwrite and Path(output).exists() and not run_directory(output).exists():
+    require_file_to_resume(resume, output)
+    if resume and not overwrite and is_finished(output):
         return finish(f"{output} is there already, and stays as it is")
-    with opened_run(output, resume, overwrite) if is_file else nullcontext() as run:
+    run = TranslationRun(output) if is_regular(output) else None
+    with opened_run(run, resume, overwrite) if run else nullcontext():
         with usage_errors():
             translated = translate(records, run=run, reject=reject, counts=counts,
                                    projection=projection if project else None, **options)

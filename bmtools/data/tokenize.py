@@ -25,7 +25,7 @@ from bmtools.io.directories import beside, discard_run, new_directory, refuse_ex
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import RecordReader, parse_json, source_name
 from bmtools.io.manifest import Manifest, is_finished, read_manifest
-from bmtools.io.parallel import Block, map_blocks, read_blocks
+from bmtools.io.parallel import Block, map_parallel, read_blocks
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.records import ORIGINS
 from bmtools.vocab.segmenters import load_segmenter
@@ -107,7 +107,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
         writer = ShardWriter(run, identity["vocabulary"], ids, settings.shard_tokens, number)
         blocks = _skip_done(read_blocks(records), progress, run)
         remedy = f"continue with {setting('resume')} and fewer {setting('processes')}"
-        with closing(map_blocks(blocks, encoder, processes, remedy)) as encoded:
+        with closing(map_parallel(blocks, encoder, processes, remedy)) as encoded:
             counts = _write_shards(writer, watch(encoded), progress, records.reject)
         if not counts["documents"]:
             raise DataError("no text in the input; expected records with some text")

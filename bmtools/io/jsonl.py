@@ -212,6 +212,16 @@ class RecordReader:
         """Yield the lines of a source, by its number among the names."""
         return limited_lines(stream, source_name(self.names[number]))
 
+    def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
+        """Return where the lines that this reader reads begin and end in whole lines of a source.
+
+        Args:
+            content: the lines.
+            number: of the source among the names.
+            start: bytes before them in the source.
+        """
+        return 0, len(content)
+
     def origins(self) -> dict[str, list[str]]:
         """Return languages and licences of the records read, by the names in `ORIGINS`."""
         return {ORIGINS[key]: sorted(found) for key, found in self._origins.items() if found}

@@ -1,4 +1,4 @@
-"""Parallel work on files: blocks of whole lines, a megabyte each, by several processes.
+"""Parallel work on parts of the input, such as blocks of whole lines, by several processes.
 
 Worker processes import this module and that of their work, so neither should import torch or
 transformers, which would cost each of them seconds and hundreds of megabytes.
@@ -12,14 +12,16 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting, settings_spelled_as_flags
 from bmtools.io.jsonl import (
     RecordReader,
     open_text,
@@ -27,14 +29,16 @@ from bmtools.io.jsonl import (
     source_name,
     with_newlines,
 )
-from bmtools.io.record_size import rest_of_line
+from bmtools.io.record_size import MEGABYTE, limiting_records, most_bytes, rest_of_line
 from bmtools.io.system import usable_cores
 
+Part = TypeVar("Part")
 Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 _BLOCK_BYTES = 1 << 20
 _NEWLINE = b"\n"
-_BLOCKS_AHEAD = 2  # for each process
+_PARTS_AHEAD = 2  # for each process
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,9 @@ class Block:
         first_line: number of its first line in the file.
         lines: UTF-8, each with its end but perhaps the file's last one.
         before: hash of all content before it.
+        after: hash of all content to its end.
+        start: bytes of the file before it.
+        size: its bytes in the file, where ends of lines may be longer.
         earlier_lines: lines of the files before this one.
     """
 
@@ -55,6 +62,9 @@ class Block:
     first_line: int
     lines: bytes
     before: str
+    after: str = ""
+    start: int = 0
+    size: int = 0
     earlier_lines: int = 0
 
 
@@ -70,22 +80,30 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
     is_blank = True
     number = earlier_lines = 0
     earlier = hashlib.sha256()
-    for name in records.names:
+    for file, name in enumerate(records.names):
         digest = hashlib.sha256()
-        line = 1
+        line, start = 1, 0
         ended = True
         with open_text(name) as stream:
-            while lines := stream.read(_BLOCK_BYTES):
-                place = f"{source_name(name)}:{line + lines.count(_NEWLINE)}"
-                lines += rest_of_line(stream, len(lines) - 1 - lines.rfind(_NEWLINE), place)
+            while content := stream.read(_BLOCK_BYTES):
+                place = f"{source_name(name)}:{line + content.count(_NEWLINE)}"
+                content += rest_of_line(stream, len(content) - 1 - content.rfind(_NEWLINE), place)
                 before = f"{earlier.hexdigest()} {digest.hexdigest()}"
-                digest.update(lines)
-                lines = with_newlines(lines)
+                digest.update(content)
+                first, end = records.own_part(content, file, start)
+                line += with_newlines(content[:first]).count(_NEWLINE)
+                lines = with_newlines(content[first:end])
                 is_blank = is_blank and lines.isspace()
-                yield Block(number, source_name(name), line, lines, before, earlier_lines)
-                line += lines.count(b"\n")
-                ended = lines.endswith(b"\n")
-                number += 1
+                if lines:
+                    yield Block(number, source_name(name), line, lines, before,
+                                f"{earlier.hexdigest()} {digest.hexdigest()}", start + first,
+                                end - first, earlier_lines)
+                    number += 1
+                line += lines.count(_NEWLINE)
+                ended = lines.endswith(_NEWLINE)
+                start += len(content)
+                if end < len(content):  # the rest is another shard's
+                    return
         earlier_lines += line - ended
         earlier.update(digest.digest())
         records.hashes[source_name(name)] = digest.hexdigest()
@@ -93,35 +111,44 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
         refuse_empty(records.names, records.allow_empty)
 
 
-def map_blocks(blocks: Iterator[Block], make_worker: Callable[[], Callable[[Block], Result]],
-               processes: int, remedy: str) -> Generator[Result]:
-    """Map blocks to results by workers, in the order of the blocks.
+def load_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Read blocks of one file, one after the other, which came without their lines."""
+    with open_text(blocks[0].name) as stream:
+        stream.seek(blocks[0].start, os.SEEK_CUR)
+        for block in blocks:
+            yield replace(block, lines=with_newlines(stream.read(block.size)))
+
+
+def map_parallel(parts: Iterable[Part], make_worker: Callable[[], Callable[[Part], Result]],
+                 processes: int, remedy: str) -> Generator[Result]:
+    """Map parts to results by workers, in the order of the parts.
 
     Args:
-        blocks: read ahead by a few for each process.
+        parts: such as blocks; taken ahead by a few for each process, so that as many results wait.
         make_worker: called once in each process, to which it must be possible to send it; a worker
-            gets its blocks in their order.
-        processes: 0 for one a core; one works in this process, and so does a single block.
+            gets its parts in their order.
+        processes: 0 for one a core; one works in this process, and so does a single part.
         remedy: advice for the message where a process dies.
 
     Raises:
         BmtoolsError: a process died.
     """
     processes = processes or usable_cores()
-    ahead = list(islice(blocks, 2))
-    blocks = chain(ahead, blocks)
+    parts = iter(parts)
+    ahead = list(islice(parts, 2))
+    parts = chain(ahead, parts)
     if processes == 1 or len(ahead) < 2:
-        yield from map(make_worker(), blocks)
+        yield from map(make_worker(), parts)
         return
     # Forking would copy the locks of libraries that run threads by now, in whatever state.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
-                               _start_worker, (make_worker,))
+                               _start_worker, (in_this_setting(make_worker),))
     try:
-        pending = deque(pool.submit(_work, block)
-                        for block in islice(blocks, _BLOCKS_AHEAD * processes))
+        pending = deque(pool.submit(_work, part)
+                        for part in islice(parts, _PARTS_AHEAD * processes))
         while pending:
             yield pending.popleft().result()
-            pending.extend(pool.submit(_work, block) for block in islice(blocks, 1))
+            pending.extend(pool.submit(_work, part) for part in islice(parts, 1))
     except BrokenProcessPool as error:
         raise BmtoolsError("a worker process ended, perhaps for lack of memory; "
                            f"{remedy}") from error
@@ -129,10 +156,26 @@ def map_blocks(blocks: Iterator[Block], make_worker: Callable[[], Callable[[Bloc
         pool.shutdown(cancel_futures=True)
 
 
-_worker: Callable[[Block], Any] | None = None  # of a worker process; it does one task in its life
+_worker: Callable[[Any], Any] | None = None  # of a worker process; it does one task in its life
 
 
-def _start_worker(make_worker: Callable[[], Callable[[Block], Any]]) -> None:
+def in_this_setting(make_worker: Callable[[], Made]) -> Callable[[], Made]:
+    """Have a function called in another process spell settings and limit records as this one."""
+    return partial(_in_setting, make_worker, setting("x") != "x", most_bytes() // MEGABYTE)
+
+
+def _in_setting(make_worker: Callable[[], Made], as_flags: bool, megabytes: int) -> Made:
+    kept = ExitStack()  # never closed: they are those of the process
+    kept.enter_context(settings_spelled_as_flags(as_flags))
+    kept.enter_context(limiting_records(megabytes))
+    _kept.append(kept)
+    return make_worker()
+
+
+_kept: list[ExitStack] = []
+
+
+def _start_worker(make_worker: Callable[[], Callable[[Any], Any]]) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -148,6 +191,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(block: Block) -> Any:
+def _work(part: Any) -> Any:
     assert _worker is not None
-    return _worker(block)
+    return _worker(part)

@@ -72,16 +72,31 @@ class RecordShard(RecordReader):
 
     def lines(self, stream: BinaryIO, number: int) -> Iterator[bytes]:
         """Yield the lines of a source; those of other parts are blank, which readers skip."""
-        if not self._starts:
-            self._starts = list(accumulate(map(_content_bytes, self.names), initial=0))
-        first, end = (self._starts[-1] * part // self._shard.parts
-                      for part in (self._shard.number - 1, self._shard.number))
-        at = self._starts[number]
+        first, end = self._bounds(number)
+        at = 0
         for line in super().lines(stream, number):
             if at >= end:
                 break
             yield line if at >= first else b"\n"
             at += len(line)
+
+    def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
+        """Return where the lines of this part begin and end; see `RecordReader`."""
+        first, end = (_next_line(content, bound - start) for bound in self._bounds(number))
+        return first, end
+
+    def _bounds(self, number: int) -> tuple[int, int]:
+        """Return the bytes of a source between which the lines of this part begin."""
+        if not self._starts:
+            self._starts = list(accumulate(map(_content_bytes, self.names), initial=0))
+        first, end = (self._starts[-1] * part // self._shard.parts - self._starts[number]
+                      for part in (self._shard.number - 1, self._shard.number))
+        return first, end
+
+
+def _next_line(content: bytes, at: int) -> int:
+    """Return where the first line begins that does not begin before a byte, or the end."""
+    return 0 if at <= 0 else content.find(b"\n", at - 1) + 1 or len(content)
 
 
 def count_lines(records: RecordReader) -> int | None:

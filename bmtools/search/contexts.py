@@ -23,7 +23,7 @@ import numpy as np
 from bmtools.errors import DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.output import temporary_file
-from bmtools.io.parallel import Block, map_blocks, read_blocks
+from bmtools.io.parallel import Block, map_parallel, read_blocks
 from bmtools.keyed_random import derive
 from bmtools.records import RecordFields
 from bmtools.search.case_folding import Folding
@@ -153,7 +153,7 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
         records = RecordReader([str(name) for name in names])
     sample = ContextSample(targets.words, config, temporary_file())
     characters = 0
-    blocks = map_blocks(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
+    blocks = map_parallel(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
                         processes, f"try again with fewer {setting('processes')}")
     with closing(blocks):
         for block in progress(blocks):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -15,8 +11,8 @@ from typing import Any
 
 from bmtools import __version__
 from bmtools.errors import BmtoolsError, setting, settings_spelled_as_flags
-from bmtools.installation import require_extra
 from bmtools.io.failures import brief
+from bmtools.io.ray_cluster import connected
 from bmtools.status import set_status
 from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import RayConfig
@@ -102,7 +98,6 @@ class RayTranslator:
     def __init__(self, config: RayConfig, load: Callable[[], Translator],
                  uses_gpu: bool = False) -> None:
         assert config.ray is not None
-        require_extra("ray", f"{setting('ray')} {config.ray}")
         self._config = config
         self._uses_gpu = uses_gpu
         self._facts: dict[str, Any] = {}
@@ -111,7 +106,7 @@ class RayTranslator:
         self._queue: deque[_Batch] = deque()
         self._looked = self._worked = time.monotonic()
         self.counts: Counter[str] = Counter()
-        self._ray = _connected(config.ray)
+        self._ray = connected(config.ray)
         self._actor = self._ray.remote(_EngineActor)
         self._arguments = load, setting("x") != "x"
         try:
@@ -262,29 +257,3 @@ class RayTranslator:
                 ).remote(*self._arguments)
                 self._workers.append(
                     _Worker(actor, name, node["NodeManagerAddress"], actor.load.remote()))
-
-
-def _connected(address: str) -> Any:
-    """Connect to a cluster; nothing is sent to Ray's makers, and nothing printed.
-
-    Raises:
-        BmtoolsError: none answers.
-    """
-    set_status(f"connecting to Ray at {address}")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
-    import ray
-    from ray._private import worker
-
-    # It prints the loss of a node where the records go, and has no setting against it.
-    worker._worker_logs_enabled = False
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise BmtoolsError(f"{setting('ray')} {address}: no cluster answers ({brief(error)}); "
-                           "start one with: ray start --head; local starts one here") from error
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)  # Ray's handler would end without cleaning up
-    return ray

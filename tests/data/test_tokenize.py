@@ -282,7 +282,7 @@ def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_pa
     (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
     os.utime(tmp_path / "s.run", ns=(0, 0))
     with monkeypatch.context() as patch:
-        patch.delattr(module, "map_blocks")
+        patch.delattr(module, "map_parallel")
         again = RecordReader([str(source)])
         assert tokenize(again, tokenizer, tmp_path / "s", SMALL, resume=True) == first
     assert [*again.hashes.values()] == [*first["inputs"].values()]

@@ -12,7 +12,7 @@ import pytest
 from bmtools.errors import BmtoolsError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import map_blocks, read_blocks
+from bmtools.io.parallel import map_parallel, read_blocks
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +42,9 @@ def test_blocks_are_whole_lines_with_their_numbers(files: RecordReader) -> None:
 def test_results_keep_the_order_of_blocks(files: RecordReader, processes: int) -> None:
     expected = [(block.number, block.lines) for block in read_blocks(files)]
     make_worker = partial(attrgetter, "number", "lines")
-    assert list(map_blocks(read_blocks(files), make_worker, processes, "")) == expected
+    assert list(map_parallel(read_blocks(files), make_worker, processes, "")) == expected
 
 
 def test_a_worker_that_dies_is_reported_with_a_remedy(files: RecordReader) -> None:
     with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; buy more memory"):
-        list(map_blocks(read_blocks(files), partial(os._exit, 1), 2, "buy more memory"))
+        list(map_parallel(read_blocks(files), partial(os._exit, 1), 2, "buy more memory"))

@@ -149,7 +149,7 @@ class Cluster:
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
     def connected(cluster: Cluster, load: Callable[[str], Any], cores: int | None = None,
                   uses_gpu: bool = False) -> RayTranslator:
-        monkeypatch.setattr(ray_cluster, "_connected", lambda _address: cluster)
+        monkeypatch.setattr(ray_cluster, "connected", lambda _address: cluster)
         monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", -1.0)
         return RayTranslator(RayConfig("here", cores), load, uses_gpu)  # type: ignore[arg-type]
 

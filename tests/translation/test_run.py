@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.io import resumable
+from bmtools.io.resumable import _differing, opened_run, run_directory
 from bmtools.records import Record
 from bmtools.status import watching_status
 from bmtools.translation import run as run_module
@@ -21,7 +23,7 @@ from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.projection.project import project_translated
 from bmtools.translation.projection.settings import ProjectionConfig
-from bmtools.translation.run import _differing, opened_run, run_directory
+from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import DocumentConfig
 
 NUMBERS = [f"Number {number}." for number in range(40)]
@@ -51,7 +53,7 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
         return translate(sentences)
 
     engine.translate = stopping
-    with opened_run(str(output), resume=True, overwrite=True) as run:
+    with opened_run(TranslationRun(str(output)), resume=True, overwrite=True) as run:
         run.finish = finish
         name = run.begin({**SETTINGS, **settings})
         reject = run.rejecting(lambda error: found.append(error.reason))
@@ -64,12 +66,12 @@ def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
 @pytest.fixture
 def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note progress after each record, and keep what a moment took."""
-    monkeypatch.setattr(run_module, "_COMMIT_SECONDS", -1.0)
-    monkeypatch.setattr(run_module, "_WORTH_KEEPING_SECONDS", -1.0)
+    monkeypatch.setattr(run_module, "COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(
         name: str, dictionary: Callable[..., Any], tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 def test_annotations_are_projected_from_all_records_once_all_are_translated(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [record.replace(lang="en", entities=[{"start": 7, "end": 8, "type": "N"}])
@@ -126,12 +128,12 @@ def test_records_that_are_done_are_not_translated_or_joined_again(
         _write(tmp_path / "out", dictionary, 5)
     done = json.loads((tmp_path / "out.run" / "progress.json").read_bytes())
     assert done["inputs"] >= 8
-    lines = (tmp_path / "out.run" / "records.jsonl").read_bytes()[:done["records_bytes"]]
+    lines = (tmp_path / "out.run" / "records.jsonl").read_bytes()[:done["sizes"]["records.jsonl"]]
     assert lines.endswith(b"\n") and len(lines.splitlines()) == done["counts"]["records"]
     seen: list[str] = []
 
     def rest(records: list[Record]) -> Iterator[Record]:
-        with opened_run(str(tmp_path / "out"), resume=True) as run:
+        with opened_run(TranslationRun(str(tmp_path / "out")), resume=True) as run:
             run.begin(SETTINGS)
             for record in run.rest(records):
                 seen.append(record["id"])
@@ -142,7 +144,7 @@ def test_records_that_are_done_are_not_translated_or_joined_again(
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 def test_other_settings_and_other_records_are_refused(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     output = tmp_path / "out"
@@ -158,7 +160,7 @@ def test_other_settings_and_other_records_are_refused(
         '...123456789abcdef, "beam_size": 16, "length_penalty": 1.0, "ba...']
     other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
     for records in (other, RECORDS[:3], []):
-        with pytest.raises(CheckpointError, match="run read other records than these; resume"):
+        with pytest.raises(CheckpointError, match="run read other input than this; resume"):
             _write(output, dictionary, records=records)
     # What comes after is free to change.
     _write(output, dictionary, records=[*RECORDS[:-1], RECORDS[0].replace(id="new")])
@@ -166,15 +168,16 @@ def test_other_settings_and_other_records_are_refused(
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 def test_an_unfinished_run_is_not_lost_by_accident(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(_Killed):
         _write(tmp_path / "out", dictionary, 5)
     with pytest.raises(BmtoolsError, match=r"out.run holds an unfinished run; resume "
-                       "continues it, overwrite starts again"), opened_run(str(tmp_path / "out")):
+                       "continues it, overwrite starts again"), opened_run(
+            TranslationRun(str(tmp_path / "out"))):
         pass
-    with opened_run(str(tmp_path / "out"), overwrite=True) as run:
+    with opened_run(TranslationRun(str(tmp_path / "out")), overwrite=True) as run:
         assert not run.directory.exists()
 
 
@@ -189,8 +192,8 @@ def test_a_run_that_goes_on_is_kept_whatever_happens(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.warns(match="goes on from there"), \
             pytest.raises(_Killed):
-        patch.setattr(run_module, "_COMMIT_SECONDS", -1.0)
-        patch.setattr(run_module, "_WORTH_KEEPING_SECONDS", -1.0)
+        patch.setattr(run_module, "COMMIT_SECONDS", -1.0)
+        patch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
         _write(tmp_path / "out", dictionary, 5)
     before = (tmp_path / "out.run" / "progress.json").read_bytes()
     with pytest.warns(match="goes on from there"), pytest.raises(CheckpointError):
@@ -198,19 +201,19 @@ def test_a_run_that_goes_on_is_kept_whatever_happens(
     assert (tmp_path / "out.run" / "progress.json").read_bytes() == before
 
 
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 def test_a_damaged_run_is_named(tmp_path: Path) -> None:
-    with opened_run(str(tmp_path / "out")) as run:
+    with opened_run(TranslationRun(str(tmp_path / "out"))) as run:
         run.begin(SETTINGS)
     (tmp_path / "out.run" / "settings.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"settings.json: cannot be read .*; the unfinished "
                        "run is damaged, start again with overwrite"), \
-            opened_run(str(tmp_path / "out"), resume=True) as run:
+            opened_run(TranslationRun(str(tmp_path / "out")), resume=True) as run:
         run.begin(SETTINGS)
 
 
 @pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.filterwarnings("ignore:what is done")
 def test_records_that_are_lost_are_noticed(
         dictionary: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(_Killed):
@@ -302,7 +305,7 @@ def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(
     outcome = run(*memory, source, "-o", output)
     assert outcome.code == 1
     assert outcome.err.splitlines()[0] == (
-        f"bmtools: what is translated is in {output}.run; --resume goes on from there")
+        f"bmtools: what is done is in {output}.run; --resume goes on from there")
     assert outcome.err.splitlines()[1].startswith(f"bmtools: {source}:2: no translation of")
     rejects = tmp_path / "bad.jsonl"
     outcome = run(*memory, source, "-o", output, "--resume", "--rejects", rejects)

@@ -1,0 +1,123 @@
+"""Options of passes over records: workers, shards, and the resuming of a killed run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bmtools.cli.options import add_options, takes_overwrite
+from bmtools.cli.results import finish
+from bmtools.cli.settings import takes_settings
+from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.output import STDOUT, descriptor_of, is_special
+from bmtools.io.passes import PassRun, Workers, opened_pass
+from bmtools.io.record_shard import RecordShard, Shard
+from bmtools.io.resumable import run_directory
+
+PASS_OPTIONS = "jobs shard ray resume"
+"""The options, for the groups of a command's help."""
+
+
+class ShardParam(click.ParamType):
+    """A part and how many there are, such as 2/8."""
+
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Shard:
+        """Read it."""
+        try:
+            return value if isinstance(value, Shard) else Shard.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+takes_resume = click.option("--resume", is_flag=True,
+                            help="Go on with an unfinished run, if there is one.")
+
+
+def takes_shard(verb: str) -> Any:
+    """Add `--shard I/N`.
+
+    Args:
+        verb: of what is done with a part: Translate.
+    """
+    return click.option("--shard", type=ShardParam(), metavar="I/N",
+                        help=f"{verb} this part of the files alone, of N contiguous ones: 2/8.")
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes over the input of a command.
+
+    Args:
+        workers: do the work.
+        shard: the part of the input; None for all.
+        resume: whether an unfinished run goes on.
+        overwrite: whether output may be replaced.
+    """
+
+    workers: Workers
+    shard: Shard | None
+    resume: bool
+    overwrite: bool
+
+    @contextmanager
+    def opened(self, output: str, settings: Mapping[str, Any]) -> Iterator[PassRun]:
+        """Open the run of a command; one that is finished already ends the command here.
+
+        Args:
+            output: file, or `-` for stdout.
+            settings: by name, all that the output depends on beside the input.
+        """
+        is_file = is_regular(output)
+        require_file_to_resume(self.resume, output)
+        if self.resume and not self.overwrite and is_finished(output):
+            finish(f"{output} is there already, and stays as it is")
+            click.get_current_context().exit()
+        with opened_pass(output if is_file else None, {**settings, "shard": str(self.shard)},
+                         self.workers, self.resume, self.overwrite) as run:
+            yield run
+
+
+def is_regular(output: str) -> bool:
+    """Tell whether an output is a regular file, or a free name."""
+    return output != STDOUT and descriptor_of(output) is None and not is_special(output)
+
+
+def is_finished(output: str) -> bool:
+    """Tell whether a run has written its file."""
+    return Path(output).exists() and not run_directory(output).exists()
+
+
+def require_file_to_resume(resume: bool, output: str) -> None:
+    """Refuse to resume what goes to a stream."""
+    if resume and not is_regular(output):
+        raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
+
+
+def _make_passes(values: dict[str, Any]) -> None:
+    workers, shard = values.pop("workers"), values.pop("shard")
+    values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"))
+    records = values.get("records")
+    names = records.names if isinstance(records, RecordReader) else values.get("files", ())
+    for name in names if workers.ray else ():
+        if name == STDIN or not Path(name).is_file():
+            raise ValueError(f"--ray: found {name!r}, expected files that the nodes can read")
+    if shard and records is not None:
+        values["records"] = RecordShard(records, shard)
+
+
+takes_passes = partial(add_options, [
+    takes_settings(Workers, "workers"), takes_shard("Work on"), takes_resume, takes_overwrite],
+    _make_passes)
+"""Add `--jobs`, `--ray`, `--shard`, `--resume` and `--overwrite` below FILES; passes `passes`.
+
+`records` become those of the shard.
+"""

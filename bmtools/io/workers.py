@@ -1,0 +1,218 @@
+"""Workers: what they make of the parts of an input, in the order of these, wherever they are."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from io import BytesIO
+from itertools import groupby, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bmtools.errors import RecordError, Reject, require_at_least, setting
+from bmtools.io.jsonl import RecordReader, is_compressed, parse_records
+from bmtools.io.output import encode_lines
+from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
+from bmtools.records import Record
+
+_LENGTH_BYTES = 8
+_GROUP = 8  # blocks that a node of a cluster takes at a time
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Workers.
+
+    Args:
+        jobs: processes of this machine; 0 for one for each core.
+        ray: address of a Ray cluster that does the work instead, HOST:PORT, auto for that of this
+            machine, or local to start one; its nodes read the same files.
+    """
+
+    jobs: int = 0
+    ray: str | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self, jobs=0)
+
+
+@dataclass
+class Outcome:
+    """Outcome of a part, or of some of its records.
+
+    Args:
+        lines: records, as JSON Lines; a pass that collects something else puts it here.
+        records: their number.
+        aside: lines for a second file, such as records left out.
+        rejects: places, reasons and contents of bad records, as JSON Lines.
+        counts: for people, by name.
+    """
+
+    lines: bytes = b""
+    records: int = 0
+    aside: bytes = b""
+    rejects: bytes = b""
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, records: Iterable[Record]) -> Outcome:
+        """Add records, and return itself."""
+        found = list(records)
+        self.lines += encode_lines(found)
+        self.records += len(found)
+        return self
+
+    def set_aside(self, record: Record) -> None:
+        """Add a record to the second file."""
+        self.aside += encode_lines([record])
+
+    def reject(self, error: RecordError) -> None:
+        """Add a bad record."""
+        self.rejects += encode_lines([(error.place, error.reason, error.content)])
+
+    def hand_over(self, reject: Reject) -> None:
+        """Reject its bad records."""
+        for line in self.rejects.splitlines():
+            reject(RecordError(*msgspec.json.decode(line)))
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """File that is worked on whole.
+
+    Args:
+        number: of files before it.
+        name: of the file.
+        after: hash of what tells this file and those before it from others.
+    """
+
+    number: int
+    name: str
+    after: str
+
+
+Part = Block | InputFile
+_encode = msgspec.msgpack.Encoder().encode
+Step = Callable[[Iterator[Record], Outcome], Iterable[Record]]
+Worker = Callable[[Any], Iterable[Outcome]]
+"""What a process does with a part, of which it must make one outcome at least."""
+
+
+_decode = msgspec.msgpack.Decoder(Outcome, dec_hook=lambda kind, found: kind(found)).decode
+
+
+class RecordWorker:
+    """Worker that takes the records of blocks through a step.
+
+    Args:
+        make_step: called once in each process; a step keeps nothing from one block to the next.
+    """
+
+    def __init__(self, make_step: Callable[[], Step]) -> None:
+        self._step = make_step()
+
+    def __call__(self, block: Block) -> Iterator[Outcome]:
+        """Yield the outcome of a block."""
+        outcome = Outcome()
+        records = parse_records(BytesIO(block.lines), block.name, outcome.reject,
+                                block.first_line - 1)
+        yield outcome.add(self._step(records, outcome))
+
+
+def record_worker(make_step: Callable[[], Step]) -> Callable[[], Worker]:
+    """Return what makes a worker of a step; see `RecordWorker`."""
+    return partial(RecordWorker, make_step)
+
+
+def record_blocks(records: RecordReader) -> Iterator[Part]:
+    """Return the parts of a pass over records; see `read_blocks`."""
+    return read_blocks(records)
+
+
+def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers: Workers,
+             spool: Path) -> Generator[tuple[int, str, Iterable[Outcome]]]:
+    """Yield the number and hash of parts with their outcomes, in the order of the parts."""
+    if workers.ray:
+        from bmtools.io.ray_cluster import map_on_ray
+
+        groups = list(_groups(parts))
+        results = map_on_ray(groups, partial(_GroupWorker, make_worker), workers.ray)
+        for group, encoded in zip(groups, results if groups else (), strict=True):
+            yield group[-1].number, group[-1].after, map(_decode, encoded)
+        return
+    taken: deque[tuple[int, str]] = deque()
+
+    def taking() -> Iterator[Part]:
+        for part in parts:
+            taken.append((part.number, part.after))
+            yield part
+
+    remedy = f"continue with {setting('resume')} and fewer {setting('jobs')}"
+    with closing(map_parallel(taking(), partial(_Sender, make_worker, spool), workers.jobs,
+                              remedy)) as sent:
+        for result in sent:
+            yield *taken.popleft(), result if isinstance(result, list) else _received(result)
+
+
+class _Sender:
+    """Worker that sends what may be large by way of a file.
+
+    Args:
+        make_worker: called once.
+        spool: beginning of the names of files.
+    """
+
+    def __init__(self, make_worker: Callable[[], Worker], spool: Path) -> None:
+        self._worker, self._spool = make_worker(), spool
+
+    def __call__(self, part: Part) -> list[Outcome] | Path:
+        """Return the outcomes of a block, or a file with those of a file."""
+        if isinstance(part, Block):
+            return list(self._worker(part))
+        path = self._spool.with_name(f"{self._spool.name}-{part.number}")
+        with path.open("wb") as stream:
+            for outcome in self._worker(part):
+                encoded = _encode(outcome)
+                stream.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
+        return path
+
+
+def _received(path: Path) -> Iterator[Outcome]:
+    with path.open("rb") as stream:
+        path.unlink()
+        while length := stream.read(_LENGTH_BYTES):
+            yield _decode(stream.read(int.from_bytes(length)))
+
+
+def _groups(parts: Iterator[Part]) -> Iterator[list[Part]]:
+    """Group what one process of a cluster should read: blocks of a file, without their lines.
+
+    A compressed file can only be read from its beginning.
+    """
+    light = (replace(part, lines=b"") if isinstance(part, Block) else part for part in parts)
+    for name, own in groupby(light, attrgetter("name")):
+        size = sys.maxsize if is_compressed(name) else _GROUP
+        while group := list(islice(own, size)):
+            yield group
+
+
+class _GroupWorker:
+    """Worker on a cluster.
+
+    Args:
+        make_worker: called once.
+    """
+
+    def __init__(self, make_worker: Callable[[], Worker]) -> None:
+        self._worker = make_worker()
+
+    def __call__(self, group: list[Any]) -> Iterator[bytes]:
+        """Yield the encoded outcomes of a group."""
+        for part in load_blocks(group) if isinstance(group[0], Block) else group:
+            yield from map(_encode, self._worker(part))

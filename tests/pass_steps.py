@@ -1,0 +1,28 @@
+"""A step of a pass, which worker processes can import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bmtools.io.workers import Outcome
+from bmtools.records import Record
+
+
+class Odd:
+    """Step that keeps odd numbers, in capital letters; zero is a bad text."""
+
+    def __init__(self, capitals: bool = True) -> None:
+        self._capitals = capitals
+
+    def __call__(self, records: Iterator[Record], outcome: Outcome) -> Iterator[Record]:
+        for record in records:
+            if int(record["id"]) % 2:
+                yield record.replace(text=record["text"].upper() if self._capitals else "")
+            else:
+                outcome.counts["even"] += 1
+                outcome.set_aside(record.replace(dropped="even"))
+
+
+def make_odd() -> Odd:
+    """Make the step."""
+    return Odd()
