@@ -15,7 +15,7 @@ from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import WordTally
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import RecordReader, parse_records
-from bmtools.io.parallel import Block, map_blocks, read_blocks
+from bmtools.io.parallel import Block, map_parallel, read_blocks
 from bmtools.records import Record, full_text
 from bmtools.search.reservoir import word_keys
 from bmtools.status import counted
@@ -164,7 +164,7 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
         jobs: processes; 0 for one a core.
     """
     measures = Measures()
-    for block in map_blocks(_counted(read_blocks(records)),
+    for block in map_parallel(_counted(read_blocks(records)),
                             partial(BlockMeasurer, seed, count_words, by), jobs, _REMEDY):
         for error in block.rejects:
             reject(error)
