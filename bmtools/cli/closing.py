@@ -100,6 +100,13 @@ def after_sample(rungs: Sequence[Line], output: str) -> Closing:
     return "; ".join(facts) + _to(output), ""
 
 
+def after_dedup(counts: Mapping[str, int], output: str) -> Closing:
+    """Close `dedup`."""
+    return (f"{counts['kept']:,} of {sum(counts.values()):,} records{_to(output)}; left out "
+            f"{counts['exact']:,} exact and {counts['near']:,} near duplicates",
+            _with_file("build-vocab {} -o vocabulary", output))
+
+
 def after_build_vocab(line: Line, extends: bool = False) -> Closing:
     """Close `build-vocab`."""
     directory = line["tokenizer"]

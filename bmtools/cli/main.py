@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
     "project": "Carry annotations from records to their translations.",
+    "dedup": "Leave out duplicates and near duplicates of records, by their texts.",
     "sample": "Choose records at random by size, words, number or share.",
     "split": "Split records into train, dev and test or folds, by document.",
     "describe-set": "Count a set's annotations, and say how uneven its labels are.",

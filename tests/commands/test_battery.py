@@ -103,6 +103,10 @@ CASES = {
         ("--words", "WORDS", "--processes", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
          "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
+    "dedup": Case(
+        (), ("--duplicates [near|exact|bytes]", "--threshold", "[default: 0.7]", "--against PATH",
+             "--signatures DIR", "--dropped FILE", "--keep", "--jobs"), NO_RECORDS + ALLOWED,
+        None),
     "sample": Case(
         ("--records", "3"),
         ("--size 100MB,...", "--words N,...", "--share X,...", "--by KEY", "--allow-fewer",
@@ -248,6 +252,14 @@ BEFORE = {
 }
 
 USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "dedup": (
+        (("--threshold", "0"), "--threshold: found 0.0, expected above 0, at most 1"),
+        (("--permutations", "8"), "--permutations: found 8, expected 16 or more"),
+        (("--permutations", "2048"), "--permutations: found 2048, expected 1024 or fewer"),
+        (("--ngram-words", "0"), "--ngram-words: found 0, expected 1 or more"),
+        (("--keep", "newest"), "'newest' is not one of 'first', 'last', 'longest'"),
+        (("--against", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
     "sample": (
         ((), "expected one of --size, --words, --records, --share"),
         (("--size", "1MB", "--share", "0.1"), "expected one of --size, --words, --records"),

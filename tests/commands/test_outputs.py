@@ -35,6 +35,7 @@ ALL = {**CASES, "import jsonl": Case((), ())}
 WRITE_NOTHING = ("preflight", "table")
 WITHOUT_REJECTS = ("score-suite",)
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
+           "dedup": (("--dropped", "d.jsonl"),),
            "find-contexts": (("--report", "r.jsonl"),),
            "score-tasks": (("--details", "d.jsonl"), ("--plot", "p.png")),
            "score-pppl": (("--details", "d.jsonl"),),

@@ -1,0 +1,87 @@
+"""`bmtools dedup`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import click
+import msgspec
+
+from bmtools.cli.closing import after_dedup
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    directory,
+    reads_records,
+    writes_file,
+    writes_records,
+)
+from bmtools.cli.results import finish, write_stream
+from bmtools.cli.settings import takes_settings
+from bmtools.corpus.dedup.settings import Bands, DedupConfig
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import encode_lines, open_output
+from bmtools.records import Record
+
+_SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@click.command("dedup", cls=Command, examples=(
+    "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
+    "bmtools dedup corpus.jsonl --against english.jsonl --signatures signatures -o distinct.jsonl"),
+    essential="duplicates threshold ngram-words keep against signatures dropped output jobs "
+              "rejects",
+    groups={"Duplicates": "duplicates threshold ngram-words keep permutations seed",
+            "Other corpora": "against signatures", "Output": "output dropped", "Speed": "jobs"},
+    topics="records")
+@reads_records
+@allows_empty
+@writes_records
+@writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
+                          "place and the similarity.")
+@click.option("--against", multiple=True, metavar="PATH", type=click.Path(exists=True),
+              help="Leave out duplicates of the records of this file, or of a directory that "
+                   "--signatures wrote; may be repeated.")
+@click.option("--signatures", type=directory, metavar="DIR",
+              help="Leave out duplicates of the corpora whose signatures are here, and add those "
+                   "of the records that stay.")
+@takes_settings(DedupConfig, "config")
+@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Processes that read; 0: one for each core. They change no byte.")
+def command(records: RecordReader, reject: Reject, output: str, dropped: str | None,
+            against: tuple[str, ...], signatures: Path | None, config: DedupConfig,
+            jobs: int) -> None:
+    """Leave out duplicates and near duplicates of records, by their texts.
+
+    Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
+    and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
+    pipe is kept in a temporary file meanwhile.
+    """
+    from bmtools.corpus.dedup.deduplicate import deduplicate
+    from bmtools.corpus.dedup.store import add_signatures
+
+    with deduplicate(records, config, against, signatures, jobs) as found, \
+            nullcontext() if dropped is None else open_output(dropped) as stream:
+        lines = found.lines(partial(_write, stream) if stream else None)
+        write_stream((msgspec.Raw(line.rstrip()) for line in lines), output)
+        if signatures is not None:
+            add_signatures(signatures, found)
+        if config.duplicates == "near":
+            click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
+                       err=True)
+        finish(*after_dedup(found.counts, output))
+
+
+def _write(stream: IO[bytes], record: Record) -> None:
+    stream.write(encode_lines([record]))
+
+
+def _describe(bands: Bands) -> str:
+    """Describe bands by the pairs that they are expected to find."""
+    curve = ", ".join(f"{bands.recall(one):.0%} of {one}" for one in _SIMILARITIES)
+    return (f"{bands.bands} bands of {bands.rows} hashes; pairs expected to be found, by their "
+            f"similarity: {curve}")

@@ -1,0 +1,163 @@
+"""Clusters of duplicates: equal digests, and signatures that agree in a band and in all.
+
+Memory holds some fifty bytes a record; signatures stay in files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from bmtools.corpus.dedup.parts import ROWS, Part
+from bmtools.corpus.dedup.settings import Bands, DedupConfig
+from bmtools.corpus.dedup.words import mix
+from bmtools.io.output import temporary_file
+from bmtools.status import set_status
+
+_MOST_NEIGHBOURS = 128
+"""Records that one is compared with in a band, of those that agree in it: enough for all but the
+commonest boilerplate, of which each record is like its neighbours anyway."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Records:
+    """Records of several parts, numbered through."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self._firsts = np.cumsum([0, *map(len, parts)])
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def all(self, name: str) -> np.ndarray:
+        """Read an array of all parts."""
+        return np.concatenate([part.arrays[name] for part in self.parts])
+
+    def rows(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Read some records' rows of an array."""
+        found = np.empty((len(numbers), *self.parts[0].arrays[name].shape[1:]),
+                         self.parts[0].arrays[name].dtype)
+        for part, first in zip(self.parts, self._firsts[:-1], strict=True):
+            own = (numbers >= first) & (numbers < first + len(part))
+            found[own] = part.arrays[name][numbers[own] - first]
+        return found
+
+    def similarity(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Estimate the Jaccard index of pairs of records from their signatures."""
+        found = [np.empty(0)]
+        for first in range(0, len(ones), ROWS):
+            pair = (self.rows("signatures", each[first:first + ROWS]) for each in (ones, others))
+            found.append(np.equal(*pair).mean(axis=1))
+        self.forget_pages()
+        return np.concatenate(found)
+
+    def forget_pages(self) -> None:
+        """Have the system take back what was read of files."""
+        for part in self.parts:
+            part.forget_pages()
+
+    def part_of(self, number: int) -> tuple[Part, int]:
+        """Return the part of a record, and its number there."""
+        place = int(np.searchsorted(self._firsts, number, side="right")) - 1
+        return self.parts[place], number - int(self._firsts[place])
+
+
+def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
+    """Return the first record of the cluster of each record, (records,) int64.
+
+    Records without words are alone.
+    """
+    parents = np.arange(len(records))
+    has_words = records.all("lengths") > 0
+    for members, borders in _equal(records.all("digests").view("<u8").reshape(-1, 2)):
+        parents[members] = members[borders].repeat(np.diff(np.append(borders, len(members))))
+    parents[~has_words] = np.flatnonzero(~has_words)
+    if config.duplicates == "near":
+        numbers = np.flatnonzero(has_words & (parents == np.arange(len(records))))
+        with ExitStack() as stack:
+            bands = _BandFile(stack, Bands.of(config.threshold, config.permutations))
+            for part in records.parts:
+                for chunk in part.chunks():
+                    bands.add(part.arrays["signatures"][chunk])
+            for done, keys in enumerate(bands.columns()):
+                set_status("comparing", done, bands.shape.bands, "bands")
+                parents = _join(parents, records, numbers, keys[numbers], config.threshold)
+    return parents
+
+
+def _equal(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the numbers of rows that have equals, those after each other, and where runs begin."""
+    order = np.lexsort(keys.T[::-1])
+    same = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+    in_run = np.append(same, False) | np.append(False, same)
+    if in_run.any():
+        yield order[in_run], np.flatnonzero(~np.append(False, same)[in_run])
+
+
+def _join(parents: np.ndarray, records: Records, numbers: np.ndarray, keys: np.ndarray,
+          threshold: float) -> np.ndarray:
+    """Join the clusters of similar records among those with equal keys."""
+    for places, borders in _equal(keys.reshape(-1, 1)):
+        members = numbers[places]
+        run = np.zeros(len(members), np.int64)
+        run[borders[1:]] = 1
+        run = run.cumsum()
+        for step in range(1, _MOST_NEIGHBOURS + 1):
+            near = np.flatnonzero(run[step:] == run[:-step])
+            if not len(near):
+                break
+            ones, others = members[near], members[near + step]
+            apart = parents[ones] != parents[others]
+            ones, others = ones[apart], others[apart]
+            alike = records.similarity(ones, others) >= threshold
+            parents = _united(parents, ones[alike], others[alike])
+    return parents
+
+
+def _united(parents: np.ndarray, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Unite the clusters of pairs; every record points to the first one of its cluster."""
+    if not len(ones):
+        return parents
+
+    def root(number: int) -> int:
+        while (above := int(parents[number])) != number:
+            number = above
+        return number
+
+    for one, other in zip(ones.tolist(), others.tolist(), strict=True):
+        first, last = sorted((root(one), root(other)))
+        parents[last] = first
+    while ((above := parents[parents]) != parents).any():
+        parents = above
+    return parents
+
+
+class _BandFile:
+    """Hashes of the bands of all signatures, in a file, from which a band is read at once."""
+
+    def __init__(self, stack: ExitStack, shape: Bands) -> None:
+        self.shape = shape
+        self._file = stack.enter_context(temporary_file())
+        self._sizes: list[int] = []
+        self._factors = _FACTOR ** np.arange(1, shape.rows + 1, dtype=np.uint64)
+
+    def add(self, signatures: np.ndarray) -> None:
+        """Add the bands of some records."""
+        used = signatures[:, :self.shape.bands * self.shape.rows].astype(np.uint64)
+        bands = used.reshape(len(used), self.shape.bands, self.shape.rows)
+        self._file.write(mix((bands * self._factors).sum(axis=2)).T.tobytes())
+        self._sizes.append(len(used))
+
+    def columns(self) -> Iterator[np.ndarray]:
+        """Yield the hashes of each band, of all records."""
+        self._file.flush()
+        starts = np.cumsum([0, *self._sizes]) * self.shape.bands * 8
+        for band in range(self.shape.bands):
+            found = [np.empty(0, np.uint64)]
+            for start, size in zip(starts.tolist(), self._sizes, strict=False):
+                self._file.seek(start + band * size * 8)
+                found.append(np.frombuffer(self._file.read(size * 8), np.uint64))
+            yield np.concatenate(found)

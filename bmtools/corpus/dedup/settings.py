@@ -1,0 +1,67 @@
+"""Settings of the search for duplicates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bmtools.errors import check_choices, require, require_at_least, require_seed
+
+Duplicates = Literal["near", "exact", "bytes"]
+_LEAST_RECALL = 0.95  # of pairs right at the threshold
+
+
+@dataclass(frozen=True)
+class DedupConfig:
+    """Settings of duplicates.
+
+    Args:
+        duplicates: near finds texts that share most of their words in order, and equal ones;
+            exact only equal ones, case and white space aside; bytes only the very same.
+        threshold: least similarity of near duplicates: Jaccard index of their runs of words.
+        ngram_words: words of a run; shorter texts are one run.
+        permutations: hashes a text, from which similarities are estimated; the standard error is
+            at most 0.5 / sqrt(permutations).
+        seed: seed of the hashes.
+        keep: which one of several duplicates stays; those of other corpora stay in any case.
+    """
+
+    duplicates: Duplicates = "near"
+    threshold: float = 0.7
+    ngram_words: int = 5
+    permutations: int = 128
+    seed: int = 0
+    keep: Literal["first", "last", "longest"] = "first"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require_at_least(self, ngram_words=1, permutations=16)
+        require(0 < self.threshold <= 1, "threshold", self.threshold, "above 0, at most 1")
+        require(self.permutations <= 1024, "permutations", self.permutations, "1024 or fewer")
+        require_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Bands of a signature: texts that agree in all rows of one are candidates.
+
+    Source: Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, section 3.4.
+
+    Args:
+        bands: how many.
+        rows: hashes of each.
+    """
+
+    bands: int
+    rows: int
+
+    @classmethod
+    def of(cls, threshold: float, permutations: int) -> Bands:
+        """Take as many rows as still find nearly all pairs at the threshold, one at least."""
+        found = [cls(permutations // rows, rows) for rows in range(1, permutations + 1)]
+        return next((one for one in reversed(found)
+                     if one.recall(threshold) >= _LEAST_RECALL), found[0])
+
+    def recall(self, similarity: float) -> float:
+        """Return the expected share of pairs of a similarity that become candidates."""
+        return float(1 - (1 - similarity ** self.rows) ** self.bands)

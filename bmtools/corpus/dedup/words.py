@@ -1,0 +1,122 @@
+"""Words of many texts at once, as 64-bit hashes in arrays; no word becomes an object of Python.
+
+A word is a run of letters, digits and what else is no white space and no punctuation; case is
+folded. Each character of Chinese, Japanese, Thai, Lao, Khmer and Burmese is one.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import dataclass
+
+import numpy as np
+
+from bmtools.corpus.dedup.folding import END
+
+_NO_WORD = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctuation))
+# Scripts without spaces, by the first bytes of their characters.
+_UNSPACED = re.compile(rb"[\xe3-\xe9]..|\xef[\xa4-\xab].|\xf0[\xa0-\xb3]..|\xe0[\xb8-\xbb].|"
+                       rb"\xe1(?:[\x80-\x82]|[\x9e\x9f]).", re.DOTALL)
+_CHUNK = 8
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_CHUNK + 1)], np.uint64)
+_ODD, _FACTOR = np.uint64(0xD6E8FEB86659FD93), np.uint64(0xFF51AFD7ED558CCD)
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Words of some texts.
+
+    Args:
+        content: the texts, where the words stand.
+        starts: (words,) first byte of each.
+        ends: (words,) byte behind each.
+        hashes: (words,) uint64.
+        offsets: (texts + 1,) words before each text, and in all.
+    """
+
+    content: bytes
+    starts: np.ndarray
+    ends: np.ndarray
+    hashes: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, content: bytes) -> Words:
+        """Find the words of texts that `fold_texts` has folded."""
+        content = _separate(content.translate(_NO_WORD))
+        # Eight more bytes, since words are read in chunks of eight.
+        codes = np.frombuffer(content + bytes(_CHUNK), np.uint8)
+        is_end = codes == END[0]
+        in_word = (codes > ord(" ")) & ~is_end
+        borders = np.flatnonzero(in_word[1:] != in_word[:-1]) + 1
+        if in_word[0]:
+            borders = np.concatenate(([0], borders))
+        starts, ends = borders[::2], borders[1::2]
+        offsets = np.concatenate(([0], np.searchsorted(starts, np.flatnonzero(is_end))))
+        return cls(content, starts, ends, _hash(codes, starts, ends - starts), offsets)
+
+    def ngrams(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Hash the runs of so many words in each text; a shorter text is one run.
+
+        Returns:
+            (runs,) uint64, and (texts + 1,) runs before each text, and in all.
+        """
+        hashes, firsts, ends = self.hashes.copy(), self.offsets[:-1], self.offsets[1:]
+        is_first = np.ones(len(hashes), dtype=bool)
+        short = firsts[(firsts < ends) & (ends - firsts < size)]
+        short_ends = ends[(firsts < ends) & (ends - firsts < size)]
+        sums = self.hashes[short]
+        for step in range(1, size):
+            factor = np.uint64(pow(int(_FACTOR), step, 1 << 64))
+            hashes[:-step] += self.hashes[step:] * factor
+            has_more = short + step < short_ends
+            sums[has_more] += self.hashes[short[has_more] + step] * factor
+            cut = ends - step
+            is_first[cut[cut > firsts]] = False
+        hashes[short] = sums
+        counts = np.minimum(ends - firsts, np.maximum(ends - firsts - size + 1, 1))
+        return mix(hashes[is_first]), np.concatenate(([0], np.cumsum(counts)))
+
+    def text(self, first: int, last: int) -> str:
+        """Return the words from one number to another, both included, as they stand."""
+        return self.content[self.starts[first]:self.ends[last]].decode("utf-8", "replace")
+
+
+def mix(hashes: np.ndarray) -> np.ndarray:
+    """Have every bit of 64-bit numbers depend on every other; in place."""
+    for _ in range(2):
+        hashes ^= hashes >> _HALF
+        hashes *= _ODD
+    hashes ^= hashes >> _HALF
+    return hashes
+
+
+def _separate(content: bytes) -> bytes:
+    """Turn punctuation beyond ASCII into blanks, and put blanks around unspaced characters."""
+    codes = np.frombuffer(bytearray(content), np.uint8)
+    for lead, second, least, size in ((0xE2, 0x80, 0x90, 3), (0xC2, None, 0xA1, 2)):
+        found = np.flatnonzero(codes == lead)
+        is_mark = codes[found + size - 1] >= least
+        if second is not None:
+            is_mark &= codes[found + 1] == second
+        for place in range(size):
+            codes[found[is_mark] + place] = ord(" ")
+    rare = (codes >= 0xE3) & (codes < END[0]) | (codes == 0xE0) | (codes == 0xE1)
+    content = codes.tobytes()
+    return _UNSPACED.sub(rb" \g<0> ", content) if rare.any() else content
+
+
+def _hash(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Hash words, eight bytes at a time."""
+    chunks = np.ndarray(len(codes) - _CHUNK + 1, "<u8", codes, strides=(1,))
+    hashes = chunks[starts]
+    hashes &= _MASKS.take(lengths, mode="clip")
+    for place in range(_CHUNK, int(lengths.max(initial=0)), _CHUNK):
+        longer = np.flatnonzero(lengths > place)
+        chunk = chunks[starts[longer] + place]
+        chunk &= _MASKS.take(lengths[longer] - place, mode="clip")
+        hashes[longer] = hashes[longer] * _ODD + chunk
+    hashes += lengths.astype(np.uint64) * _FACTOR
+    return mix(hashes)

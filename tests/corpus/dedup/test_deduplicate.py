@@ -1,0 +1,222 @@
+"""Duplicates and near duplicates, against brute force over all pairs."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.corpus.dedup.deduplicate import deduplicate
+from bmtools.corpus.dedup.settings import Bands, DedupConfig
+from bmtools.corpus.dedup.store import add_signatures
+from bmtools.corpus.overlap import folded
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.io.jsonl import RecordReader
+from bmtools.records import Record
+
+Write = Callable[..., Path]
+VOCABULARY = [f"w{number}" for number in range(5000)]
+
+
+def text_of(rng: random.Random, words: int = 120) -> list[str]:
+    return rng.choices(VOCABULARY, k=words)
+
+
+def changed(words: list[str], share: float, rng: random.Random) -> list[str]:
+    """Replace a share of the words by others."""
+    places = set(rng.sample(range(len(words)), round(share * len(words))))
+    return [rng.choice(VOCABULARY) + "x" if place in places else word
+            for place, word in enumerate(words)]
+
+
+def components(similar: Iterable[tuple[int, int]], count: int) -> set[frozenset[int]]:
+    parents = list(range(count))
+    for pair in similar:
+        first, second = sorted(parents[one] for one in pair)
+        parents = [first if parent == second else parent for parent in parents]
+    return {frozenset(one for one in range(count) if parents[one] == parent) for parent in parents}
+
+
+def records_of(texts: Iterable[str]) -> list[dict[str, str]]:
+    return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+
+
+def run(path: Path, **settings: Any) -> tuple[list[str], list[Record], dict[str, int]]:
+    """Return the ids that stay, the duplicates, and the counts."""
+    options = {name: settings.pop(name) for name in ("against", "signatures", "jobs")
+               if name in settings}
+    dropped: list[Record] = []
+    with deduplicate(RecordReader([str(path)]), DedupConfig(**settings), **options) as found:
+        stay = [json.loads(line)["id"] for line in found.lines(dropped.append)]
+        if "signatures" in options:
+            add_signatures(options["signatures"], found)
+    return stay, dropped, dict(found.counts)
+
+
+def test_case_and_white_space_are_folded(write_lines: Write) -> None:
+    path = write_lines("a.jsonl", *records_of(["Asma grave.", "asma\n GRAVE.", "Asma grave!", "",
+                                               " ", "...", "..."]))
+    stay, dropped, counts = run(path, duplicates="exact")
+    assert stay == ["0", "2", "3", "4", "5", "6"]
+    assert [one["meta"]["dropped"] for one in dropped] == [
+        {"reason": "exact-duplicate", "of": "0", "in": str(path), "similarity": 1.0}]
+    assert counts == {"kept": 6, "exact": 1, "near": 0}
+    assert run(path, duplicates="bytes")[0] == ["0", "1", "2", "3", "4", "5"]
+    assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is no word
+
+
+@pytest.mark.parametrize(("keep", "expected"), [
+    ("first", ["0", "3"]), ("last", ["2", "3"]), ("longest", ["1", "3"])])
+def test_one_of_each_cluster_stays(write_lines: Write, keep: str, expected: list[str]) -> None:
+    words = text_of(random.Random(0))
+    path = write_lines("a.jsonl", *records_of([
+        " ".join(words), " ".join([*words, "more"]), " ".join(words[:-1]), "another text"]))
+    stay, dropped, _ = run(path, keep=keep)
+    assert stay == expected
+    assert {one["meta"]["dropped"]["of"] for one in dropped} == {expected[0]}
+    assert all(one["meta"]["dropped"]["similarity"] > 0.9 for one in dropped)
+
+
+def test_near_duplicates_are_those_of_brute_force(write_lines: Write) -> None:
+    rng = random.Random(1)
+    originals = [text_of(rng) for _ in range(30)]
+    texts = originals + [changed(words, share, rng) for words in originals
+                         for share in (0.01, 0.02, 0.04, 0.08, 0.2)]
+    rng.shuffle(texts)
+    path = write_lines("a.jsonl", *records_of(map(" ".join, texts)))
+    with deduplicate(RecordReader([str(path)]), DedupConfig(permutations=512)) as found:
+        kept = found.kept.tolist()
+    runs = [{tuple(words[start:start + 5]) for start in range(len(words) - 4)} for words in texts]
+    similarity = {(one, other): len(runs[one] & runs[other]) / len(runs[one] | runs[other])
+                  for one, other in combinations(range(len(texts)), 2)}
+    # Estimates from 512 hashes are off by 0.02 on average.
+    sure, likely = (components([pair for pair, one in similarity.items() if one >= least],
+                               len(texts)) for least in (0.78, 0.62))
+    assert len(texts) > len(sure) > len(likely)
+    ours = {frozenset(one for one in range(len(kept)) if kept[one] == first) for first in kept}
+    assert all(any(group <= whole for whole in ours) for group in sure)
+    assert all(any(group <= whole for whole in likely) for group in ours)
+
+
+def test_chains_are_one_cluster(write_lines: Write) -> None:
+    words = text_of(random.Random(2), 400)
+    path = write_lines("a.jsonl", *records_of(
+        " ".join(words[shift:shift + 200]) for shift in range(0, 200, 10)))
+    stay, dropped, _ = run(path)
+    assert stay == ["0"]
+    assert dropped[-1]["meta"]["dropped"]["similarity"] < 0.1
+
+
+def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) -> None:
+    rng = random.Random(3)
+    words = text_of(rng, 150)
+    path = write_lines("a.jsonl", *records_of(
+        " ".join(changed(words, 0.01, rng)) for _ in range(400)))
+    assert run(path)[2] == {"kept": 1, "exact": 0, "near": 399}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_other_corpora_stay(write_lines: Write, tmp_path: Path, jobs: int,
+                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 1000)  # several blocks
+    rng = random.Random(4)
+    texts = [" ".join(text_of(rng)) for _ in range(6)]
+    old = write_lines("old.jsonl", *({"id": f"o{number}", "text": text}
+                                     for number, text in enumerate(texts[:3])))
+    new = write_lines("new.jsonl", *records_of([texts[3], texts[1], texts[3] + " x", texts[4]]))
+    stay, dropped, _ = run(new, against=[str(old)], keep="last", jobs=jobs)
+    assert stay == ["2", "3"]
+    assert [(one["id"], one["meta"]["dropped"]["of"], one["meta"]["dropped"]["in"])
+            for one in dropped] == [("0", "2", str(new)), ("1", "o1", str(old))]
+    directory = tmp_path / "signatures"
+    run(old, signatures=directory)
+    old.unlink()
+    again, others, _ = run(new, signatures=directory, keep="last")
+    assert again == stay
+    assert [one["meta"]["dropped"]["of"] for one in others] == ["2", "o1"]
+    assert others[1]["meta"]["dropped"]["in"] == "signatures/part-00000 (old.jsonl)"
+    assert sorted(path.name for path in directory.iterdir()) == ["part-00000", "part-00001"]
+    third = write_lines("third.jsonl", *records_of([texts[3] + " x", texts[5], texts[0]]))
+    assert run(third, against=[str(directory)])[0] == ["1"]
+
+
+def test_signatures_of_other_settings_are_refused(write_lines: Write, tmp_path: Path) -> None:
+    path = write_lines("a.jsonl", *records_of(["Asma grave.", "Un altro testo."]))
+    directory = tmp_path / "signatures"
+    run(path, signatures=directory)
+    with pytest.raises(DataError, match=r"part-00000: made with ngram_words 5, found 3; compare"):
+        run(path, signatures=directory, ngram_words=3)
+    with pytest.raises(DataError, match="made with duplicates near, found exact"):
+        run(path, signatures=directory, duplicates="exact")
+    with pytest.raises(DataError, match=r"a\.jsonl: .*part-00000 has its signatures already"):
+        run(path, signatures=directory)
+    run(path, against=[str(directory)], threshold=0.9)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(BmtoolsError, match="other: found no signatures, expected a directory"):
+        run(path, against=[str(tmp_path / "other")])
+
+
+@pytest.mark.parametrize("damage", ["cut", "pickle", "type", "missing"])
+def test_damaged_signatures_are_named(write_lines: Write, tmp_path: Path, damage: str) -> None:
+    path = write_lines("a.jsonl", *records_of(["Asma grave.", "Un altro testo."]))
+    run(path, signatures=tmp_path / "s")
+    file = tmp_path / "s" / "part-00000" / "signatures.npy"
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-4])
+    elif damage == "missing":
+        file.unlink()
+    else:
+        np.save(file, np.array([{}] * 2 if damage == "pickle" else [1.0, 2.0]))
+    with pytest.raises(BmtoolsError, match=r"signatures\.npy: cannot be read .*; remove this part"):
+        run(path, against=[str(tmp_path / "s")])
+
+
+def test_bad_records_are_rejected_and_left_out(write_lines: Write, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "0", "text": "uno due"}\n\n{"id": 1}\n{"id": "2", "text": "Uno due"}\n'
+                    '{"id": "3", "text": "tre", "meta": {"year": 1}}')
+    bad: list[str] = []
+    with deduplicate(RecordReader([str(path)], lambda error: bad.append(str(error))),
+                     DedupConfig(duplicates="exact")) as found:
+        lines = list(found.lines())
+    assert lines == [b'{"id": "0", "text": "uno due"}\n',
+                     b'{"id": "3", "text": "tre", "meta": {"year": 1}}\n']
+    assert bad == [f"{path}:3: key 'id': found a whole number, expected text"]
+
+
+def test_input_that_changes_is_refused(write_lines: Write) -> None:
+    path = write_lines("a.jsonl", *records_of(["uno", "due"]))
+    with deduplicate(RecordReader([str(path)])) as found:
+        path.write_text(path.read_text().replace("due", "tre"))
+        with pytest.raises(DataError, match="the input changed while it was read"):
+            list(found.lines())
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
+@pytest.mark.parametrize("permutations", [16, 128, 1024])
+def test_bands_find_nearly_all_at_the_threshold(threshold: float, permutations: int) -> None:
+    bands = Bands.of(threshold, permutations)
+    assert bands.bands * bands.rows <= permutations
+    assert bands.recall(threshold) >= 0.95 or bands.rows == 1
+    more = Bands(permutations // (bands.rows + 1), bands.rows + 1)
+    assert bands.rows == permutations or more.recall(threshold) < 0.95
+
+
+@pytest.mark.data
+def test_real_duplicates(data: Path) -> None:
+    path = data / "it" / "corpus" / "native-clinical.jsonl"
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [record["text"] for record in records]
+    assert len(texts) - len(set(texts)) == 292
+    _, dropped, counts = run(path, duplicates="bytes")
+    assert counts == {"kept": 2011, "exact": 292, "near": 0}
+    _, dropped, counts = run(path, duplicates="exact")
+    assert counts["kept"] == len(set(map(folded, texts))) == 2003
+    by_id = {record["id"]: folded(record["text"]) for record in records}
+    assert all(folded(one["text"]) == by_id[one["meta"]["dropped"]["of"]] for one in dropped)
