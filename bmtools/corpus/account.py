@@ -47,16 +47,19 @@ class Piece:
         text: without white space.
         moves: whether it may come later in the record than in the source, as a caption.
         added: whether it stands in no text node, and may be absent from the record.
+        unit: number of the element of `XmlClasses.units` that it is in.
     """
 
     place: str
     text: str
     moves: bool = False
     added: bool = False
+    unit: int = 0
 
 
 def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
-              counts: Counter[str], signs: str = "", signs_are: str = "") -> Iterator[Record]:
+              counts: Counter[str], signs: str = "", signs_are: str = "",
+              signs_in: str = "") -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text, in order and once.
 
     Args:
@@ -66,11 +69,13 @@ def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
         counts: counts the characters in records, and those that readers added.
         signs: characters that a reader may leave out, as brackets around citations.
         signs_are: class of these.
+        signs_in: element that has them; empty for all.
 
     Raises:
         DataError: text in no record, or text of a record that the source does not have there.
     """
-    matching = _Matching(iter(pieces), name, counts, dict.fromkeys(signs, signs_are))
+    matching = _Matching(iter(pieces), name, counts, dict.fromkeys(signs, signs_are),
+                         signs_in)
     for record in records:
         matching.follow(squeezed(record.get("title", "")) + squeezed(record["text"]))
         yield record
@@ -85,6 +90,7 @@ class _Matching:
     name: str
     counts: Counter[str]
     signs: Mapping[str, str]
+    signs_in: str
     now: Piece | None = None
     waiting: list[Piece] = field(default_factory=list)
 
@@ -130,7 +136,7 @@ class _Matching:
             if text[at] == character:
                 at += 1
                 self.counts[IN_RECORDS] += 1
-            elif character in self.signs:
+            elif self._is_sign(character, piece):
                 self._leave_out(character)
             else:
                 raise self._unaccounted(piece.place, piece.text[number:], text[at:])
@@ -160,9 +166,12 @@ class _Matching:
         if piece.added:
             return
         for number, character in enumerate(piece.text):
-            if character not in self.signs:
+            if not self._is_sign(character, piece):
                 raise self._unaccounted(piece.place, piece.text[number:], "")
             self._leave_out(character)
+
+    def _is_sign(self, character: str, piece: Piece) -> bool:
+        return character in self.signs and self.signs_in in piece.place
 
     def _leave_out(self, sign: str) -> None:
         self.counts[LEFT_OUT.format(self.signs[sign])] += 1
@@ -244,6 +253,7 @@ class _Nodes:
         self._moving: list[tuple[int, list[str], str]] = []  # depth, texts, place
         self._pieces: list[Piece] = []
         self._ready: list[Piece] = []
+        self._units = 0
         self.parser: Any = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
@@ -305,6 +315,9 @@ class _Nodes:
         pieces, self._pieces = self._pieces, []
         if not pieces:
             return
+        self._units += 1
+        for piece in pieces:
+            piece.unit = self._units
         if left_out := self._classes.unit_left_out(pieces):
             self._counts[LEFT_OUT.format(left_out)] += sum(
                 len(piece.text) for piece in pieces if not piece.added)

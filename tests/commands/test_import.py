@@ -341,6 +341,24 @@ def test_options_from_a_config_and_the_environment(run, source, tmp_path: Path,
     assert record == {"id": "in:1", "text": "x", "lang": "it", "source": "S", "licence": "CC0"}
 
 
+def test_updates_and_account(run, source, tmp_path: Path) -> None:
+    old, new = tmp_path / "1.xml", tmp_path / "2.xml"
+    old.write_text(XML.format(1, 2))
+    new.write_text(XML.format(2, 3).replace("One", "Newer"))
+    outcome = run("import", "pubmed", old, new, "--updates")
+    assert [record["id"] for record in outcome.records] == ["1", "2", "3"]
+    assert "Newer" in outcome.records[1]["text"]
+    assert "citations that others replace or delete left out: 1" in outcome.err
+    accounted = run("import", "pubmed", old, "--account")
+    assert (accounted.code, len(accounted.records)) == (0, 2)
+    assert "characters in records: " in accounted.err
+    for more, told in ((("--updates", "--account", old), "found --updates beside it"),
+                       (("--updates",), "found stdin, which cannot be read twice")):
+        refused = run("import", "pubmed", *more)
+        assert (refused.code, refused.out) == (2, "")
+        assert told in refused.err
+
+
 def test_an_entity_bomb_is_one_line(run, source) -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     path = source(f'<!DOCTYPE PubmedArticleSet [<!ENTITY l0 "ha">{laughs}]>'

@@ -12,6 +12,7 @@ import click
 from bmtools.commands.import_.importing import imports, source_format
 from bmtools.corpus.texts.plain_text import Unit
 from bmtools.errors import Reject
+from bmtools.io.jsonl import STDIN
 from bmtools.records import Record
 
 
@@ -22,7 +23,17 @@ def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
     return accounted(records, line_pieces(name), name, counts)
 
 
-@source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts updates",
+def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], updates: bool,
+                    **options: Any) -> Iterator[Record]:
+    from bmtools.corpus.texts.pubmed_account import pubmed_account
+
+    if updates:
+        raise click.UsageError("--account: found --updates beside it, which leaves out whole "
+                               "citations; account for the files first, then update")
+    return pubmed_account(records, name, counts, **options)
+
+
+@source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts updates account",
          "pubmed.xml.gz -o abstracts.jsonl",
          "pubmed*.xml.gz --updates --sentences")
 @click.option("--titles", is_flag=True,
@@ -32,7 +43,7 @@ def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
 @click.option("--updates", is_flag=True,
               help="Take the newest version of each PMID that no later file deletes, over baseline "
                    "and update files.")
-@imports
+@partial(imports, account=_pubmed_account)
 def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates: bool,
            counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """PubMed and MEDLINE XML, one record for every abstract.
@@ -43,6 +54,8 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates:
     """
     from bmtools.corpus.texts.pubmed import pubmed_records
 
+    if updates and STDIN in files:
+        raise click.UsageError("--updates: found stdin, which cannot be read twice, expected files")
     return pubmed_records(files, titles, other_abstracts, updates, counts, reject)
 
 

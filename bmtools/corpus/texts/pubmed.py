@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
 # What PubMed adds to a citation stands beside it in an article. The names with a capital M and
 # NCBIArticle are those of 2001 to 2009.
-_ARTICLES = ("PubmedArticle", "PubmedBookArticle", "PubMedArticle")
-_CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
+ARTICLES = ("PubmedArticle", "PubmedBookArticle", "PubMedArticle")
+CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
 _DELETIONS = ("DeleteCitation", "DeleteDocument")
 _ADDED = ("PubmedData", "PubmedBookData", "PubMedData")
 _ENGLISH = "en"
 # White space in the sense of XML: a non-breaking or thin space is part of the text.
 _WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 _YEAR = re.compile(r"\d{4}")
-_NO_TITLE = "Not Available"
+NO_TITLE = "Not Available"
 # PubMed's words for a further abstract that it lacks; they are no abstract.
-_ELSEWHERE = "Abstract available from the publisher."
+ELSEWHERE = "Abstract available from the publisher."
+# NLM's word for a part of an abstract that has no heading in the article.
+UNLABELLED = "UNLABELLED"
 
 
 def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
@@ -72,10 +74,10 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
 def file_records(name: str, titles: bool, other_abstracts: bool, chooser: NewestChooser | None,
                  counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Yield the records of one file; see `pubmed_records`."""
-    for element in xml_elements(name, ROOTS, (*_ARTICLES, *_CITATIONS, *_DELETIONS)):
+    for element in xml_elements(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
         if element.tag in _DELETIONS:
             _delete(element, chooser, counts)
-        elif element.tag in _ARTICLES or element.getparent().tag not in _ARTICLES:
+        elif element.tag in ARTICLES or element.getparent().tag not in ARTICLES:
             place = f"{source_name(name)}:{element.sourceline}"
             try:
                 citation = _Citation(element, place)
@@ -113,8 +115,8 @@ class _Citation:
     def __init__(self, element: Element, place: str) -> None:
         self.place = place
         self.whole = element
-        self.root = element if element.tag in _CITATIONS else next(
-            element.iterchildren(*_CITATIONS), element)
+        self.root = element if element.tag in CITATIONS else next(
+            element.iterchildren(*CITATIONS), element)
         self.parts = _children(self.root)
         self.article = self.parts.get("Article", self.root)
         self.article_parts = _children(self.article)
@@ -169,7 +171,7 @@ def _other_abstracts(citation: _Citation, meta: dict[str, Any],
     seen: Counter[str] = Counter()
     for other in citation.root.iterchildren("OtherAbstract"):
         text, about = _abstract(other)
-        if text == _ELSEWHERE:
+        if text == ELSEWHERE:
             counts["further abstracts that only the publisher has"] += 1
         elif text:
             lang = two_letters(other.get("Language", "eng"))  # the DTD's default
@@ -214,8 +216,7 @@ def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
             continue
         label = _WHITE.sub(" ", part.get("Label", "")).strip(" ")
         text += "\n" if text else ""
-        # UNLABELLED is NLM's word for a part that has no heading in the article.
-        if label and label != "UNLABELLED":
+        if label and label != UNLABELLED:
             text += f"{label}: "
         if label:
             category = part.get("NlmCategory")
@@ -234,7 +235,7 @@ def _title(title: str, languages: Sequence[str]) -> str:
     if 0 in depths[:-1]:
         return title
     inner = whole[1:-1].strip()
-    if inner.rstrip(".") == _NO_TITLE:
+    if inner.rstrip(".") == NO_TITLE:
         return ""
     return inner if inner.endswith((".", "?", "!", "…")) else inner + "."
 
@@ -250,7 +251,7 @@ def _meta(citation: _Citation) -> dict[str, Any]:
         "version": int(citation.version) if citation.version.isdecimal() else 1,
         "journal": _text(journal.get("Title")) or _text(info.get("MedlineTA")),
         "issn": _text(journal.get("ISSN")) or _text(info.get("ISSNLinking")),
-        "book": _text(book.get("BookTitle")),
+        "book": _text(book.get("BookTitle")) or _text(book.get("Title")),
         "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
                       article_parts.get("ArticleDate")),
         "date_revised": _date(parts.get("DateRevised")),
