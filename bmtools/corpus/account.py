@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from xml.parsers import expat
 
@@ -45,15 +46,17 @@ class Piece:
     Args:
         place: `file:line: path/of/elements`.
         text: without white space.
-        moves: whether it may come later in the record than in the source, as a caption.
         added: whether it stands in no text node, and may be absent from the record.
+        left_out: class of text that may be absent, as of citations; empty for all other.
+        parts: of what may come later in the record than in the source, as a caption.
         unit: number of the element of `XmlClasses.units` that it is in.
     """
 
     place: str
     text: str
-    moves: bool = False
     added: bool = False
+    left_out: str = ""
+    parts: list[Piece] = field(default_factory=list)
     unit: int = 0
 
 
@@ -99,35 +102,40 @@ class _Matching:
         at = 0
         while at < len(text):
             self.now = self.now or next(self.pieces, None)
-            if self.now is None:
-                at = self._caught_up(text, at)
-            elif self.now.moves:
+            if self.now and self.now.parts:
                 self.waiting.append(self.now)
                 self.now = None
             else:
                 at = self._matched(self.now, text, at)
 
     def end(self) -> None:
-        """Refuse what is left of the source, signs aside."""
-        for piece in ([self.now] if self.now else []) + self.waiting:
-            self._leave_out_rest(piece)
-        for piece in self.pieces:
-            self._leave_out_rest(piece)
+        """Refuse what is left of the source, but for what may be left out."""
+        for piece in chain([self.now] if self.now else [], self.waiting, self.pieces):
+            for part in piece.parts or [piece]:
+                self._without(part)
 
-    def _matched(self, piece: Piece, text: str, at: int) -> int:
+    def _matched(self, piece: Piece | None, text: str, at: int) -> int:
         """Match a piece, or one that moved here; return where the record goes on."""
-        moved = self._moved(text, at)
-        if moved and len(moved.text) > len(piece.text):
-            return self._found(moved, at)
+        moved, end, counts = self._moved(text, at)
+        if moved and (piece is None or end - at > len(piece.text)
+                      or not text.startswith(piece.text, at)):
+            self.waiting.remove(moved)
+            self.counts.update(counts)
+            return end
+        if piece is None:
+            raise DataError(f"{self.name}: found the text {_sample(text[at:])} in a record at its "
+                            "end, expected each character of the file once; please report it, and "
+                            f"leave out {setting('account')} to go on")
+        self.now = None
         if text.startswith(piece.text, at):
-            self.now = None
-            return self._found(piece, at)
-        if piece.added:
-            self.now = None
+            self.counts[ADDED if piece.added else IN_RECORDS] += len(piece.text)
+            return at + len(piece.text)
+        if piece.added or piece.left_out:
+            self._without(piece)
             return at
-        return self._found(moved, at) if moved else self._matched_in_part(piece, text, at)
+        return self._in_part(piece, text, at)
 
-    def _matched_in_part(self, piece: Piece, text: str, at: int) -> int:
+    def _in_part(self, piece: Piece, text: str, at: int) -> int:
         """Match a piece character by character, without signs; its end may be in a later record."""
         for number, character in enumerate(piece.text):
             if at == len(text):
@@ -137,50 +145,75 @@ class _Matching:
                 at += 1
                 self.counts[IN_RECORDS] += 1
             elif self._is_sign(character, piece):
-                self._leave_out(character)
+                self.counts[LEFT_OUT.format(self.signs[character])] += 1
             else:
-                raise self._unaccounted(piece.place, piece.text[number:], text[at:])
-        self.now = None
+                raise _unaccounted(piece.place, piece.text[number:], text[at:])
         return at
 
-    def _moved(self, text: str, at: int) -> Piece | None:
-        """Find the longest waiting piece that the record goes on with."""
-        return max((piece for piece in self.waiting if text.startswith(piece.text, at)),
-                   key=lambda piece: len(piece.text), default=None)
+    def _moved(self, text: str, at: int) -> tuple[Piece | None, int, Counter[str]]:
+        """Find the longest waiting piece that the record goes on with, and where that ends."""
+        found: tuple[Piece | None, int, Counter[str]] = (None, at, Counter())
+        for piece in self.waiting:
+            end, counts = self._end_of(piece, text, at)
+            if end > found[1]:
+                found = piece, end, counts
+        return found
 
-    def _caught_up(self, text: str, at: int) -> int:
-        moved = self._moved(text, at)
-        if moved is None:
-            raise DataError(f"{self.name}: found the text {_sample(text[at:])} in a record at its "
-                            "end, expected each character of the file once; please report it, and "
-                            f"leave out {setting('account')} to go on")
-        return self._found(moved, at)
-
-    def _found(self, piece: Piece, at: int) -> int:
-        if piece.moves:
-            self.waiting.remove(piece)
-        self.counts[ADDED if piece.added else IN_RECORDS] += len(piece.text)
-        return at + len(piece.text)
-
-    def _leave_out_rest(self, piece: Piece) -> None:
-        if piece.added:
-            return
-        for number, character in enumerate(piece.text):
-            if not self._is_sign(character, piece):
-                raise self._unaccounted(piece.place, piece.text[number:], "")
-            self._leave_out(character)
+    def _end_of(self, piece: Piece, text: str, at: int) -> tuple[int, Counter[str]]:
+        """Return where a moved piece ends and what it counts; 0 where it does not stand there."""
+        counts: Counter[str] = Counter()
+        for part in piece.parts:
+            if part.left_out and not text.startswith(part.text, at):
+                counts[LEFT_OUT.format(part.left_out)] += len(part.text)
+                continue
+            for character in part.text:
+                if text.startswith(character, at):
+                    at += 1
+                    counts[IN_RECORDS] += 1
+                elif self._is_sign(character, part):
+                    counts[LEFT_OUT.format(self.signs[character])] += 1
+                else:
+                    return 0, counts
+        return at, counts
 
     def _is_sign(self, character: str, piece: Piece) -> bool:
         return character in self.signs and self.signs_in in piece.place
 
-    def _leave_out(self, sign: str) -> None:
-        self.counts[LEFT_OUT.format(self.signs[sign])] += 1
+    def _without(self, piece: Piece) -> None:
+        """Count a piece that is in no record, which it must be allowed to be."""
+        if piece.left_out:
+            self.counts[LEFT_OUT.format(piece.left_out)] += len(piece.text)
+        elif not piece.added:
+            for number, character in enumerate(piece.text):
+                if not self._is_sign(character, piece):
+                    raise _unaccounted(piece.place, piece.text[number:])
+                self.counts[LEFT_OUT.format(self.signs[character])] += 1
 
-    def _unaccounted(self, place: str, text: str, found: str) -> DataError:
-        instead = f"where the record has {_sample(found)}" if found else "at the end"
-        return DataError(f"{place}: the text {_sample(text)} is not accounted for, {instead}; "
-                         "expected it in a record or in a class that is left out; please report "
-                         f"it, and leave out {setting('account')} to go on")
+
+def _unaccounted(place: str, text: str, found: str = "") -> DataError:
+    instead = f"where the record has {_sample(found)}" if found else "at the end"
+    return DataError(f"{place}: the text {_sample(text)} is not accounted for, {instead}; "
+                     "expected it in a record or in a class that is left out; please report "
+                     f"it, and leave out {setting('account')} to go on")
+
+
+def account_in_words(counts: Counter[str]) -> str:
+    """Take what was counted of characters out of the counts, and say it.
+
+    Args:
+        counts: of a reader; those of characters are removed.
+    """
+    prefix = LEFT_OUT.format("")
+    left_out = {name.removeprefix(prefix): counts.pop(name) for name in list(counts)
+                if name.startswith(prefix)}
+    added, kept = counts.pop(ADDED, 0), counts.pop(IN_RECORDS, 0)
+    total = kept + sum(left_out.values())
+    classes = ", ".join(f"{name} {count:,}" for name, count in sorted(
+        left_out.items(), key=lambda item: (-item[1], item[0])))
+    share = 100 * kept / max(total, 1)
+    return (f"{total:,} characters of text: {kept:,} in records ({share:.1f} %), "
+            f"{total - kept:,} left out{classes and f' ({classes})'}, 0 unaccounted for"
+            + f"; {added:,} added by the reader" * bool(added))
 
 
 def _sample(text: str) -> str:
@@ -210,6 +243,7 @@ class XmlClasses:
         unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
         moves: elements whose text may come after the paragraph that they are in.
         added: gives text that the reader puts before that of an element.
+        may_be_left_out: names the class of an element whose text a record may have or not.
     """
 
     left_out: Callable[[Path, Attributes], str]
@@ -217,6 +251,7 @@ class XmlClasses:
     unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
     moves: frozenset[str] = frozenset()
     added: Callable[[Path, Attributes], str] = _none
+    may_be_left_out: Callable[[Path, Attributes], str] = _none
 
 
 def xml_pieces(name: str, classes: XmlClasses, counts: Counter[str]) -> Iterator[Piece]:
@@ -249,8 +284,9 @@ class _Nodes:
         self._name, self._classes, self._counts = source_name(name), classes, counts
         self._path: list[str] = []
         self._left_out: tuple[int, str] | None = None  # depth of the element, class
+        self._may_be: tuple[int, str] = (0, "")
         self._unit = 0  # depth
-        self._moving: list[tuple[int, list[str], str]] = []  # depth, texts, place
+        self._moving: list[tuple[int, list[Piece]]] = []  # depth, parts
         self._pieces: list[Piece] = []
         self._ready: list[Piece] = []
         self._units = 0
@@ -282,7 +318,9 @@ class _Nodes:
             self._left_out = depth, left_out
             return
         if tag in self._classes.moves:
-            self._moving.append((depth, [], self._place()))
+            self._moving.append((depth, []))
+        if not self._may_be[0] and (left_out := self._classes.may_be_left_out(path, attributes)):
+            self._may_be = depth, left_out
         if text := squeezed(self._classes.added(path, attributes)):
             self._pieces.append(Piece(self._place(), text, added=True))
 
@@ -291,9 +329,11 @@ class _Nodes:
         if self._left_out and self._left_out[0] == depth:
             self._left_out = None
         if self._moving and self._moving[-1][0] == depth:
-            _, texts, place = self._moving.pop()
-            if texts:
-                self._pieces.append(Piece(place, "".join(texts), moves=True))
+            _, parts = self._moving.pop()
+            if parts:
+                self._pieces.append(Piece("", "", parts=parts))
+        if self._may_be[0] == depth:
+            self._may_be = 0, ""
         self._path.pop()
         if depth == self._unit:
             self._unit = 0
@@ -305,10 +345,9 @@ class _Nodes:
             return
         if self._left_out:
             self._counts[LEFT_OUT.format(self._left_out[1])] += len(text)
-        elif self._moving:
-            self._moving[-1][1].append(text)
         else:
-            self._pieces.append(Piece(self._place(), text))
+            pieces = self._moving[-1][1] if self._moving else self._pieces
+            pieces.append(Piece(self._place(), text, left_out=self._may_be[1]))
 
     def _release(self) -> None:
         """Let the pieces of a unit go to the records, unless it makes none."""
@@ -320,7 +359,8 @@ class _Nodes:
             piece.unit = self._units
         if left_out := self._classes.unit_left_out(pieces):
             self._counts[LEFT_OUT.format(left_out)] += sum(
-                len(piece.text) for piece in pieces if not piece.added)
+                len(part.text) for piece in pieces for part in piece.parts or [piece]
+                if not part.added)
         else:
             self._ready += pieces
 

@@ -107,6 +107,14 @@ SAMPLES |= {
     "nli": Sample(NLI.format("sentence1"), NLI.format("text"), "in:2: key 'sentence1' is missing",
                   ("in:1", "in:2"), ("in:1",)),
 }
+JATS = ("<pmc-articleset>\n<article><front><article-meta><article-id pub-id-type='pmc'>1"
+        "</article-id></article-meta></front><body><p>One. Two.</p></body></article>\n<article>"
+        "<front><article-meta><article-id pub-id-type='pmc'>2</article-id></article-meta></front>"
+        "<body><p>Three.</p></body>{0}\n</pmc-articleset>\n")
+SAMPLES |= {
+    "pmc": Sample(JATS.format("</article>"), JATS.format(""), "in:4: damaged XML (Opening and "
+                  "ending tag mismatch: article line 3 and pmc-articleset", ("PMC1", "PMC2"), ()),
+}
 FORMATS = pytest.mark.parametrize("form", SAMPLES)
 
 
@@ -457,7 +465,8 @@ def test_help_warns_of_the_italian_relations(run) -> None:
 def test_account_of_text(run, shell, source) -> None:
     outcome = run("import", "text", source("One two.\n\n Three.\n"), "--account")
     assert outcome.code == 0
-    assert "characters in records: 13" in outcome.err
+    assert outcome.err.startswith("bmtools: 13 characters of text: 13 in records (100.0 %), 0 left "
+                                  "out, 0 unaccounted for\nbmtools: 2 records")
     outcome = shell("import", "text", "--account", stdin=b"One.\n")
     assert outcome.code == 2
     assert "--account: found stdin, which cannot be read twice" in outcome.err

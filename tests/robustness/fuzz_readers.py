@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,18 @@ _GENES = [{"id": number, "text": text, "infons": {"type": "Gene", "identifier": 
 _BIOC_JSON = {"documents": [{
     "id": "1", "passages": [{"offset": 0, "text": "A in B.", "annotations": _GENES}],
     "relations": [{"infons": {"entity1": "A", "entity2": "B", "type": "Bind", "novel": "No"}}]}]}
+_JATS = """<!DOCTYPE article PUBLIC "-//NLM//DTD JATS v1.2//EN" "archive.dtd"><article
+ xmlns:xlink="http://www.w3.org/1999/xlink"><front><article-meta><article-id pub-id-type="pmc">7
+</article-id><title-group><article-title>On asthma</article-title></title-group><permissions>
+<license xlink:href="http://creativecommons.org/licenses/by/2.0"/></permissions><abstract><p>To
+breathe.</p></abstract></article-meta></front><body><sec><title>Methods</title><p>We took 10<sup>6
+</sup> cells [<xref ref-type="bibr">1</xref>,<xref ref-type="bibr">2</xref>].<fig><caption><p>Two
+lungs.</p></caption></fig> Then</p><list><list-item><p>one &beta;</p></list-item></list><sec><title>
+Deep</title><p>End.</p></sec></sec><p>Last.</p></body><back><ack><p>Thanks.</p></ack><ref-list><ref>
+Orr</ref></ref-list></back></article>
+"""
 _FILES = {
+    "article.nxml": _JATS,
     "ddi.xml": _DDI, "bioc.xml": _BIOC, "bioc.json": json.dumps(_BIOC_JSON, indent=1),
     "i2b2.xml": _DEID, "abstracts.tsv": "1\tOn DF.\tDF blocks sigma-1.\n",
     "texts.json": '{"data": [{"PMID": "1", "Testo": "DF blocca sigma-1."}]}',
@@ -179,6 +191,9 @@ _DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
     Reader("in.txt", "import text in.txt --paragraphs --sentences --lang it -o OUT"),
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
+    Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
+           "--account"),
+    Reader("article.tar", "import pmc article.tar --by-section"),
     Reader("in.conll", "import conll in.conll --documents"),
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
     Reader("mentions.txt", "import standoff in.standoff --annotations mentions.txt"),
@@ -277,6 +292,8 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
     for name, lines in _LINES.items():
         write_records(lines, str(folder / name))
     many = [{**_RECORDS[number % 3], "id": str(number)} for number in range(300)]
+    with tarfile.open(folder / "article.tar", "w") as archive:
+        archive.add(folder / "article.nxml", "article.nxml")
     for ending in ("gz", "zst"):
         write_records(many, str(folder / f"in.jsonl.{ending}"))
     for name, directory in directories.items():

@@ -3,7 +3,14 @@
 Each module adds its commands to the group when it is imported.
 """
 
-from bmtools.commands.import_ import annotations, classes, questions, relations, texts
+from bmtools.commands.import_ import (
+    annotations,
+    articles,
+    classes,
+    questions,
+    relations,
+    texts,
+)
 from bmtools.commands.import_.importing import command
 
-__all__ = ["annotations", "classes", "command", "questions", "relations", "texts"]
+__all__ = ["annotations", "articles", "classes", "command", "questions", "relations", "texts"]

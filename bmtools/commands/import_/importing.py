@@ -106,6 +106,10 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files,
         records = _not_empty(records, names, allow_empty, counts)
         seen = SetSeen(_other_part(name, output) for name in check_against)
         written = write_stream(seen.passing(records), output, "importing")
+        if with_account:
+            from bmtools.corpus.account import account_in_words
+
+            click.echo(f"bmtools: {account_in_words(counts)}", err=True)
         finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
     return run

@@ -1,0 +1,42 @@
+"""`bmtools import` of articles: PMC's XML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from bmtools.cli.options import takes_sets
+from bmtools.cli.settings import takes_settings
+from bmtools.commands.import_.importing import imports, source_format
+from bmtools.corpus.texts.settings import JatsConfig
+from bmtools.errors import Reject
+from bmtools.records import Record
+
+
+def _account(records: Iterator[Record], name: str, counts: Counter[str],
+             config: JatsConfig) -> Iterator[Record]:
+    from bmtools.corpus.texts.jats import jats_account
+
+    return jats_account(records, name, counts, config)
+
+
+@source_format("pmc", "JATS or NLM XML of PMC and of publishers, in folders, zip or tar archives",
+               "include drop-citations by-section account",
+               "article.nxml -o articles.jsonl",
+               "article.nxml --include captions,back --drop-citations --account")
+@takes_settings(JatsConfig, "config")
+@partial(imports, takes=takes_sets, account=_account)
+def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
+        reject: Reject) -> Iterator[Record]:
+    """Full text in JATS, PMC's XML, one record for every article.
+
+    Headings, paragraphs and items of lists come one a line; meta.sections lists the sections with
+    their depth, path and offsets. Tables, references and footnotes are left out. Licences get their
+    SPDX names. Archives (.tar.gz) are read as they are, and never unpacked to disk.
+    """
+    from bmtools.corpus.texts.jats import jats_records
+
+    return jats_records(files, config, counts)
+
+

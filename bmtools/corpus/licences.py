@@ -1,0 +1,66 @@
+"""Licences by one name each, as SPDX spells them: `CC-BY-4.0`, `CC-BY-NC`, `CC0-1.0`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PUBLIC_DOMAIN = "public-domain"
+_URL = re.compile(r"creativecommons\.org/licen[sc]es/(by(?:-(?:nc|nd|sa))*)(?:/(\d\.\d))?")
+_DEDICATION = re.compile(r"creativecommons\.org/(?:licen[sc]es/)?(?:publicdomain/(zero|mark)|"
+                         r"publicdomain)")
+_SHORT = re.compile(r"\bcc[\s-]?(by(?:[\s-]?(?:nc|nd|sa))*)\b(?:[\s-]*v?(\d\.\d))?")
+_LONG = re.compile(
+    r"creative commons,? attribution((?:[\s,-]*(?:and )?(?:non[\s-]?commercial|"
+    r"no[\s-]?deriv(?:ative)?s?(?: works?)?|share[\s-]?alike))*)"
+    r"(?:(?: \d\.\d)?(?: (?:unported|international|generic|license|licence|\(cc[^)]*\)))*)"
+    r"(?:,? (?:version )?v?(\d\.\d))?")
+_PARTS = (("NC", "commercial"), ("SA", "alike"), ("ND", "deriv"))
+_VERSION = re.compile(r"\d\.\d")
+_ZERO = re.compile(r"\bcc[\s-]?0\b|creative commons (?:cc0|zero)")
+
+
+def licence_name(*stated: str) -> str:
+    """Return the name of a licence from what states it, most precise first: addresses, texts.
+
+    Returns:
+        its name by SPDX, without a version where none is stated; `public-domain`; or empty where
+        the statements name none of Creative Commons.
+    """
+    for statement in stated:
+        if name := _name(" ".join(statement.lower().split())):
+            return name
+    return ""
+
+
+def _name(statement: str) -> str:
+    if found := _URL.search(statement):
+        return _joined(found[1], found[2])
+    if found := _DEDICATION.search(statement):
+        return {"zero": "CC0-1.0", "mark": "CC-PDM-1.0"}.get(found[1], PUBLIC_DOMAIN)
+    if _ZERO.search(statement):
+        return "CC0-1.0"
+    if found := _SHORT.search(statement):
+        return _joined(re.sub(r"[\s-]?(nc|nd|sa)", r"-\1", found[1]), found[2])
+    if found := _LONG.search(statement):
+        parts = [short for short, word in _PARTS if word in found[1]]
+        version = _VERSION.search(found[0])
+        return _joined("-".join(["by", *parts]), version and version[0])
+    return PUBLIC_DOMAIN if "public domain" in statement else ""
+
+
+def _joined(parts: str, version: str | None) -> str:
+    return f"CC-{parts.upper()}" + (f"-{version}" if version else "")
+
+
+def allows_commercial_use(name: str) -> bool:
+    """Tell whether a licence is one of PMC's commercial-use group, or the public domain.
+
+    Source: PMC Open Access Subset, groups oa_comm (CC0, CC BY, CC BY-SA, CC BY-ND), oa_noncomm
+    and oa_other.
+    """
+    return licence_name(name) != "" and "NC" not in _parts(licence_name(name))
+
+
+def _parts(name: str) -> Iterable[str]:
+    return name.split("-")
