@@ -24,7 +24,7 @@ from bmtools.corpus.dedup.store import open_parts, refuse_known
 from bmtools.errors import DataError, RecordError
 from bmtools.installation import require_extra
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import map_blocks, read_blocks
+from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.spool import rereadable
 from bmtools.records import Record
 from bmtools.status import counted
@@ -155,7 +155,7 @@ def _sketch(reader: RecordReader, config: DedupConfig, jobs: int,
     """Sketch all records of some files, and tell which of their lines are records."""
     writer = PartWriter(stack, config.permutations if config.duplicates == "near" else 0)
     is_record = [np.empty(0, bool)]
-    with closing(map_blocks(read_blocks(reader), partial(Sketcher, config), jobs,
+    with closing(map_parallel(read_blocks(reader), partial(Sketcher, config), jobs,
                             _REMEDY)) as blocks:
         for sketches in counted(blocks, "reading", unit="megabytes"):
             for one in sketches.rejects:
