@@ -39,7 +39,7 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
     config = config or TableConfig()
     for name in names:
         reader = None
-        for place, row in _rows(name, config):
+        for place, row in table_rows(name, config):
             if reader is None:
                 header, is_header = _header(row, config, headless)
                 reader = _Reader(header, config, place)
@@ -59,8 +59,14 @@ def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-def _rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that are not blank, each after the place of its first line."""
+def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that are not blank, each after the place of its first line.
+
+    Fields lose the white space around them, and may hold line breaks in quotes.
+
+    Raises:
+        DataError: a quote that does not end, or is followed by more than a delimiter.
+    """
     lines = (f"{line}\n" for _, line in read_lines(name))
     first = next(lines, "")
     delimiter = "\t" if config.delimiter == "tab" else config.delimiter or _delimiter(first)

@@ -138,9 +138,10 @@ def _tar_files(stream: BinaryIO, name: str, counts: Counter[str]) -> Iterator[st
     with naming_damage(name), _Tar.open(fileobj=stream, mode="r|") as opened:
         for member in iter(opened.next, None):
             opened.members.clear()  # type: ignore[attr-defined] # it grows with the archive
-            if not member.isdir() and _passes(PurePosixPath(member.name), member.isreg(), counts):
-                yield MemberName(f"{name}/{member.name}", partial(_open_tarred, opened, member,
-                                                                 f"{name}/{member.name}"))
+            path = PurePosixPath(member.name)
+            if not member.isdir() and _passes(path, member.isreg(), counts):
+                place = f"{name}/{path}"
+                yield MemberName(place, partial(_open_tarred, opened, member, place))
 
 
 def _open_tarred(archive: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> BinaryIO:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from backports import zstd
+from toy_documents import warc
 
 from bmtools.records import Record, check
 
@@ -115,6 +116,21 @@ SAMPLES |= {
     "pmc": Sample(JATS.format("</article>"), JATS.format(""), "in:4: damaged XML (Opening and "
                   "ending tag mismatch: article line 3 and pmc-articleset", ("PMC1", "PMC2"), ()),
 }
+NOTES = "NOTE_ID,NOTE_TYPE,TEXT\n1,RR,One. Two.\n2,RR,{0}Three.\n"
+
+
+def warc_text(*texts: str) -> str:
+    return "".join(warc(number, f"<html><p>{text}</p></html>".encode()).decode()
+                   for number, text in enumerate(texts))
+
+
+SAMPLES |= {
+    "mimic": Sample(NOTES.format(""), NOTES.format("x,"), "in:3: found 4 columns, expected 3",
+                    ("1", "2"), ("1",)),
+    "warc": Sample(warc_text("One. Two.", "Three."), warc_text("One. Two.", "Three.")[:-9],
+                   f"in:{len(warc_text('One. Two.'))}: found ", ("urn:uuid:0", "urn:uuid:1"),
+                   ("urn:uuid:0",)),
+}
 FORMATS = pytest.mark.parametrize("form", SAMPLES)
 
 
@@ -205,7 +221,7 @@ def test_what_was_left_out_is_told_where_nothing_is_left(run, source) -> None:
         "their titles): 1), expected at least one; --allow-empty accepts none\n")
 
 
-@FORMATS
+@pytest.mark.parametrize("form", [form for form in SAMPLES if form != "warc"])
 @pytest.mark.parametrize("end", ["\r", "\r\n"])
 def test_ends_of_lines_make_no_difference(run, source, options, form: str, end: str) -> None:
     more = options.get(form, ())

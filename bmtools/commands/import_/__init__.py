@@ -7,10 +7,13 @@ from bmtools.commands.import_ import (
     annotations,
     articles,
     classes,
+    columns,
+    documents,
     questions,
     relations,
     texts,
 )
 from bmtools.commands.import_.importing import command
 
-__all__ = ["annotations", "articles", "classes", "command", "questions", "relations", "texts"]
+__all__ = ["annotations", "articles", "classes", "columns", "command", "documents", "questions",
+           "relations", "texts"]

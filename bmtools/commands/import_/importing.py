@@ -160,7 +160,8 @@ def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
 
 
 def source_format(name: str, content: str, options: str,
-                  *examples: str, folders: bool = False) -> Callable[..., click.Command]:
+                  *examples: str, folders: bool = False,
+                  archives: bool = False) -> Callable[..., click.Command]:
     """Make the decorator of a format's function.
 
     Args:
@@ -168,9 +169,11 @@ def source_format(name: str, content: str, options: str,
         content: of its files, for help.
         options: its own, in the order of help.
         examples: arguments that run.
-        folders: whether the files also come in folders.
+        folders: whether the files also come in folders and zip archives.
+        archives: whether they come in these and in tar archives.
     """
-    come = ", in folders or zip archives" if folders else ""
+    come = ", in folders, zip or tar archives" if archives else \
+        ", in folders or zip archives" if folders else ""
     return command.command(
         name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
         groups={"Records": f"{options} sentences abbreviations duplicates check-against",

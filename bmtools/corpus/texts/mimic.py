@@ -1,0 +1,109 @@
+"""Notes of MIMIC-III (NOTEEVENTS.csv) and MIMIC-IV-Note (discharge.csv, radiology.csv)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from bmtools.corpus.settings import TableConfig
+from bmtools.corpus.tables import table_rows
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.jsonl import source_name
+from bmtools.records import Record
+
+_TABLE = TableConfig(delimiter=",", quoting="on")
+_MARK = re.compile(r"\[\*\*.*?\*\*\]|_{3,}", re.DOTALL)
+_NAMES = {"DS": "Discharge summary", "AD": "Discharge summary addendum", "RR": "Radiology",
+          "AR": "Radiology addendum"}
+
+
+class _Release(NamedTuple):
+    """Columns of a release, by what they hold, in lower case."""
+
+    source: str
+    id: str
+    kind: str
+    dates: tuple[str, ...]
+    meta: dict[str, str]
+    error: str = ""
+
+
+# The schemas that PhysioNet publishes: mimic.mit.edu/docs/iii/tables/noteevents and
+# physionet.org/content/mimic-iv-note.
+_RELEASES = (
+    _Release("MIMIC-III", "row_id", "category", ("charttime", "chartdate"),
+             {"description": "description", "patient": "subject_id", "admission": "hadm_id"},
+             "iserror"),
+    _Release("MIMIC-IV-Note", "note_id", "note_type", ("charttime",),
+             {"sequence": "note_seq", "patient": "subject_id", "admission": "hadm_id"}))
+
+
+def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str | None = None,
+                  counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every note, as it is in the file.
+
+    `meta` has kind, patient, admission and date, as far as they are given. Notes that their
+    authors called an error (ISERROR 1) are left out.
+
+    Args:
+        names: CSV files, compressed or not; `-` for stdin.
+        kinds: that are taken, by CATEGORY or note type, in any case; all if none is named.
+        marks: replaces the marks of de-identification, `[**...**]` and `___`; None keeps them.
+        counts: counts what is left out, by reason.
+        reject: receives a note with too few or too many columns, or without id or text.
+
+    Raises:
+        DataError: a file without the columns of either release, or a quote that does not end.
+    """
+    counts = Counter() if counts is None else counts
+    wanted = {kind.strip().lower() for kind in kinds}
+    missing = set(wanted)
+    for name in names:
+        notes = _notes(name, reject)
+        for release, place, note in notes:
+            kind = _NAMES.get(note[release.kind], note[release.kind])
+            missing -= {kind.lower(), note[release.kind].lower()}
+            if wanted and not wanted & {kind.lower(), note[release.kind].lower()}:
+                counts[f"notes of the kind {kind or 'of none'!r} left out"] += 1
+            elif release.error and note.get(release.error) in ("1", "1.0"):
+                counts["notes marked as errors left out"] += 1
+            elif not note[release.id] or not note["text"]:
+                reject(RecordError(place, f"found no {release.id} or no text, expected both", note))
+            else:
+                yield _record(release, note, kind, marks, place)
+    for kind in missing:
+        counts[f"kinds that no note has ({kind})"] += 1
+
+
+def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str, str]]]:
+    """Yield the rows of a file by the names of their columns, in lower case."""
+    header: Sequence[str] = ()
+    for place, row in table_rows(name, _TABLE):
+        if not header:
+            header, release = [column.lower() for column in row], _release_of(row, name)
+        elif len(row) != len(header):
+            reject(RecordError(place, f"found {len(row)} columns, expected {len(header)} as in the "
+                                      "first line; a quote may be missing or too many", row))
+        else:
+            yield release, place, dict(zip(header, row, strict=True))
+
+
+def _release_of(row: Sequence[str], name: str) -> _Release:
+    columns = {column.lower() for column in row}
+    for release in _RELEASES:
+        if {release.id, release.kind, "text"} <= columns:
+            return release
+    raise DataError(f"{source_name(name)}:1: found the columns {', '.join(row)[:80]}, expected "
+                    "ROW_ID, CATEGORY and TEXT of MIMIC-III, or note_id, note_type and text of "
+                    "MIMIC-IV-Note")
+
+
+def _record(release: _Release, note: dict[str, str], kind: str, marks: str | None,
+            place: str) -> Record:
+    text = note["text"] if marks is None else _MARK.sub(lambda _: marks, note["text"])
+    meta = {"kind": kind, "date": next(filter(None, map(note.get, release.dates)), ""),
+            **{key: note.get(column, "") for key, column in release.meta.items()}}
+    return Record(id=note[release.id], text=text, lang="en", source=release.source,
+                  meta={key: value for key, value in meta.items() if value}, place=place)
