@@ -35,7 +35,7 @@ COMMANDS = {
     "dedup": "Leave out duplicates and near duplicates of records, by their texts.",
     "sample": "Choose records at random by size, words, number or share.",
     "split": "Split records into train, dev and test or folds, by document.",
-    "describe-set": "Count a set's annotations, and say how uneven its labels are.",
+    "describe": "Describe corpora and sets: sizes, lengths, origins, words, topics, labels.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",

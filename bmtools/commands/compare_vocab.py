@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,12 +12,10 @@ from bmtools.cli.closing import after_compare_vocab
 from bmtools.cli.options import Command, sources, takes_rejects, writes_plot, writes_records
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.tables import print_table
+from bmtools.cli.vocabularies import load_vocabularies, named_paths
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.status import counted
-
-if TYPE_CHECKING:
-    from bmtools.vocab.vocabulary import Vocabulary
 
 
 @click.command("compare-vocab", cls=Command, examples=(
@@ -56,7 +54,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     pieces times occurrences. Entities are counted mention by mention. A line for each pair of
     vocabularies reports what they share. Words are the same for all: runs of letters and digits.
     """
-    paths = _named(vocabs)
+    paths = named_paths(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
     from bmtools.reports.vocab_report import plot_pieces
@@ -65,7 +63,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
 
     records = RecordReader(sources(files) if files or terms is None else (), reject)
     lines = list(compare_vocab(
-        _load(paths), counted(records, "reading"), read_terms(terms) if terms else (),
+        load_vocabularies(paths), counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, corpus_words=corpus_words,
         segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
@@ -83,34 +81,3 @@ def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
         if number:
             click.echo()
         print_table(header, rows, title, text_columns, whole_columns=2)
-
-
-def _named(vocabs: Sequence[str]) -> dict[str, Path]:
-    """Parse NAME=PATH; a path that exists as a whole is its own name."""
-    paths: dict[str, Path] = {}
-    for given in vocabs:
-        name, separator, path = ("", "", given) if Path(given).exists() else given.partition("=")
-        if not separator:
-            name = path = given
-        if not Path(path).exists() or not name:
-            raise click.UsageError(f"--vocab: found {given!r}, expected a tokenizer, a checkpoint, "
-                                   "a tokenizer.json or a vocab.txt, or NAME=PATH of one")
-        if name in paths:
-            raise click.UsageError(f"--vocab: found the name {name!r} twice; give them names of "
-                                   "their own, NAME=PATH")
-        paths[name] = Path(path)
-    return paths
-
-
-def _load(paths: dict[str, Path]) -> dict[str, Vocabulary]:
-    """Load vocabularies, and tell the user about casings that no file states."""
-    from bmtools.vocab.vocabulary import load_vocabulary
-
-    vocabularies = {name: load_vocabulary(path) for name, path in paths.items()}
-    for name, vocabulary in vocabularies.items():
-        if vocabulary.casing_assumed:
-            what = ("text is lower-cased without accents" if vocabulary.uncased
-                    else "text keeps its case")
-            click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
-                       f"{vocabulary.casing}, so {what}", err=True)
-    return vocabularies

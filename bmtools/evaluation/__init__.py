@@ -8,6 +8,5 @@ files. `suite` and `suite_scores` average scores over the sets of a benchmark.
 
 from bmtools.lazy import export
 
-export(__name__, describe_set="bmtools.evaluation.describe_set",
-       suite_scores="bmtools.evaluation.suite_scores",
+export(__name__, suite_scores="bmtools.evaluation.suite_scores",
        task_scores="bmtools.evaluation.task_scores")

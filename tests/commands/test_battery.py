@@ -84,7 +84,10 @@ class Case:
 
 
 CASES = {
-    "describe-set": Case((), ("label_bias", "--rejects", "--table"), NO_RECORDS, None, TAGGED),
+    "describe": Case(
+        (), ("label_bias", "--rejects", "--table", "--vocab [NAME=]PATH", "--topics medicine|FILE",
+             "--total", "--compare", "--bands", "--keys", "--plot FILE", "--jobs"),
+        NO_RECORDS, None, TAGGED),
     "build-vocab": Case(
         ("-o", "OUT", "--size", "120", "--allow-fewer"),
         ("--size", "30000", "--uncased", "--strip-accents", "--overwrite",
@@ -287,9 +290,14 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("-o", "out", "--by", "absent"), "'absent' does not exist"),
         (("--check",), "--check: found 1 file, expected two or more"),
     ),
-    "describe-set": (
+    "describe": (
         (("absent.jsonl",), "'absent.jsonl' does not exist"),
         (("--sets",), "No such option '--sets'"),
+        (("--vocab", "absent"), "--vocab: found 'absent', expected a tokenizer"),
+        (("--topics", "law"), "--topics: found 'law', expected medicine or a TOML file"),
+        (("--bands", "10,5"), "--bands: found '10,5', expected rising whole numbers above 1"),
+        (("--most", "0"), "--most: found 0, expected 1 or more"),
+        (("--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png"),
     ),
     "build-vocab": (
         (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),

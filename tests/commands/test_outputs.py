@@ -36,6 +36,7 @@ WRITE_NOTHING = ("preflight", "table")
 WITHOUT_REJECTS = ("score-suite",)
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "dedup": (("--dropped", "d.jsonl"),),
+           "describe": (("--plot", "p.png"),),
            "find-contexts": (("--report", "r.jsonl"),),
            "score-tasks": (("--details", "d.jsonl"), ("--plot", "p.png")),
            "score-pppl": (("--details", "d.jsonl"),),

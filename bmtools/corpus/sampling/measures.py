@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bmtools.corpus.splits import values_of
-from bmtools.corpus.words import WordTally
+from bmtools.corpus.words import ChunkWords
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.parallel import Block, map_parallel, read_blocks
@@ -58,7 +58,7 @@ class BlockMeasurer:
 
     def __init__(self, seed: int, count_words: bool, by: str) -> None:
         self._seed, self._by = seed, by
-        self._tally = WordTally() if count_words else None
+        self._words = ChunkWords() if count_words else None
 
     def __call__(self, block: Block) -> Measured:
         lines = block.lines.splitlines(keepends=True)
@@ -76,7 +76,7 @@ class BlockMeasurer:
         return Measured(
             column(word_keys((record["id"] for record in records), self._seed), "u8"),
             column(map(zlib.crc32, encoded), "u4"), column(map(len, encoded), "u4", _NO_RECORD),
-            b"" if self._tally is None else column(map(self._tally.count, texts), "u4"),
+            b"" if self._words is None else column(map(self._words.number, texts), "u4"),
             [stated(record, self._by) for record in records] if self._by else [], rejects)
 
 

@@ -1,0 +1,94 @@
+"""`bmtools describe`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bmtools.cli.options import (
+    Command,
+    sources,
+    takes_files,
+    takes_rejects,
+    writes_plot,
+    writes_records,
+)
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.tables import print_table
+from bmtools.cli.vocabularies import load_vocabularies, named_paths
+from bmtools.corpus.describe.settings import DescribeConfig
+from bmtools.errors import Reject
+from bmtools.io.jsonl import source_stem
+
+
+@click.command("describe", cls=Command, examples=(
+    "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
+    "bmtools describe corpus.jsonl --topics medicine --vocab vocabulary --table"),
+    groups={"Counts": "vocab topics total compare bands uncased keys most",
+            "Report": "table plot output jobs"},
+    meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
+@takes_files
+@takes_rejects
+@click.option("--vocab", "vocabs", multiple=True, metavar="[NAME=]PATH",
+              help="Also count the tokens of this tokenizer, checkpoint, tokenizer.json or "
+                   "vocab.txt; repeat it.")
+@click.option("--topics", metavar="medicine|FILE",
+              help="Also count records by topic: that of most keywords in them. A TOML file has a "
+                   "list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
+@click.option("--total", is_flag=True, help="Also describe all files together.")
+@click.option("--compare", is_flag=True, help="Also compare the words of each two files.")
+@takes_settings(DescribeConfig, "config")
+@prints_results
+@writes_plot("lengths, words by frequency, topics, years and origins")
+@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Processes that read; 0: one for each core. They change no byte.")
+@writes_records
+def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], topics: str | None,
+            total: bool, compare: bool, config: DescribeConfig, plot: Path | None, jobs: int,
+            output: str) -> None:
+    """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
+
+    Prints a JSON line for each file: records, documents, megabytes of text (10^6 bytes of UTF-8,
+    titles included), words and how long records are; languages, licences, years and sources;
+    distinct words by how often they occur. Of sets also entities and relations by type, labels,
+    and label_bias: the labels that are not the most frequent one, in relation to that; words
+    inside of entities to those outside; the least repeats of an answer to the most.
+    """
+    paths = named_paths(vocabs)
+    if topics not in (None, "medicine") and not Path(topics or "").is_file():
+        raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
+    from bmtools.corpus.describe.describe import describe
+    from bmtools.corpus.describe.topics import read_topics
+
+    vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
+    lines = print_results(describe(
+        _named(sources(files)), config, vocabularies=vocabularies, total=total, compare=compare,
+        topics=read_topics(topics) if topics else None, reject=reject, jobs=jobs),
+        output, _print_tables)
+    if plot is not None:
+        from bmtools.reports.corpus_plot import plot_corpora
+
+        plot_corpora(lines, plot)
+    own = [line for line in lines if "records" in line][:len(files) or 1]
+    finish(f"described {sum(line['records'] for line in own):,} records, "
+           f"{sum(line['words'] for line in own):,} words")
+
+
+def _named(names: Sequence[str]) -> dict[str, str]:
+    """Name files without directories and endings, where that tells them apart."""
+    stems = Counter(map(source_stem, names))
+    return {source_stem(name) if stems[source_stem(name)] == 1 else name: name for name in names}
+
+
+def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
+    from bmtools.reports.corpus_report import corpus_tables
+
+    for number, (title, header, rows) in enumerate(corpus_tables(lines)):
+        if number:
+            click.echo()
+        print_table(header, rows, title)

@@ -1,0 +1,1 @@
+"""Descriptions of corpora: sizes, lengths, origins, topics, words by frequency, annotations."""
