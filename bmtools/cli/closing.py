@@ -60,6 +60,27 @@ def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
     return "; ".join([f"{records:,} records{_to(output)}", *totals])
 
 
+def after_clean(kept: int, counts: Mapping[str, int], output: str) -> Closing:
+    """Close `clean`.
+
+    Args:
+        kept: records written.
+        counts: of records, as `dropped RULE` and `changed RULE`, and of changes as `places RULE`.
+        output: file of the records.
+    """
+    dropped, changed = ({name.removeprefix(what): count for name, count in sorted(counts.items())
+                         if name.startswith(what)} for what in ("dropped ", "changed "))
+    facts = [f"{kept:,} of {kept + sum(dropped.values()):,} records{_to(output)}"]
+    if dropped:
+        facts.append("dropped: " + ", ".join(
+            f"{rule} {count:,}" for rule, count in dropped.items()))
+    if changed:
+        facts.append("changed: " + ", ".join(
+            f"{rule} {count:,} (places {counts[f'places {rule}']:,})"
+            for rule, count in changed.items()))
+    return "; ".join(facts), _with_file("build-vocab {} -o vocabulary", output)
+
+
 def after_translate(totals: str, output: str) -> Closing:
     """Close `translate`."""
     return f"translated {totals}{_to(output)}", _with_file("build-vocab {} -o vocabulary", output)

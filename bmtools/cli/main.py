@@ -30,6 +30,7 @@ from bmtools.io.failures import not_utf8_name
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
     "export": "Turn records into the files of the field.",
+    "clean": "Repair the texts of records, and leave out those a corpus should not have.",
     "translate": "Translate records sentence by sentence.",
     "project": "Carry annotations from records to their translations.",
     "dedup": "Leave out duplicates and near duplicates of records, by their texts.",

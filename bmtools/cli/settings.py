@@ -29,6 +29,8 @@ _METAVARS = {
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     "head_types": "NAME,...", "tail_types": "NAME,...", "no_relation_label": "LABEL",
     "checks": "all|none|NAME,...", "protect_kinds": "KIND,...",
+    "repairs": "basic|all|none|NAME,...", "languages": "declared|CODE,...",
+    "licences": "commercial|NAME,...", "personal_kinds": "basic|all|NAME,...",
     "placeholders": "NAMES", "markers": "NAMES",
     **dict.fromkeys((f"{key}_column" for key in (
         "text", "text_pair", "question", "label", "labels", "score", "id", "document")), "COLUMN")}

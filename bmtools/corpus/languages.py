@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+_PREFIX = 400  # characters; more of a text hardly changes what is found and takes longer
+_ENOUGH_LETTERS = 40  # in fewer, names and headings mislead
 # Codes of the individual languages that NLLB and Apertium mean by Latvian and Arabic.
 _ALPHA3 = {"lv": "lvs"}
 _NLLB_ALPHA3 = {"ar": "arb"}
@@ -52,3 +58,19 @@ def nllb_code(code: str) -> str:
         script = None
     return (f"{_NLLB_ALPHA3.get(language) or three_letters(language)}_"
             f"{_NLLB_SCRIPTS.get(language) or script or 'Latn'}")
+
+
+@cache
+def load_identifier() -> LanguageIdentifier:
+    """Load py3langid's model, which is not pickled."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def found_language(text: str) -> str:
+    """Return the language of a text by its beginning; empty where it is too short to tell."""
+    beginning = text[:_PREFIX]
+    if sum(map(str.isalpha, beginning)) < _ENOUGH_LETTERS:
+        return ""
+    return str(load_identifier().classify(beginning)[0])

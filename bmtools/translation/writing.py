@@ -7,12 +7,8 @@ import unicodedata
 from collections import Counter
 from functools import cache
 from importlib import util
-from typing import TYPE_CHECKING
 
-from bmtools.corpus.languages import primary_language
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
+from bmtools.corpus.languages import load_identifier, primary_language
 
 _SCRIPTS = {"LATIN": "Latn", "CYRILLIC": "Cyrl", "GREEK": "Grek", "CJK": "Hani", "HIRAGANA": "Jpan",
             "KATAKANA": "Jpan", "HANGUL": "Kore", "ARABIC": "Arab", "HEBREW": "Hebr",
@@ -118,11 +114,3 @@ class LanguageCheck:
                 or sum(map(str.isalpha, text)) < _ENOUGH_LETTERS:
             return False
         return bool(dict(self._identifier.rank(text))[self._language] < _UNLIKELY)
-
-
-@cache
-def load_identifier() -> LanguageIdentifier:
-    """Load py3langid's model, which is not pickled."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

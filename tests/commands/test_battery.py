@@ -106,6 +106,12 @@ CASES = {
         ("--words", "WORDS", "--processes", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
          "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
+    "clean": Case(
+        ("--min-words", "7"),
+        ("--repairs basic|all|none|NAME,...", "--min-words", "--languages declared|CODE,...",
+         "--licences commercial|NAME,...", "--personal-data [keep|flag|mask|drop]",
+         "--max-line-copies", "--remove FILE", "--dropped FILE", "--rejects", "PubMedBERT",
+         "no guarantee"), NO_RECORDS + ALLOWED, None),
     "dedup": Case(
         (), ("--duplicates [near|exact|bytes]", "--threshold", "[default: 0.7]", "--against PATH",
              "--signatures DIR", "--dropped FILE", "--keep", "--jobs"), NO_RECORDS + ALLOWED,
@@ -255,6 +261,15 @@ BEFORE = {
 }
 
 USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "clean": (
+        (("--repairs", "basic,whitespace"), "--repairs: found 'whitespace', expected names from"),
+        (("--personal-kinds", "mail"), "--personal-kinds: found 'mail', expected names from"),
+        (("--min-words", "9", "--max-words", "8"), "--min-words: found 9, expected at most"),
+        (("--max-digit-share", "20"), "--max-digit-share: found 20.0, expected 0 to 1"),
+        (("--remove", "absent"), "'absent' does not exist"),
+        (("--personal-data", "hide"), "'hide' is not one of 'keep', 'flag', 'mask', 'drop'"),
+        (("--max-line-copies", "-1"), "--max-line-copies: found -1, expected 0 or more"),
+    ),
     "dedup": (
         (("--threshold", "0"), "--threshold: found 0.0, expected above 0, at most 1"),
         (("--permutations", "8"), "--permutations: found 8, expected 16 or more"),

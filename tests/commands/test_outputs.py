@@ -35,6 +35,7 @@ ALL = {**CASES, "import jsonl": Case((), ())}
 WRITE_NOTHING = ("preflight", "table")
 WITHOUT_REJECTS = ("score-suite",)
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
+           "clean": (("--dropped", "d.jsonl"),),
            "dedup": (("--dropped", "d.jsonl"),),
            "describe": (("--plot", "p.png"),),
            "find-contexts": (("--report", "r.jsonl"),),

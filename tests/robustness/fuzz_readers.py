@@ -225,6 +225,8 @@ READERS = (
     Reader("in.jsonl", "import jsonl in.jsonl -o OUT"),
     Reader("in.jsonl.gz", "import jsonl in.jsonl.gz", packed=True),
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),
+    Reader("in.jsonl", "clean --repairs all --personal-data mask in.jsonl"),
+    Reader("words.txt", "clean --remove words.txt in.jsonl", weight=.5),
     Reader("in.jsonl", "find-contexts --words words.txt --processes 1 in.jsonl"),
     Reader("words.txt", "find-contexts --words words.txt --processes 1 in.jsonl"),
     Reader("in.jsonl", "compare-vocab --vocab tokenizer in.jsonl"),

@@ -1,0 +1,1 @@
+"""Rules of `clean`: repairs of texts, records left out, personal data."""

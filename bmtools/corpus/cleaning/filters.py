@@ -1,0 +1,135 @@
+"""Filters: what a record must be to stay in a corpus, each by the name of its setting.
+
+The shortest text is that of PubMedBERT's corpus (Gu et al. 2021, section 6.1); shares of words and
+lines are those of Gopher's quality and repetition rules (Rae et al. 2021, appendix A.1).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable
+from typing import Any
+
+from bmtools.corpus.cleaning.repairs import truncation_mark
+from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
+from bmtools.corpus.languages import found_language, primary_language
+from bmtools.errors import setting
+from bmtools.installation import require_extra
+from bmtools.records import Record
+
+Filter = Callable[[Record], Any]
+"""What is wrong with a record; None where nothing is."""
+_WORD_WITH_LETTER = re.compile(r"[^\W\d_]\S*")
+_LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
+_DIGITS = string.digits.encode()
+_COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "publicdomain", "pddl", "odc-by", "odbl",
+               "apache", "mit", "bsd")
+_LICENCE_URL = re.compile(r"creativecommons\.org/(licenses|publicdomain)/([a-z\-]+)")
+_VERSION = re.compile(r"[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
+
+
+def source_filters(config: FilterConfig) -> dict[str, Filter]:
+    """Return the filters that look at a record as it came, by name; only those that are on."""
+    known = {licence_name(one) for one in config.licences.split(",") if one.strip()}
+    allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
+    filters: dict[str, tuple[object, Filter]] = {
+        "from-year": (config.from_year, lambda record: _year_unless(
+            record, lambda year: year >= config.from_year)),
+        "to-year": (config.to_year, lambda record: _year_unless(
+            record, lambda year: year <= config.to_year)),
+        "licences": (allowed, lambda record: None if licence_name(
+            record.get("licence", "")) in allowed else record.get("licence", "no licence")),
+        "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
+            record["text"]) or None)}
+    return {name: find for name, (is_on, find) in filters.items() if is_on}
+
+
+def text_filters(config: FilterConfig) -> dict[str, Filter]:
+    """Return the filters that look at a repaired text, the costly ones last; only those on."""
+    if config.languages:
+        require_extra("py3langid", setting("languages"), "cleaning")
+    languages = {one.strip() for one in config.languages.split(",")}
+    filters: dict[str, tuple[bool, Callable[[str], float], Callable[[float], bool]]] = {
+        "min-characters": (config.min_characters > 0, len, lambda n: n >= config.min_characters),
+        "min-words": (config.min_words > 0, word_count, lambda n: n >= config.min_words),
+        "max-words": (config.max_words > 0, word_count, lambda n: n <= config.max_words),
+        "min-alphabetic-words": (config.min_alphabetic_words > 0, alphabetic_words,
+                                 lambda share: share >= config.min_alphabetic_words),
+        "max-symbol-share": (config.max_symbol_share < 1, symbol_share,
+                             lambda share: share <= config.max_symbol_share),
+        "max-digit-share": (config.max_digit_share < 1, digit_share,
+                            lambda share: share <= config.max_digit_share),
+        "max-repeated-lines": (config.max_repeated_lines < 1, repeated_lines,
+                               lambda share: share <= config.max_repeated_lines)}
+    found = {name: _measured(measure, is_right)
+             for name, (is_on, measure, is_right) in filters.items() if is_on}
+    return {"empty": lambda record: None if record["text"] else "no text",
+            **found, **({"languages": lambda record: _other_language(record, languages)}
+                        if config.languages else {})}
+
+
+def word_count(text: str) -> int:
+    """Count words: runs of other characters than white space."""
+    return len(text.split())
+
+
+def alphabetic_words(text: str) -> float:
+    """Return the share of words that have a letter."""
+    return len(_WORD_WITH_LETTER.findall(text)) / max(word_count(text), 1)
+
+
+def digit_share(text: str) -> float:
+    """Return the share of characters that are digits."""
+    content = text.encode()
+    return (len(content) - len(content.translate(None, _DIGITS))) / max(len(text), 1)
+
+
+def symbol_share(text: str) -> float:
+    """Return the share of characters that are no letters, digits or white space."""
+    rest = text.encode().translate(None, _LETTERS_AND_SPACES + _DIGITS).decode()
+    symbols = sum(not (sign.isalnum() or sign.isspace()) for sign in rest)
+    return symbols / max(len(text), 1)
+
+
+def repeated_lines(text: str) -> float:
+    """Return the share of lines that came before in the text; blank ones do not count."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return (len(lines) - len(set(lines))) / max(len(lines), 1)
+
+
+def licence_name(licence: str) -> str:
+    """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
+    plain = licence.lower().strip().replace("_", "-")
+    if found := _LICENCE_URL.search(plain):
+        return {"zero": "cc0", "mark": "publicdomain"}.get(found[2], f"cc-{found[2]}")
+    plain = plain.replace("creative commons", "cc").replace("attribution", "by")
+    for word, short in (("noncommercial", "nc"), ("non-commercial", "nc"), ("sharealike", "sa"),
+                        ("share-alike", "sa"), ("noderivatives", "nd"), ("noderivs", "nd"),
+                        ("public domain", "publicdomain")):
+        plain = plain.replace(word, short)
+    return "-".join(_VERSION.sub("", plain).split()).strip("-")
+
+
+def _measured(measure: Callable[[str], float], is_right: Callable[[float], bool]) -> Filter:
+    def find(record: Record) -> Any:
+        found = measure(record["text"])
+        return None if is_right(found) else round(found, 4)
+
+    return find
+
+
+def _year_unless(record: Record, is_right: Callable[[int], bool]) -> Any:
+    year = record.get("meta", {}).get("year")
+    try:
+        return None if is_right(int(year)) else year
+    except (TypeError, ValueError):
+        return "no year" if year is None else year
+
+
+def _other_language(record: Record, languages: set[str]) -> Any:
+    found = found_language(record["text"])
+    if not found or (languages == {DECLARED} and not record.get("lang")):
+        return None
+    allowed = {primary_language(record["lang"])} if languages == {DECLARED} else languages
+    return None if found in allowed else found

@@ -1,0 +1,123 @@
+"""Settings of `clean`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bmtools.errors import check_choices, require, require_at_least, require_names
+
+BASIC_REPAIRS = ("line-ends", "control-characters", "invisible-characters", "white-space",
+                 "truncation-marks")
+REPAIRS = (*BASIC_REPAIRS, "unicode", "entities", "copyright", "publisher", "navigation",
+           "repeated-lines")
+BASIC_KINDS = ("email", "phone", "record-number", "iban", "codice-fiscale", "dni", "nir",
+               "steuer-id", "ssn", "nhs-number", "cpf")
+KINDS = (*BASIC_KINDS, "birth-date")
+DECLARED = "declared"
+COMMERCIAL = "commercial"
+
+
+@dataclass(frozen=True)
+class RepairConfig:
+    """Repairs of text.
+
+    Args:
+        repairs: what is repaired: basic (line-ends, control-characters, invisible-characters,
+            white-space, truncation-marks), all, none, or names, of which basic may be one:
+            unicode (needs ftfy), entities, copyright, publisher, navigation, repeated-lines.
+        max_line_copies: remove lines of five words or more that stand in more records than this;
+            the input is read twice; 0 for no limit.
+    """
+
+    repairs: str = "basic"
+    max_line_copies: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, max_line_copies=0)
+        require_names("repairs", self.names, REPAIRS)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The repairs by name."""
+        return _listed(self.repairs, BASIC_REPAIRS, REPAIRS)
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Records left out.
+
+    Args:
+        min_words: fewest words of a text (PubMedBERT: 128); a word is a run of other characters
+            than white space. 0 for no limit.
+        max_words: most words of a text; 0 for no limit.
+        min_characters: fewest characters of a text, for writing without spaces; 0 for no limit.
+        languages: languages found by py3langid that are kept, by ISO 639-1 codes, or declared for
+            the lang of each record; texts too short to tell are kept.
+        drop_truncated: leave out records whose text has a mark such as (ABSTRACT TRUNCATED)
+            instead of removing the mark.
+        min_alphabetic_words: smallest share of words with a letter; Gopher: 0.8.
+        max_symbol_share: largest share of characters that are no letters, digits or white space.
+        max_digit_share: largest share of digits among the characters.
+        max_repeated_lines: largest share of lines that came before in the text; Gopher: 0.3.
+        from_year: first `meta.year` kept; records without one are left out. 0 for no limit.
+        to_year: last `meta.year` kept; records without one are left out. 0 for no limit.
+        licences: licences kept, as CC-BY,CC0, in any version and spelling; commercial for those
+            that allow commercial use. Records without one are left out.
+    """
+
+    min_words: int = 0
+    max_words: int = 0
+    min_characters: int = 0
+    languages: str = ""
+    drop_truncated: bool = False
+    min_alphabetic_words: float = 0.0
+    max_symbol_share: float = 1.0
+    max_digit_share: float = 1.0
+    max_repeated_lines: float = 1.0
+    from_year: int = 0
+    to_year: int = 0
+    licences: str = ""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, min_words=0, max_words=0, min_characters=0)
+        for name in ("min_alphabetic_words", "max_symbol_share", "max_digit_share",
+                     "max_repeated_lines"):
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
+        require(not self.max_words or self.min_words <= self.max_words, "min_words",
+                self.min_words, f"at most max_words, {self.max_words}")
+        require(not self.to_year or self.from_year <= self.to_year, "from_year", self.from_year,
+                f"at most to_year, {self.to_year}")
+
+
+@dataclass(frozen=True)
+class PersonalDataConfig:
+    """Personal data.
+
+    Args:
+        personal_data: keep it, flag under meta.personal how much of a kind there is, mask it as
+            [EMAIL], or drop the record. Patterns are a help and no guarantee: they do not know
+            names or addresses.
+        personal_kinds: basic (email, phone, record-number, iban and tax, insurance and health
+            numbers with check digits: codice-fiscale, dni, nir, steuer-id, ssn, nhs-number, cpf),
+            all (birth-date too), or names.
+    """
+
+    personal_data: Literal["keep", "flag", "mask", "drop"] = "keep"
+    personal_kinds: str = "basic"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require_names("personal_kinds", self.kinds, KINDS)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of personal data by name."""
+        return _listed(self.personal_kinds, BASIC_KINDS, KINDS)
+
+
+def _listed(text: str, basic: tuple[str, ...], known: tuple[str, ...]) -> frozenset[str]:
+    """Read names between commas, of which some stand for several."""
+    groups = {"basic": basic, "all": known, "none": (), "": ()}
+    return frozenset(name for one in text.split(",")
+                     for name in groups.get(one.strip(), (one.strip(),)))

@@ -1,0 +1,109 @@
+"""`bmtools clean` as people call it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.installation import install_command
+
+Run = Callable[..., Any]
+LINE = "Questo foglio illustrativo è stato approvato."
+
+
+def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+    corpus = write_lines("c.jsonl", {"id": "a", "text": "Il  cuore\r\npompa (ABSTRACT TRUNCATED)"},
+                         {"id": "b", "text": "Il cuore", "meta": {"year": 2001}},
+                         {"id": "c", "text": "Scrivere a a.b@example.org  ora"})
+    outcome = run("clean", corpus, "--min-words", 3, "--personal-data", "mask", "--dropped",
+                  tmp_path / "d.jsonl")
+    assert outcome.records == [{"id": "a", "text": "Il cuore\npompa"},
+                               {"id": "c", "text": "Scrivere a [EMAIL] ora"}]
+    assert "bmtools: 2 of 3 records; dropped: min-words 1; changed: email 1 (places 1), " \
+        "line-ends 1 (places 1), truncation-marks 1 (places 1), white-space 2 (places 2)" \
+        in outcome.err
+    assert json.loads((tmp_path / "d.jsonl").read_text()) == {
+        "id": "b", "text": "Il cuore",
+        "meta": {"year": 2001, "dropped": {"rule": "min-words", "found": 2}}}
+
+
+def test_lines_of_many_records_are_removed_from_files_and_pipes(
+        run: Run, piped: Run, write_lines: Callable[..., Path]) -> None:
+    records = [{"id": str(number), "text": f"{LINE}\nNota\nTesto {number} di un foglio proprio."}
+               for number in range(4)]
+    corpus = write_lines("c.jsonl", *records)
+    kept = [text.replace(f"{LINE}\n", "") for text in (record["text"] for record in records)]
+    for most, expected in ((3, kept), (4, [record["text"] for record in records])):
+        outcome = run("clean", corpus, "--max-line-copies", most)
+        assert [record["text"] for record in outcome.records] == expected
+        assert piped(corpus, "clean", "--max-line-copies", most).out == outcome.out
+    assert [run("clean", corpus, "--max-line-copies", 3).err.count("max-line-copies 4")] == [1]
+
+
+def test_rules_come_from_a_toml_file(run: Run, write_lines: Callable[..., Path],
+                                     tmp_path: Path) -> None:
+    corpus = write_lines("c.jsonl", {"id": "a", "text": "Pag. 3\nIl  cuore"},
+                         {"id": "b", "text": "Il"})
+    (tmp_path / "own").write_text("^Pag\\. \\d+$\n")
+    (tmp_path / "rules.toml").write_text(
+        f'[clean]\nmin-words = 2\nrepairs = "white-space"\nremove = "{tmp_path}/own"\n')
+    outcome = run("clean", corpus, "--config", tmp_path / "rules.toml")
+    assert outcome.records == [{"id": "a", "text": "Il cuore"}]
+    assert "dropped: min-words 1; changed: remove 1" in outcome.err
+
+
+@pytest.mark.parametrize(("pattern", "message"), [
+    ("(a", "own:1: found '(a' (missing ), unterminated subpattern at position 0), expected a"),
+    ("a*", "own:1: found 'a*', which matches an empty text, expected")])
+def test_wrong_patterns(run: Run, corpus: Path, tmp_path: Path, pattern: str,
+                        message: str) -> None:
+    (tmp_path / "own").write_text(pattern)
+    outcome = run("clean", corpus, "--remove", tmp_path / "own")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert message in outcome.err
+
+
+def test_an_annotation_without_its_text_stops_the_run_or_is_rejected(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+    corpus = write_lines("c.jsonl", {"id": "a", "text": "A (ABSTRACT TRUNCATED)", "entities": [
+        {"start": 2, "end": 10, "type": "X"}]}, {"id": "b", "text": "B"})
+    outcome = run("clean", corpus)
+    assert outcome.code == 1
+    assert "c.jsonl:1: key 'entities[0]': '(ABSTRAC' is partly or wholly removed" in outcome.err
+    outcome = run("clean", corpus, "--rejects", tmp_path / "r.jsonl")
+    assert (outcome.code, outcome.records) == (0, [{"id": "b", "text": "B"}])
+    assert "1 bad record in" in outcome.err
+
+
+@pytest.mark.parametrize(("arguments", "package", "needed_by"), [
+    (("--repairs", "unicode"), "ftfy", "--repairs unicode"),
+    (("--languages", "it"), "py3langid", "--languages")])
+def test_packages_of_the_extra_are_asked_for(
+        run: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
+        package: str, needed_by: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    outcome = run("clean", corpus, *arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: {needed_by} needs the package {package}: "
+                           f"{install_command('cleaning')}\n")
+
+
+@pytest.mark.data
+def test_real_licences_and_marks(run: Run, data: Path, tmp_path: Path) -> None:
+    reviews = data / "en/corpus/pubmed-drug-reviews.jsonl.gz"
+    outcome = run("clean", reviews, "--drop-truncated", "-o", tmp_path / "reviews.jsonl")
+    assert "7,615 of 7,752 records" in outcome.err
+    assert "dropped: drop-truncated 137" in outcome.err
+    cases = tmp_path / "cases.jsonl"
+    with gzip.open(data / "en/corpus/pubmed-case-reports.jsonl.gz") as stream:
+        cases.write_bytes(stream.read())
+    outcome = run("clean", cases, "--licences", "commercial", "--repairs", "none",
+                  "-o", tmp_path / "kept.jsonl")
+    assert "4,526 of 5,500 records" in outcome.err
