@@ -21,6 +21,7 @@ from bmtools.errors import (
     CheckpointError,
     RecordError,
     Reject,
+    refuse,
     setting,
 )
 from bmtools.io.directories import BESIDE, beside, discard_run
@@ -207,6 +208,8 @@ class Stage:
         file.seek(0)
         for line in file:
             reject(RecordError(*msgspec.json.decode(line)))
+        if reject is refuse:  # which ends the run, and is known by its name
+            return reject
 
         def remember(error: RecordError) -> None:
             file.write(encode_lines([(error.place, error.reason, error.content)]))

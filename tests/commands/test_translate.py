@@ -168,3 +168,18 @@ def test_a_server_that_is_not_there_is_one_line_and_no_file(
     assert outcome.err.startswith("bmtools: http://127.0.0.1:9/v1/chat/completions: ")
     assert "Connection refused" in outcome.err and "start the server" in outcome.err
     assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_a_question_that_loses_its_answers_ends_no_run(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path, to_file: bool) -> None:
+    path = write_lines("q.jsonl", *({"id": one, "text": "It was p16INK4.", "question": "What?",
+                                     "answers": [{"text": one, "start": 7}]}
+                                    for one in ("p16", "p16INK4")))
+    out = tmp_path / "out.jsonl"
+    outcome = run("translate", *PAIR, "--engine", "command", "--command", "cat", "--checks", "none",
+                  "--project", "--method", "exact", path, *(("-o", out) if to_file else ()))
+    assert outcome.code == 0, outcome.err
+    assert "questions left out, they lost all answers: 1" in outcome.err
+    [line] = out.read_text().splitlines() if to_file else outcome.out.splitlines()
+    assert '"id":"p16INK4"' in line
