@@ -375,7 +375,7 @@ def test_updates_and_account(run, source, tmp_path: Path) -> None:
     assert "citations that others replace or delete left out: 1" in outcome.err
     accounted = run("import", "pubmed", old, "--account")
     assert (accounted.code, len(accounted.records)) == (0, 2)
-    assert "characters in records: " in accounted.err
+    assert " characters of text: 14 in records (" in accounted.err
     for more, told in ((("--updates", "--account", old), "found --updates beside it"),
                        (("--updates",), "found stdin, which cannot be read twice")):
         refused = run("import", "pubmed", *more)
