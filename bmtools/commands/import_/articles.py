@@ -31,8 +31,8 @@ def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
         reject: Reject) -> Iterator[Record]:
     """Full text in JATS, PMC's XML, one record for every article.
 
-    Headings, paragraphs and items of lists come one a line; meta.sections lists the sections with
-    their depth, path and offsets. Tables, references and footnotes are left out. Licences get their
+    Headings, paragraphs and items of lists have a blank line between them; meta.sections lists the
+    sections with their depth, path and offsets. Tables, references and footnotes are left out. Licences get their
     SPDX names. Archives (.tar.gz) are read as they are, and never unpacked to disk.
     """
     from bmtools.corpus.texts.jats import jats_records

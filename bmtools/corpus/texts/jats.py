@@ -27,6 +27,7 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _LICENCE_REF = "{http://www.niso.org/schemas/ali/1.0/}license_ref"
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
+_BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
 _WHITE = re.compile(r"[ \t\r\n]+")
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 _YEAR = re.compile(r"\d{4}")
@@ -73,8 +74,8 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
                  counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield a record for every article with an abstract or a body.
 
-    Paragraphs, headings, items of lists come one a line, in the order of the article, with an
-    exponent behind a number in characters of its own (`10⁶`). `meta.sections` lists the sections
+    Headings, paragraphs, items of lists come in the order of the article, a blank line between
+    them; an exponent behind a number has characters of its own (`10⁶`). `meta.sections` lists the sections
     with titles: label, depth, labels from the highest level down, offsets without the heading.
 
     Source: JATS 1.0 to 1.3 (NISO Z39.96) and NLM's DTD 2.3.
@@ -162,7 +163,7 @@ class _Text:
     drops_citations: bool
     lines: list[str] = field(default_factory=list)
     sections: list[_Section] = field(default_factory=list)
-    size: int = 0  # characters of the lines and of their ends
+    size: int = 0  # characters of the lines and of the breaks behind them
     _line: list[str] = field(default_factory=list)
     _labels: list[str] = field(default_factory=list)
     _paragraphs: int = 0  # around the element that is being read
@@ -214,8 +215,8 @@ class _Text:
         if label:
             self._labels.pop()
             has_heading = title is not None and self.lines[at:]
-            section.start += len(self.lines[at]) + 1 if has_heading else 0
-            section.end = max(self.size - 1, section.start)
+            section.start += len(self.lines[at]) + len(_BREAK) if has_heading else 0
+            section.end = max(self.size - len(_BREAK), section.start)
 
     def _add_inline(self, element: Element, path: list[str]) -> None:
         tag = path[-1]
@@ -254,7 +255,7 @@ class _Text:
             line = without_citations(line)
         if line := _WHITE.sub(" ", line).strip(" "):
             self.lines.append(line)
-            self.size += len(line) + 1
+            self.size += len(line) + len(_BREAK)
 
 
 def _is_raised_citation(element: Element, is_citation: bool) -> bool:
@@ -328,12 +329,12 @@ class _Article:
         sections = [section.described() for section in text.sections
                     if section.start < section.end]
         return Record(id=self.id, **({"title": title} if title else {}),
-                      text="\n".join(text.lines), **self._keys(sections=sections),
+                      text=_BREAK.join(text.lines), **self._keys(sections=sections),
                       place=self._place)
 
     def _sections(self, text: _Text) -> Iterator[Record]:
         """Yield the sections of the highest level, and what stands between them."""
-        whole, at = "\n".join(text.lines), 0
+        whole, at = _BREAK.join(text.lines), 0
         highest = [section for section in text.sections if len(section.path) == 1]
         parts: list[tuple[int, int, _Section | None]] = []
         for one in highest:

@@ -13,6 +13,7 @@ import pytest
 from lxml import etree
 
 from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT
+from bmtools.corpus.sentences import sentence_records
 from bmtools.corpus.texts import jats
 from bmtools.corpus.texts.jats import jats_account, jats_records
 from bmtools.corpus.texts.settings import PARTS, JatsConfig
@@ -81,7 +82,7 @@ Boxed.
 FEV
 Volume.
 stray
-Extra"""
+Extra""".replace("\n", "\n\n")
 CONFIGS = [JatsConfig(",".join(parts), drop_citations, by_section) for parts, drop_citations,
            by_section in product(((), PARTS[:1], PARTS), (False, True), (False, True))]
 
@@ -127,27 +128,34 @@ def test_sections(source) -> None:
     record = one(source())
     found = [(section["path"], section.get("type"), record["text"][section["start"]:section["end"]])
              for section in record["meta"]["sections"]]
-    deep = "Nested.\nOne\nTwo\nTwo b"
+    deep = "Nested.\n\nOne\n\nTwo\n\nTwo b"
     assert found == [
-        (["Abstract"], "abstract", "Aim:\nTo breathe."),
+        (["Abstract"], "abstract", "Aim:\n\nTo breathe."),
         (["Abstract", "Aim"], None, "To breathe."),
         (["In short"], "summary", "Breath."),
-        (["Methods"], "methods", TEXT.partition("Methods\n")[2].partition("\nNo title")[0]),
-        (["Methods", "Cells"], None, f"Deep down\n{deep}\nAfter it."),
+        (["Methods"], "methods", TEXT.partition("Methods\n\n")[2].partition("\n\nNo title")[0]),
+        (["Methods", "Cells"], None, f"Deep down\n\n{deep}\n\nAfter it."),
         (["Methods", "Cells", "Deep down"], None, deep)]
     assert all(section["label"] == section["path"][-1]
                and section["depth"] == len(section["path"])
                for section in record["meta"]["sections"])
 
 
+def test_no_sentence_runs_from_a_heading_into_its_paragraph(source) -> None:
+    sentences = [record["text"] for record in sentence_records([one(source())])]
+    assert sentences[:2] == ["Aim:", "To breathe."]
+    assert sentences[5:7] == ["Methods", "We took 10⁶ cells m2 [1,2]."]
+    assert [text for text in sentences if "\n" in text] == []
+
+
 def test_parts_are_included(source) -> None:
     path = source()
     assert one(path, include="captions")["text"] == TEXT.replace(
-        "See there.", "See there.\nLungs.\nTwo, by Orr [1].").replace(
-        "stray", "Numbers.\nstray") + "\nLate."
-    assert one(path, include="back")["text"] == TEXT + "\nWe thank."
+        "See there.", "See there.\n\nLungs.\n\nTwo, by Orr [1].").replace(
+        "stray", "Numbers.\n\nstray") + "\n\nLate."
+    assert one(path, include="back")["text"] == TEXT + "\n\nWe thank."
     assert one(source(ARTICLE.replace("<tex-math>y^2</tex-math>", "<label>(1)</label>y = 2")),
-               include="formulas")["text"] == TEXT.replace("is small", "is\ny = 2\nsmall")
+               include="formulas")["text"] == TEXT.replace("is small", "is\n\ny = 2\n\nsmall")
 
 
 def test_sub_articles(source) -> None:
@@ -162,8 +170,8 @@ def test_sub_articles(source) -> None:
 def test_citations_are_dropped(source) -> None:
     text = one(source(), drop_citations=True, include="captions")["text"]
     assert text == TEXT.replace(" [1,2]", "").replace("here 3:", "here:").replace(
-        "See there.", "See there.\nLungs.\nTwo, by Orr.").replace(
-        "stray", "Numbers.\nstray") + "\nLate."
+        "See there.", "See there.\n\nLungs.\n\nTwo, by Orr.").replace(
+        "stray", "Numbers.\n\nstray") + "\n\nLate."
 
 
 def test_sections_as_records(source) -> None:
@@ -324,7 +332,7 @@ def test_real_articles(data: Path) -> None:
         parts = "(front/article-meta/abstract|body)"
         blocks = root.xpath(f"{parts}//*[self::p or self::title][{outside}]")
         lines = [" ".join("".join(block.itertext()).split()) for block in blocks]
-        assert len(record["text"].split("\n")) == len([line for line in lines if line])
+        assert len(record["text"].split("\n\n")) == len([line for line in lines if line])
         titles = [line for block, line in zip(blocks, lines, strict=True) if block.tag == "title"]
         labels = [section["label"] for section in record["meta"]["sections"]]
         # "Supplementary Material" has nothing but files; "Abstract" is a label without a heading.
