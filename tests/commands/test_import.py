@@ -112,7 +112,13 @@ JATS = ("<pmc-articleset>\n<article><front><article-meta><article-id pub-id-type
         "</article-id></article-meta></front><body><p>One. Two.</p></body></article>\n<article>"
         "<front><article-meta><article-id pub-id-type='pmc'>2</article-id></article-meta></front>"
         "<body><p>Three.</p></body>{0}\n</pmc-articleset>\n")
+XMI = ("<xmi:XMI xmlns:xmi='http://www.omg.org/XMI' xmlns:cas='http:///uima/cas.ecore' "
+       "xmlns:c='http:///webanno/custom.ecore'>\n<cas:Sofa xmi:id='1' sofaID='a' sofaString="
+       "'One. Two.'/>\n<c:X xmi:id='2' sofa='3' begin='0' end='{0}'/><cas:Sofa xmi:id='3' sofaID="
+       "'b' sofaString='Three.'/>\n</xmi:XMI>\n")
 SAMPLES |= {
+    "xmi": Sample(XMI.format(5), XMI.format("x"), "in:3: found begin '0' and end 'x', expected num",
+                  ("in-a", "in-b"), ("in-a",)),
     "pmc": Sample(JATS.format("</article>"), JATS.format(""), "in:4: damaged XML (Opening and "
                   "ending tag mismatch: article line 3 and pmc-articleset", ("PMC1", "PMC2"), ()),
 }

@@ -95,7 +95,14 @@ lungs.</p></caption></fig> Then</p><list><list-item><p>one &beta;</p></list-item
 Deep</title><p>End.</p></sec></sec><p>Last.</p></body><back><ack><p>Thanks.</p></ack><ref-list><ref>
 Orr</ref></ref-list></back></article>
 """
+_XMI = """<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore"
+ xmlns:c="http:///webanno/custom.ecore"><c:A xmi:id="1" sofa="9" begin="0" end="1" L="5 6"/>
+<c:B xmi:id="2" sofa="9" begin="7" end="8" polarity="POS"/><c:L xmi:id="5" role="HAS" target="2"/>
+<c:L xmi:id="6" target="1"/><c:R xmi:id="7" sofa="9" begin="7" end="8" Governor="1" Dependent="2"/>
+<cas:Sofa xmi:id="9" sofaID="v" sofaString="A with B."/><cas:View sofa="9" members="1 2"/></xmi:XMI>
+"""
 _FILES = {
+    "case.xmi": _XMI,
     "article.nxml": _JATS,
     "ddi.xml": _DDI, "bioc.xml": _BIOC, "bioc.json": json.dumps(_BIOC_JSON, indent=1),
     "i2b2.xml": _DEID, "abstracts.tsv": "1\tOn DF.\tDF blocks sigma-1.\n",
@@ -193,6 +200,7 @@ READERS = (
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
     Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
            "--account"),
+    Reader("case.xmi", "import xmi case.xmi"),
     Reader("article.tar", "import pmc article.tar --by-section"),
     Reader("in.conll", "import conll in.conll --documents"),
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),

@@ -75,8 +75,9 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
     """Yield a record for every article with an abstract or a body.
 
     Headings, paragraphs, items of lists come in the order of the article, a blank line between
-    them; an exponent behind a number has characters of its own (`10⁶`). `meta.sections` lists the sections
-    with titles: label, depth, labels from the highest level down, offsets without the heading.
+    them; an exponent behind a number has characters of its own (`10⁶`). `meta.sections` lists
+    the sections with titles: label, depth, labels from the highest level down, offsets without the
+    heading.
 
     Source: JATS 1.0 to 1.3 (NISO Z39.96) and NLM's DTD 2.3.
 
