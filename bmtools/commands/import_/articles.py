@@ -35,7 +35,7 @@ def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
 
     Headings, paragraphs and items of lists have a blank line between them; meta.sections lists the
     sections with their depth, path and offsets. Tables, references and footnotes are left out.
-    Licences get their SPDX names. Archives (.tar.gz) are read as they are, and never unpacked to disk.
+    Licences get their SPDX names. Archives (.tar.gz) are streamed, and never unpacked to disk.
     """
     from bmtools.corpus.texts.jats import jats_records
 
