@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HUGE = "XML_PARSE_HUGE"  # libxml2 names it where one of its limits is passed
 _XML_NAMES = ("amp;", "lt;", "gt;", "quot;", "apos;")
 _UNKNOWN_ENTITY = (etree.ErrorTypes.ERR_UNDECLARED_ENTITY, etree.ErrorTypes.WAR_UNDECLARED_ENTITY)
-_CHUNK = 1 << 16  # bytes
+_CHUNK = 1 << 17  # bytes; more would leave the processor's cache
 _MOST_PROLOG_BYTES = 1 << 20
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
@@ -54,14 +54,17 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         try:
             size = 0
             while chunk := stream.read(_CHUNK):
-                size += len(chunk) + _NODE_BYTES * chunk.count(b"<")
-                check_record_size(size, f"{source_name(name)}:{line}")
                 prolog.feed(chunk)
                 parser.feed(chunk)
                 _refuse_unknown_entity(parser, name)
+                element = None
                 for element in _released(parser, tags):
                     yield element
+                if element is not None:
                     size, line = 0, element.sourceline
+                    continue
+                size += len(chunk) + _NODE_BYTES * chunk.count(b"<")
+                check_record_size(size, f"{source_name(name)}:{line}")
             parser.close()
         except etree.XMLSyntaxError as error:
             _refuse_unknown_entity(parser, name)
@@ -108,12 +111,16 @@ def _refuse_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
 
 
 def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[Element]:
+    outer = None  # parent of elements that are in no other one with these tags
     for _, element in parser.read_events():
         yield element
-        if next(element.iterancestors(*tags), None) is None:
+        parent = element.getparent()
+        if (parent is not None and parent is outer) or not any(
+                True for _ in element.iterancestors(*tags)):
+            outer = parent
             element.clear()
             while (earlier := element.getprevious()) is not None:
-                earlier.getparent().remove(earlier)
+                outer.remove(earlier)
 
 
 class _RootFound(Exception):

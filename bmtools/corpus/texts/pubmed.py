@@ -192,7 +192,10 @@ def _text(element: Element | None) -> str:
     """Join the text inside an element, without markup and with single spaces."""
     if element is None:
         return ""
-    text = "".join(element.itertext()) if len(element) else element.text or ""
+    return _normal("".join(element.itertext()) if len(element) else element.text or "")
+
+
+def _normal(text: str) -> str:
     # Looking for what is rare is much faster than the expression.
     if "\n" in text or "  " in text or "\t" in text or "\r" in text:
         text = _WHITE.sub(" ", text)
@@ -214,7 +217,7 @@ def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
         if part.tag == "CopyrightInformation":
             about["copyright"] = content
             continue
-        label = _WHITE.sub(" ", part.get("Label", "")).strip(" ")
+        label = _normal(part.get("Label", ""))
         text += "\n" if text else ""
         if label and label != UNLABELLED:
             text += f"{label}: "
@@ -259,7 +262,9 @@ def _meta(citation: _Citation) -> dict[str, Any]:
         "pmcid": ids.get("pmc"),
         "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
         "vernacular_title": _text(article_parts.get("VernacularTitle")),
-        "types": _texts(article.iter("PublicationType")),
+        "types": _texts(article_parts["PublicationTypeList"]
+                        if "PublicationTypeList" in article_parts
+                        else article.iterchildren("PublicationType")),
         "mesh": _texts(parts["MeshHeadingList"].iter("DescriptorName", "Descriptor"))
         if "MeshHeadingList" in parts else None,
         "keywords": _texts(word for words in citation.root.iterchildren("KeywordList")
@@ -286,16 +291,17 @@ def _date(date: Element | None) -> str:
 
 def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
     """Find the identifiers of the article itself, by type; references have others."""
-    ids: dict[str, str] = {}
-    for place in (citation.article, citation.article_parts.get("Book")):
-        for found in () if place is None else place.iterchildren("ELocationID"):
-            if found.get("ValidYN") != "N":
-                ids.setdefault(found.get("EIdType", ""), _text(found))
-    for place in (citation.root, *citation.whole.iterchildren(*_ADDED)):
-        for listed in place.iterchildren("ArticleIdList"):
-            for found in listed:
-                ids.setdefault(found.get("IdType", ""), _text(found))
-    for found in citation.root.iterchildren("OtherID"):
-        if _text(found).startswith("PMC"):
-            ids.setdefault("pmc", _text(found).split()[0])
-    return ids
+    parts, article = citation.parts, citation.article
+    places = [article] if "ELocationID" in citation.article_parts else []
+    places += [citation.article_parts["Book"]] if "ELocationID" in book else []
+    found = [(one.get("EIdType"), one) for place in places
+             for one in place.iterchildren("ELocationID") if one.get("ValidYN") != "N"]
+    lists = [parts["ArticleIdList"]] if "ArticleIdList" in parts else []
+    if citation.whole is not citation.root:
+        lists += [ids for added in citation.whole.iterchildren(*_ADDED)
+                  for ids in added.iterchildren("ArticleIdList")]
+    found += [(one.get("IdType"), one) for ids in lists for one in ids]
+    if "OtherID" in parts:
+        found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
+                  if (one.text or "").startswith("PMC")]
+    return {kind: _text(one).partition(" ")[0] for kind, one in reversed(found)}
