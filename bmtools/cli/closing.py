@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.cli.figures import format_estimate, format_figure, heading
+from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.io.output import STDOUT, is_special
 from bmtools.translation.projection.counts import count_lines
@@ -123,8 +124,23 @@ def after_sample(rungs: Sequence[Line], output: str) -> Closing:
 
 def after_dedup(counts: Mapping[str, int], output: str) -> Closing:
     """Close `dedup`."""
-    return (f"{counts['kept']:,} of {sum(counts.values()):,} records{_to(output)}; left out "
-            f"{counts['exact']:,} exact and {counts['near']:,} near duplicates",
+    kept, exact, near = (counts.get(name, 0) for name in ("kept", "exact-duplicate",
+                                                          "near-duplicate"))
+    return (f"{kept:,} of {kept + exact + near:,} records{_to(output)}; left out {exact:,} exact "
+            f"and {near:,} near duplicates", _with_file("build-vocab {} -o vocabulary", output))
+
+
+def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> Closing:
+    """Close `decontaminate`.
+
+    Args:
+        counts: of records; and for each evaluation record that was found.
+        texts: evaluation texts that were looked for.
+        output: file of the records.
+    """
+    found = counts.get("contaminated", 0)
+    return (f"{found:,} of {counts.get('all', 0):,} records hold {contaminated_texts(counts):,} of "
+            f"{texts:,} evaluation texts{_to(output)}",
             _with_file("build-vocab {} -o vocabulary", output))
 
 

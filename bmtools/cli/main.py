@@ -33,6 +33,7 @@ COMMANDS = {
     "clean": "Repair the texts of records, and leave out those a corpus should not have.",
     "translate": "Translate records sentence by sentence.",
     "project": "Carry annotations from records to their translations.",
+    "decontaminate": "Find records that hold evaluation texts, and leave them out.",
     "dedup": "Leave out duplicates and near duplicates of records, by their texts.",
     "sample": "Choose records at random by size, words, number or share.",
     "split": "Split records into train, dev and test or folds, by document.",

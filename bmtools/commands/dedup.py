@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO
 
 import click
-import msgspec
 
 from bmtools.cli.closing import after_dedup
 from bmtools.cli.options import (
@@ -19,13 +17,13 @@ from bmtools.cli.options import (
     writes_file,
     writes_records,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
+from bmtools.cli.results import finish, write_lines
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import encode_lines, open_output
-from bmtools.records import Record
+from bmtools.io.output import open_output
 
 _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -34,9 +32,10 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
     "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
     "bmtools dedup corpus.jsonl --against english.jsonl --signatures signatures -o distinct.jsonl"),
     essential="duplicates threshold ngram-words keep against signatures dropped output jobs "
-              "rejects",
+              "resume",
     groups={"Duplicates": "duplicates threshold ngram-words keep permutations seed",
-            "Other corpora": "against signatures", "Output": "output dropped", "Speed": "jobs"},
+            "Other corpora": "against signatures", "Output": "output dropped",
+            "Speed": PASS_OPTIONS},
     topics="records")
 @reads_records
 @allows_empty
@@ -50,34 +49,35 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
               help="Leave out duplicates of the corpora whose signatures are here, and add those "
                    "of the records that stay.")
 @takes_settings(DedupConfig, "config")
-@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Processes that read; 0: one for each core. They change no byte.")
+@takes_passes
 def command(records: RecordReader, reject: Reject, output: str, dropped: str | None,
             against: tuple[str, ...], signatures: Path | None, config: DedupConfig,
-            jobs: int) -> None:
+            passes: Passes) -> None:
     """Leave out duplicates and near duplicates of records, by their texts.
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
     and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
-    pipe is kept in a temporary file meanwhile.
+    pipe is kept in a temporary file meanwhile. With --shard, too, all of it is compared.
     """
     from bmtools.corpus.dedup.deduplicate import deduplicate
-    from bmtools.corpus.dedup.store import add_signatures
+    from bmtools.corpus.dedup.store import add_signatures, list_parts
 
-    with deduplicate(records, config, against, signatures, jobs) as found, \
+    if signatures is not None and passes.shard is not None:
+        raise click.UsageError("found --signatures and --shard, expected one of them; all shards "
+                               "compare with --against DIR")
+    known = [str(path) for name in (*against, *([signatures] if signatures else ()))
+             for path in list_parts(Path(name))]
+    with passes.opened(output, {**asdict(config), "against": list(against),
+                                "signatures": known}) as run, \
+            deduplicate(records, run, config, against, signatures) as found, \
             nullcontext() if dropped is None else open_output(dropped) as stream:
-        lines = found.lines(partial(_write, stream) if stream else None)
-        write_stream((msgspec.Raw(line.rstrip()) for line in lines), output)
+        write_lines(found.write(run, stream), output)
         if signatures is not None:
             add_signatures(signatures, found)
-        if config.duplicates == "near":
-            click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
-                       err=True)
-        finish(*after_dedup(found.counts, output))
-
-
-def _write(stream: IO[bytes], record: Record) -> None:
-    stream.write(encode_lines([record]))
+    if config.duplicates == "near":
+        click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
+                   err=True)
+    finish(*after_dedup(run.counts, output))
 
 
 def _describe(bands: Bands) -> str:

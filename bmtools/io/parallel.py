@@ -100,7 +100,7 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
                                 end - first, earlier_lines)
                     number += 1
                 line += lines.count(_NEWLINE)
-                ended = lines.endswith(_NEWLINE)
+                ended = content.endswith((b"\n", b"\r"))
                 start += len(content)
                 if end < len(content):  # the rest is another shard's
                     return

@@ -1,36 +1,41 @@
 """Removal of duplicates from a corpus, within it and against others.
 
 Records are read twice: first for their sketches, of which some bytes stay in memory and the rest in
-temporary files, then to copy the lines that stay.
+files, then to copy the lines that stay.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import numpy as np
 
 from bmtools.corpus.dedup.clusters import Records, find_clusters
+from bmtools.corpus.dedup.lines import as_lines
 from bmtools.corpus.dedup.parts import Part, PartWriter
 from bmtools.corpus.dedup.settings import DedupConfig
-from bmtools.corpus.dedup.signatures import Sketcher
+from bmtools.corpus.dedup.signatures import Sketcher, Sketches
 from bmtools.corpus.dedup.store import open_parts, refuse_known
-from bmtools.errors import DataError, RecordError
+from bmtools.errors import DataError
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import map_parallel, read_blocks
+from bmtools.io.jsonl import RecordReader, parse_records
+from bmtools.io.output import encode_lines
+from bmtools.io.parallel import Block
+from bmtools.io.passes import PassRun
+from bmtools.io.record_shard import RecordShard
 from bmtools.io.spool import rereadable
+from bmtools.io.workers import Outcome, record_blocks
 from bmtools.records import Record
-from bmtools.status import counted
 
-_REMEDY = "use fewer jobs"
-_IGNORED = b"\xef\xbb\xbf\x1e"
+REASONS = ("kept", "exact-duplicate", "near-duplicate")
+"""What becomes of a record."""
+_NO_RECORD = 255
 _NEARLY = 0.999  # similarity of texts whose signatures are equal, though they are not
 
 
@@ -39,24 +44,26 @@ class Deduplicated:
     """A corpus and what is a duplicate in it.
 
     Args:
-        reader: of the corpus, which must not change meanwhile.
+        reader: of the corpus, or of the part of it that is written; it must not change meanwhile.
+        hashes: of the corpus, by the names of the files.
         config: settings.
         records: of other corpora, and then of this one.
         first: number of this corpus' first record among them.
-        is_record: for each line of the corpus, whether it is a record.
+        lines: (records of this corpus,) numbers of their lines, over all files.
+        line_count: lines in all.
         kept: for each record the one that stays in its place, itself or another one.
-        similarity: of each to the one that stays.
-        counts: records by what became of them.
+        similarity: of each record of this corpus to the one that stays.
     """
 
     reader: RecordReader
+    hashes: dict[str, str]
     config: DedupConfig
     records: Records
     first: int
-    is_record: np.ndarray
+    lines: np.ndarray
+    line_count: int
     kept: np.ndarray
     similarity: np.ndarray
-    counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def part(self) -> Part:
@@ -68,55 +75,87 @@ class Deduplicated:
         """Whether each record of the corpus stays."""
         return self.kept[self.first:] == np.arange(self.first, len(self.records))
 
-    def lines(self, drop: Callable[[Record], None] | None = None) -> Iterator[bytes]:
+    def write(self, run: PassRun, dropped: IO[bytes] | None = None) -> Iterator[bytes]:
         """Yield the lines that stay, as they are.
 
         Args:
-            drop: receives the duplicates; `meta.dropped` tells of what and how similar.
+            run: does the work, and counts what becomes of records.
+            dropped: gets the duplicates; `meta.dropped` tells of what and how similar.
 
         Raises:
             DataError: a file has changed since the search.
         """
-        again, stays, at, number = RecordReader(self.reader.names, allow_empty=True), \
-            self.stays, 0, 0
-        for block in counted(read_blocks(again), "writing", unit="megabytes"):
-            lines = block.lines.splitlines(keepends=True)
-            for place in np.flatnonzero(self.is_record[at:at + len(lines)]).tolist():
-                if stays[number]:
-                    yield lines[place].lstrip(_IGNORED).rstrip() + b"\n"
-                elif drop is not None:
-                    drop(self._dropped(lines[place], number))
-                number += 1
-            at += len(lines)
-        if again.hashes != self.reader.hashes:
+        fates = np.full(self.line_count, _NO_RECORD, np.uint8)
+        fates[self.lines] = np.where(self.stays, 0, np.where(self.similarity == 1, 1, 2))
+        amend = None if dropped is None else self._explain
+        yield from run.lines(record_blocks(self.reader), partial(LineCopier, fates),
+                             self.reader.reject, dropped, amend=amend)
+        if any(self.hashes[name] != digest for name, digest in self.reader.hashes.items()):
             raise DataError("the input changed while it was read; start again")
 
-    def _dropped(self, line: bytes, number: int) -> Record:
-        record = Record(msgspec.json.decode(line.lstrip(_IGNORED)))
+    def _explain(self, outcome: Outcome) -> Outcome:
+        """Add to duplicates of what they are duplicates."""
+        pairs = [msgspec.json.decode(line) for line in outcome.aside.splitlines()]
+        numbers = np.searchsorted(self.lines, [line for line, _ in pairs]).tolist()
+        outcome.aside = encode_lines([self._explained(Record(content), number) for
+                                      (_, content), number in zip(pairs, numbers, strict=True)])
+        return outcome
+
+    def _explained(self, record: Record, number: int) -> Record:
         part, place = self.records.part_of(int(self.kept[self.first + number]))
         similarity = float(self.similarity[number])
-        reason = {"reason": "exact-duplicate" if similarity == 1 else "near-duplicate",
-                  "of": part.id(place), "in": part.source(place),
-                  "similarity": round(similarity, 3)}
-        return record.replace(meta={**(record.get("meta") or {}), "dropped": reason})
+        found = {"reason": REASONS[1 if similarity == 1 else 2], "of": part.id(place),
+                 "in": part.source(place), "similarity": round(similarity, 3)}
+        return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
+
+
+class LineCopier:
+    """Worker that copies the lines that stay.
+
+    Args:
+        fates: (lines,) uint8, number of what becomes of each, over all files.
+    """
+
+    def __init__(self, fates: np.ndarray) -> None:
+        self._fates = fates
+
+    def __call__(self, block: Block) -> Iterator[Outcome]:
+        """Yield the outcome of a block; the second file gets duplicates after their lines."""
+        outcome = Outcome()
+        lines = block.lines.splitlines(keepends=True)
+        first = block.earlier_lines + block.first_line - 1
+        fates = self._fates[first:first + len(lines)]
+        kept = [lines[place] for place in np.flatnonzero(fates == 0).tolist()]
+        outcome.lines, outcome.records = as_lines(kept), len(kept)
+        for place in np.flatnonzero((fates > 0) & (fates < _NO_RECORD)).tolist():
+            line = msgspec.Raw(as_lines([lines[place]]).rstrip())
+            outcome.aside += encode_lines([[first + place, line]])
+        for place in np.flatnonzero(fates == _NO_RECORD).tolist():  # blank, or bad
+            list(parse_records([lines[place]], block.name, outcome.reject,
+                               block.first_line - 1 + place))
+        for number, reason in enumerate(REASONS):
+            outcome.counts[reason] += int((fates == number).sum())
+        yield outcome
 
 
 @contextmanager
-def deduplicate(records: RecordReader, config: DedupConfig | None = None,
-                against: Sequence[str] = (), signatures: Path | None = None,
-                jobs: int = 1) -> Iterator[Deduplicated]:
-    """Find the duplicates in a corpus; its lines can be read until the block ends.
+def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None = None,
+                against: Sequence[str] = (),
+                signatures: Path | None = None) -> Iterator[Deduplicated]:
+    """Find the duplicates in a corpus; its lines can be written until the block ends.
 
     Duplicates of duplicates are duplicates of one record. Memory holds some fifty bytes a record,
-    temporary files some 800 (near duplicates, as set by default). A pipe is kept in one, too.
+    files beside the output and temporary ones some 1,500 (near duplicates, as set by default). A
+    pipe is kept in one, too.
 
     Args:
-        records: of the corpus; their `reject` receives bad ones.
+        records: of the corpus, or a part of it that is to be written; their `reject` receives bad
+            ones.
+        run: does the work.
         config: settings.
         against: files of other corpora, or directories of their signatures; their records stay
             in place of those of this one.
         signatures: a further directory, which may be absent; it has none of this corpus yet.
-        jobs: processes that read; 0 for one a core. They change no result.
 
     Raises:
         DataError: nothing to read, or signatures that were made with other settings.
@@ -126,45 +165,42 @@ def deduplicate(records: RecordReader, config: DedupConfig | None = None,
     if config.duplicates == "near":
         require_extra("rensa", "the search for near duplicates", "dedup")
     files = [name for name in against if not Path(name).is_dir()]
-    directories = [Path(name) for name in against if Path(name).is_dir()]
-    parts = [part for directory in directories for part in open_parts(directory, config)]
+    parts = [part for name in against if name not in files
+             for part in open_parts(Path(name), config)]
     if signatures is not None:
         parts += open_parts(signatures, config, allow_none=True)
     with ExitStack() as stack:
         if files:
-            other, _ = _sketch(RecordReader(files, records.reject), config, jobs, stack)
-            parts.append(other)
-        reader = RecordReader(stack.enter_context(rereadable(records.names)), records.reject,
-                              records.allow_empty)
-        part, is_record = _sketch(reader, config, jobs, stack)
-        records.hashes.update(reader.hashes)
+            other = RecordReader(files, records.reject)
+            parts.append(_sketch(other, run, "against", config, stack)[0])
+        names = stack.enter_context(rereadable(records.names))
+        whole, again = (RecordReader(names, records.reject, records.allow_empty) for _ in range(2))
+        part, lines, line_count = _sketch(whole, run, "corpus", config, stack)
         if signatures is not None:
-            refuse_known(signatures, reader.hashes)
+            refuse_known(signatures, whole.hashes)
         found = Records([*parts, part])
         kept, similarity = _choose(found, len(found) - len(part), config)
-        result = Deduplicated(reader, config, found, len(found) - len(part), is_record, kept,
-                              similarity)
-        result.counts.update(
-            kept=int(result.stays.sum()), exact=int((similarity[~result.stays] == 1).sum()),
-            near=int((similarity[~result.stays] < 1).sum()))
-        yield result
+        yield Deduplicated(records if isinstance(records, RecordShard) else again, whole.hashes,
+                           config, found, len(found) - len(part), lines, line_count, kept,
+                           similarity)
 
 
-def _sketch(reader: RecordReader, config: DedupConfig, jobs: int,
-            stack: ExitStack) -> tuple[Part, np.ndarray]:
-    """Sketch all records of some files, and tell which of their lines are records."""
+def _sketch(reader: RecordReader, run: PassRun, name: str, config: DedupConfig,
+            stack: ExitStack) -> tuple[Part, np.ndarray, int]:
+    """Sketch all records of some files.
+
+    Returns:
+        the sketches, (records,) the numbers of their lines, and the number of lines.
+    """
+    path = run.collect(name, record_blocks(reader), partial(Sketcher, config), reader.reject)
     writer = PartWriter(stack, config.permutations if config.duplicates == "near" else 0)
-    is_record = [np.empty(0, bool)]
-    with closing(map_parallel(read_blocks(reader), partial(Sketcher, config), jobs,
-                            _REMEDY)) as blocks:
-        for sketches in counted(blocks, "reading", unit="megabytes"):
-            for one in sketches.rejects:
-                reader.reject(RecordError(*one))
-            writer.add(sketches, sketches.source)
-            found = np.zeros(sketches.line_count, bool)
-            found[sketches.lines] = True
-            is_record.append(found)
-    return writer.finish(), np.concatenate(is_record)
+    lines, count = [np.empty(0, np.int64)], 0
+    with path.open("rb") as stream:
+        for sketches in Sketches.read(stream):
+            writer.add(sketches)
+            lines.append(sketches.lines + count)
+            count += sketches.line_count
+    return writer.finish(), np.concatenate(lines), count
 
 
 def _choose(records: Records, first: int, config: DedupConfig) -> tuple[np.ndarray, np.ndarray]:

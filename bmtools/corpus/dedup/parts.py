@@ -10,12 +10,12 @@ from typing import BinaryIO
 
 import numpy as np
 
-from bmtools.corpus.dedup.signatures import DIGEST_BYTES, Sketches
+from bmtools.corpus.dedup.signatures import DIGEST, Sketches
 from bmtools.io.output import temporary_file
 
 ROWS = 1 << 14
 """Records that are read at once."""
-TYPES = {"digests": np.dtype(f"V{DIGEST_BYTES}"), "lengths": np.dtype("<u4"),
+TYPES = {"digests": DIGEST, "lengths": np.dtype("<u4"),
          "signatures": np.dtype("<u4"), "ids": np.dtype("u1"), "id_ends": np.dtype("<i8")}
 """The arrays of a part; the ids stand one after the other, as UTF-8."""
 
@@ -76,10 +76,10 @@ class PartWriter:
         self._sources: list[tuple[int, str]] = []
         self._id_bytes = self.records = 0
 
-    def add(self, sketches: Sketches, source: str) -> None:
-        """Add the sketches of a block of a source."""
-        if not self._sources or self._sources[-1][1] != source:
-            self._sources.append((self.records, source))
+    def add(self, sketches: Sketches) -> None:
+        """Add the sketches of a block."""
+        if not self._sources or self._sources[-1][1] != sketches.source:
+            self._sources.append((self.records, sketches.source))
         ids = [one.encode() for one in sketches.ids]
         ends = self._id_bytes + np.cumsum([*map(len, ids)], dtype=TYPES["id_ends"])
         for name, content in (("digests", sketches.digests), ("lengths", sketches.lengths),

@@ -1,7 +1,8 @@
-"""Settings of the search for duplicates."""
+"""Settings of the search for duplicates and for evaluation texts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,3 +66,36 @@ class Bands:
     def recall(self, similarity: float) -> float:
         """Return the expected share of pairs of a similarity that become candidates."""
         return float(1 - (1 - similarity ** self.rows) ** self.bands)
+
+
+@dataclass(frozen=True)
+class ContaminationConfig:
+    """Settings of contamination.
+
+    Args:
+        ngram_words: words of a run that a record and an evaluation text share.
+        least_words: of a shorter evaluation text the whole is looked for, if it has so many words.
+        keys: of the evaluation records whose texts are looked for, separated by commas; the word
+            behind a [MASK] takes its place.
+        action: drop leaves out records that share a run, report lets them pass.
+    """
+
+    ngram_words: int = 13
+    least_words: int = 8
+    keys: str = "text,text_pair,question"
+    action: Literal["drop", "report"] = "drop"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require_at_least(self, ngram_words=1, least_words=1)
+        require(all(self.key_list), "keys", repr(self.keys), "names of keys, as text,question")
+
+    @property
+    def key_list(self) -> list[str]:
+        """The keys, one by one."""
+        return [key.strip() for key in self.keys.split(",")]
+
+
+def contaminated_texts(counts: Mapping[str, int]) -> int:
+    """Count the evaluation records that are in the corpus, from the counts of the outcomes."""
+    return len(counts.keys() - {"all", "contaminated"})

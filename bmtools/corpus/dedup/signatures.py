@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 
 from bmtools.corpus.dedup.folding import END, batches, fold_texts
+from bmtools.corpus.dedup.lines import count_lines, read_texts
 from bmtools.corpus.dedup.settings import DedupConfig
 from bmtools.corpus.dedup.words import Words
-from bmtools.errors import RecordError
-from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block
+from bmtools.io.workers import Outcome
 
 DIGEST_BYTES = 16
-
-
-class _Fields(msgspec.Struct):
-    id: str
-    text: str
-
-
-_decoder = msgspec.json.Decoder(_Fields)
+DIGEST = np.dtype(f"V{DIGEST_BYTES}")
+_SIZE_BYTES = 8
+_decode = msgspec.msgpack.Decoder(
+    tuple[list[str], bytes, bytes, bytes, bytes, str, int]).decode
 
 
 @dataclass(frozen=True, eq=False)
 class Sketches:
-    """What is kept of the records of a block to compare them.
+    """What is kept of the records of a block to compare them; it travels as bytes.
 
     Args:
         ids: of the records.
@@ -39,7 +35,6 @@ class Sketches:
         digests: (records,) 16 bytes of SHA-256 of each text, folded or as it is.
         lengths: (records,) uint32 words, or bytes where none are looked for.
         signatures: (records, permutations) uint32, or (records, 0) for exact duplicates.
-        rejects: place, reason and content of each bad record.
         source: name of the file.
         line_count: lines of the block.
     """
@@ -49,9 +44,26 @@ class Sketches:
     digests: np.ndarray
     lengths: np.ndarray
     signatures: np.ndarray
-    rejects: list[tuple[str, str, Any]]
     source: str
     line_count: int
+
+    def encode(self) -> bytes:
+        """Encode them, their size first."""
+        content = msgspec.msgpack.encode([
+            self.ids, self.lines.tobytes(), self.digests.tobytes(), self.lengths.tobytes(),
+            self.signatures.tobytes(), self.source, self.line_count])
+        return len(content).to_bytes(_SIZE_BYTES) + content
+
+    @classmethod
+    def read(cls, stream: IO[bytes]) -> Iterator[Sketches]:
+        """Read those of many blocks."""
+        while size := stream.read(_SIZE_BYTES):
+            ids, *arrays, source, count = _decode(stream.read(int.from_bytes(size)))
+            kinds: tuple[Any, ...] = (np.int64, DIGEST, np.uint32, np.uint32)
+            lines, digests, lengths, rows = (np.frombuffer(content, kind) for content, kind in zip(
+                arrays, kinds, strict=True))
+            yield cls(ids, lines, digests, lengths, rows.reshape(len(ids), -1) if ids else
+                      rows.reshape(0, 0), source, count)
 
 
 class Sketcher:
@@ -64,9 +76,10 @@ class Sketcher:
     def __init__(self, config: DedupConfig) -> None:
         self._config = config
 
-    def __call__(self, block: Block) -> Sketches:
-        rejects: list[tuple[str, str, Any]] = []
-        ids, texts, lines = read_texts(block, rejects)
+    def __call__(self, block: Block) -> Iterator[Outcome]:
+        """Yield the sketches of a block, as the lines of an outcome."""
+        outcome = Outcome()
+        ids, texts, lines = read_texts(block, outcome.reject)
         if self._config.duplicates == "bytes":
             contents = [text.encode() for text in texts]
             digests, lengths = _digests(contents), np.array([*map(len, contents)], np.uint32)
@@ -75,8 +88,9 @@ class Sketcher:
             parts = [self._sketch(texts[first:end]) for first, end in batches(texts)]
             digests, lengths, signatures = (np.concatenate(each) for each in zip(
                 *(parts or [self._sketch([])]), strict=True))
-        return Sketches(ids, lines, digests, lengths, signatures, rejects, block.name,
-                        block.lines.count(b"\n") + (not block.lines.endswith(b"\n")))
+        outcome.lines = Sketches(ids, lines, digests, lengths, signatures, block.name,
+                                 count_lines(block)).encode()
+        yield outcome
 
     def _sketch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         content = fold_texts(texts)
@@ -99,33 +113,6 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
     return np.frombuffer(content, np.uint32).reshape(-1, config.permutations)
 
 
-def read_texts(block: Block, rejects: list[tuple[str, str, Any]]
-               ) -> tuple[list[str], list[str], np.ndarray]:
-    """Read the ids and texts of a block, and the numbers of their lines.
-
-    Other keys are neither looked at nor checked where every line is a record, for speed.
-
-    Args:
-        block: of lines.
-        rejects: gets place, reason and content of each bad record.
-    """
-    count = block.lines.count(b"\n") + (not block.lines.endswith(b"\n"))
-    try:
-        records: Sequence[Any] = _decoder.decode_lines(block.lines)
-        if len(records) == count:
-            return [one.id for one in records], [one.text for one in records], np.arange(count)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-
-    def reject(error: RecordError) -> None:
-        rejects.append((error.place, error.reason, error.content))
-
-    found = list(parse_records(block.lines.splitlines(keepends=True), block.name, reject,
-                               block.first_line - 1))
-    lines = [int(one.place.rpartition(":")[2]) - block.first_line for one in found]
-    return [one["id"] for one in found], [one["text"] for one in found], np.array(lines, np.int64)
-
-
 def _digests(contents: Sequence[bytes]) -> np.ndarray:
     content = b"".join([hashlib.sha256(one).digest()[:DIGEST_BYTES] for one in contents])
-    return np.frombuffer(content, f"V{DIGEST_BYTES}")
+    return np.frombuffer(content, DIGEST)

@@ -36,11 +36,16 @@ def open_parts(directory: Path, config: DedupConfig, allow_none: bool = False) -
         DataError: signatures that were made with other settings than these.
         CheckpointError: no signatures, or damaged ones.
     """
-    paths = sorted(directory.glob(_PARTS))
+    paths = list_parts(directory)
     if not paths and (not allow_none or (directory.is_dir() and any(directory.iterdir()))):
         raise CheckpointError(f"{directory}: found no signatures, expected a directory that "
                               "bmtools dedup --signatures wrote")
     return [_open_part(path, config) for path in paths]
+
+
+def list_parts(directory: Path) -> list[Path]:
+    """List the parts of a directory, none where it is a file or absent."""
+    return sorted(directory.glob(_PARTS)) if directory.is_dir() else []
 
 
 def _open_part(path: Path, config: DedupConfig) -> Part:
@@ -76,7 +81,7 @@ def refuse_known(directory: Path, hashes: Mapping[str, str]) -> None:
     Raises:
         DataError: names the file and the part.
     """
-    for path in sorted(directory.glob(_PARTS)):
+    for path in list_parts(directory):
         known = read_manifest(path).get("inputs", {}).values()
         for name, digest in hashes.items():
             if digest in known:
@@ -86,9 +91,9 @@ def refuse_known(directory: Path, hashes: Mapping[str, str]) -> None:
 
 def add_signatures(directory: Path, found: Deduplicated) -> Path:
     """Add a part with the records that stay of a corpus."""
-    part, numbers, hashes = found.part, np.flatnonzero(found.stays), found.reader.hashes
+    part, numbers, hashes = found.part, np.flatnonzero(found.stays), found.hashes
     directory.mkdir(parents=True, exist_ok=True)
-    used = [int(path.name.partition("-")[2]) for path in directory.glob(_PARTS)]
+    used = [int(path.name.partition("-")[2]) for path in list_parts(directory)]
     target = directory / _PART.format(max(used, default=-1) + 1)
     with new_directory(target) as unfinished:
         sizes = np.diff(part.arrays["id_ends"], prepend=0)[numbers]

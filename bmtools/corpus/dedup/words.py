@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,22 @@ class Words:
     def text(self, first: int, last: int) -> str:
         """Return the words from one number to another, both included, as they stand."""
         return self.content[self.starts[first]:self.ends[last]].decode("utf-8", "replace")
+
+
+def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield sizes of runs and the hash of each run of so many words, across the ends of texts.
+
+    Args:
+        hashes: (words,) uint64.
+        sizes: in words, ascending.
+    """
+    sums = hashes.copy()
+    for size in range(1, max(sizes) + 1):
+        if size > 1:
+            sums = sums[:-1] if len(sums) else sums
+            sums += hashes[size - 1:][:len(sums)] * np.uint64(pow(int(_FACTOR), size - 1, 1 << 64))
+        if size in sizes:
+            yield size, mix(sums + np.uint64(size))
 
 
 def mix(hashes: np.ndarray) -> np.ndarray:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,11 @@ from bmtools.corpus.dedup.deduplicate import deduplicate
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
 from bmtools.corpus.dedup.store import add_signatures
 from bmtools.corpus.overlap import folded
-from bmtools.errors import BmtoolsError, DataError
+from bmtools.errors import BmtoolsError, DataError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
-from bmtools.records import Record
+from bmtools.io.passes import opened_pass
+from bmtools.io.record_shard import RecordShard, Shard
+from bmtools.io.workers import Workers
 
 Write = Callable[..., Path]
 VOCABULARY = [f"w{number}" for number in range(5000)]
@@ -47,16 +52,26 @@ def records_of(texts: Iterable[str]) -> list[dict[str, str]]:
     return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
 
 
-def run(path: Path, **settings: Any) -> tuple[list[str], list[Record], dict[str, int]]:
+def run(path: Path, jobs: int = 1, against: list[str] | None = None,
+        signatures: Path | None = None, **settings: Any
+        ) -> tuple[list[str], list[dict[str, Any]], dict[str, int]]:
     """Return the ids that stay, the duplicates, and the counts."""
-    options = {name: settings.pop(name) for name in ("against", "signatures", "jobs")
-               if name in settings}
-    dropped: list[Record] = []
-    with deduplicate(RecordReader([str(path)]), DedupConfig(**settings), **options) as found:
-        stay = [json.loads(line)["id"] for line in found.lines(dropped.append)]
-        if "signatures" in options:
-            add_signatures(options["signatures"], found)
-    return stay, dropped, dict(found.counts)
+    dropped = BytesIO()
+    with opened_pass(None, {}, Workers(jobs)) as own, deduplicate(
+            RecordReader([str(path)]), own, DedupConfig(**settings), against or (),
+            signatures) as found:
+        lines = b"".join(found.write(own, dropped)).splitlines()
+        if signatures is not None:
+            add_signatures(signatures, found)
+    return ([json.loads(line)["id"] for line in lines],
+            [json.loads(line) for line in dropped.getvalue().splitlines()], +own.counts)
+
+
+@contextmanager
+def found_in(path: Path, reject: Reject = refuse, **settings: Any) -> Iterator[tuple[Any, Any]]:
+    with opened_pass(None, {}, Workers(1)) as own, deduplicate(
+            RecordReader([str(path)], reject), own, DedupConfig(**settings)) as found:
+        yield found, own
 
 
 def test_case_and_white_space_are_folded(write_lines: Write) -> None:
@@ -66,7 +81,7 @@ def test_case_and_white_space_are_folded(write_lines: Write) -> None:
     assert stay == ["0", "2", "3", "4", "5", "6"]
     assert [one["meta"]["dropped"] for one in dropped] == [
         {"reason": "exact-duplicate", "of": "0", "in": str(path), "similarity": 1.0}]
-    assert counts == {"kept": 6, "exact": 1, "near": 0}
+    assert counts == {"kept": 6, "exact-duplicate": 1}
     assert run(path, duplicates="bytes")[0] == ["0", "1", "2", "3", "4", "5"]
     assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is no word
 
@@ -90,7 +105,7 @@ def test_near_duplicates_are_those_of_brute_force(write_lines: Write) -> None:
                          for share in (0.01, 0.02, 0.04, 0.08, 0.2)]
     rng.shuffle(texts)
     path = write_lines("a.jsonl", *records_of(map(" ".join, texts)))
-    with deduplicate(RecordReader([str(path)]), DedupConfig(permutations=512)) as found:
+    with found_in(path, permutations=512) as (found, _):
         kept = found.kept.tolist()
     runs = [{tuple(words[start:start + 5]) for start in range(len(words) - 4)} for words in texts]
     similarity = {(one, other): len(runs[one] & runs[other]) / len(runs[one] | runs[other])
@@ -118,7 +133,7 @@ def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) ->
     words = text_of(rng, 150)
     path = write_lines("a.jsonl", *records_of(
         " ".join(changed(words, 0.01, rng)) for _ in range(400)))
-    assert run(path)[2] == {"kept": 1, "exact": 0, "near": 399}
+    assert run(path)[2] == {"kept": 1, "near-duplicate": 399}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -144,6 +159,25 @@ def test_other_corpora_stay(write_lines: Write, tmp_path: Path, jobs: int,
     assert sorted(path.name for path in directory.iterdir()) == ["part-00000", "part-00001"]
     third = write_lines("third.jsonl", *records_of([texts[3] + " x", texts[5], texts[0]]))
     assert run(third, against=[str(directory)])[0] == ["1"]
+
+
+def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 300)
+    files = [str(write_lines(f"{name}.jsonl", *({"id": f"{name}{number}", "text": f"{number % 9}"}
+                                               for number in range(20)))) for name in "ab"]
+
+    def written(reader: RecordReader) -> tuple[bytes, bytes, dict[str, int]]:
+        dropped = BytesIO()
+        with opened_pass(None, {}, Workers(1)) as own, deduplicate(reader, own) as found:
+            return b"".join(found.write(own, dropped)), dropped.getvalue(), own.counts
+
+    parts = [written(RecordShard(RecordReader(files), Shard(number, 3))) for number in (1, 2, 3)]
+    lines, dropped, counts = written(RecordReader(files))
+    assert b"".join(part[0] for part in parts) == lines
+    assert b"".join(part[1] for part in parts) == dropped
+    assert sum((part[2] for part in parts), Counter()) == +counts
+    assert (counts["kept"], counts["exact-duplicate"]) == (9, 31)
 
 
 def test_signatures_of_other_settings_are_refused(write_lines: Write, tmp_path: Path) -> None:
@@ -182,20 +216,19 @@ def test_bad_records_are_rejected_and_left_out(write_lines: Write, tmp_path: Pat
     path.write_text('{"id": "0", "text": "uno due"}\n\n{"id": 1}\n{"id": "2", "text": "Uno due"}\n'
                     '{"id": "3", "text": "tre", "meta": {"year": 1}}')
     bad: list[str] = []
-    with deduplicate(RecordReader([str(path)], lambda error: bad.append(str(error))),
-                     DedupConfig(duplicates="exact")) as found:
-        lines = list(found.lines())
-    assert lines == [b'{"id": "0", "text": "uno due"}\n',
-                     b'{"id": "3", "text": "tre", "meta": {"year": 1}}\n']
+    with found_in(path, lambda error: bad.append(str(error)), duplicates="exact") as (found, own):
+        lines = b"".join(found.write(own))
+    assert lines == (b'{"id": "0", "text": "uno due"}\n'
+                     b'{"id": "3", "text": "tre", "meta": {"year": 1}}\n')
     assert bad == [f"{path}:3: key 'id': found a whole number, expected text"]
 
 
 def test_input_that_changes_is_refused(write_lines: Write) -> None:
     path = write_lines("a.jsonl", *records_of(["uno", "due"]))
-    with deduplicate(RecordReader([str(path)])) as found:
+    with found_in(path) as (found, own):
         path.write_text(path.read_text().replace("due", "tre"))
         with pytest.raises(DataError, match="the input changed while it was read"):
-            list(found.lines())
+            list(found.write(own))
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
@@ -215,7 +248,7 @@ def test_real_duplicates(data: Path) -> None:
     texts = [record["text"] for record in records]
     assert len(texts) - len(set(texts)) == 292
     _, dropped, counts = run(path, duplicates="bytes")
-    assert counts == {"kept": 2011, "exact": 292, "near": 0}
+    assert counts == {"kept": 2011, "exact-duplicate": 292}
     _, dropped, counts = run(path, duplicates="exact")
     assert counts["kept"] == len(set(map(folded, texts))) == 2003
     by_id = {record["id"]: folded(record["text"]) for record in records}

@@ -1,0 +1,68 @@
+"""`bmtools decontaminate`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
+
+import click
+
+from bmtools.cli.closing import after_decontaminate
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    input_file,
+    reads_records,
+    writes_file,
+    writes_records,
+)
+from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
+from bmtools.cli.results import finish, write_lines
+from bmtools.cli.settings import takes_settings
+from bmtools.corpus.dedup.settings import ContaminationConfig
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import open_output
+
+
+@click.command("decontaminate", cls=Command, examples=(
+    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --evaluation curated.jsonl "
+    "--hits hits.jsonl -o clean.jsonl",
+    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --action report --hits hits.jsonl "
+    "-o all.jsonl"),
+    essential="evaluation hits ngram-words least-words keys action output jobs resume rejects",
+    groups={"Contamination": "evaluation hits ngram-words least-words keys action",
+            "Speed": PASS_OPTIONS}, topics="records")
+@reads_records
+@allows_empty
+@writes_records
+@click.option("--evaluation", multiple=True, required=True, type=input_file, metavar="FILE",
+              help="Records that models are evaluated on; may be repeated.")
+@writes_file("--hits", "Write here what records share with which evaluation record: both ids, "
+                       "the first run of words and how much of the text.")
+@takes_settings(ContaminationConfig, "config")
+@takes_passes
+def command(records: RecordReader, reject: Reject, output: str, evaluation: tuple[str, ...],
+            hits: str | None, config: ContaminationConfig, passes: Passes) -> None:
+    """Find records that hold evaluation texts, and leave them out.
+
+    A record is contaminated if it shares a run of words with one, of case, white space and
+    punctuation aside. Lines that stay are copied as they are.
+    """
+    from bmtools.corpus.dedup.contamination import ContaminationFinder, EvaluationRuns
+    from bmtools.io.workers import record_blocks
+
+    known = RecordReader(evaluation)
+    runs = EvaluationRuns.of(known, config)
+    if runs.short:
+        click.echo(f"bmtools: {runs.short:,} of {len(runs.names):,} evaluation texts have fewer "
+                   f"than {config.least_words} words and are not looked for; --least-words takes "
+                   "shorter ones", err=True)
+    settings = {**asdict(config), "evaluation": sorted(known.hashes.values())}
+    with passes.opened(output, settings) as run, \
+            nullcontext() if hits is None else open_output(hits) as stream:
+        write_lines(run.lines(record_blocks(records), partial(ContaminationFinder, runs,
+                                                              config.action), reject, stream),
+                    output)
+    finish(*after_decontaminate(run.counts, len(runs.names) - runs.short, output))

@@ -1,0 +1,165 @@
+"""Contamination: records of a corpus that share runs of words with evaluation texts.
+
+Source: Brown et al. 2020 (GPT-3), appendix C: runs of 13 words, lower-cased and without
+punctuation; of shorter texts the whole, down to 8 words. Departure: one shared run is enough, and
+runs that are common in the corpus count, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bmtools.corpus.dedup.folding import batches, fold_texts
+from bmtools.corpus.dedup.lines import as_lines, read_texts
+from bmtools.corpus.dedup.settings import ContaminationConfig
+from bmtools.corpus.dedup.words import Words, run_hashes
+from bmtools.errors import DataError, setting
+from bmtools.io.output import encode_lines
+from bmtools.io.parallel import Block
+from bmtools.io.workers import Outcome
+from bmtools.records import MASK, Record
+
+_LEAST_BITS, _MOST_BITS = 16, 26
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An evaluation text that shares runs of words with a record.
+
+    Args:
+        id: of the record.
+        evaluation: id of the evaluation record.
+        place: file and line of that.
+        ngram: the first run that they share, folded.
+        shared: different runs that they share.
+        share: of the runs of the evaluation text.
+    """
+
+    id: str
+    evaluation: str
+    place: str
+    ngram: str
+    shared: int
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationRuns:
+    """Runs of words of evaluation texts, by their hashes.
+
+    Args:
+        hashes: (runs,) uint64, sorted; a run of several texts is there as often.
+        texts: (runs,) number of the text of each.
+        sizes: numbers of words of a run, ascending.
+        counts: (texts,) different runs of each.
+        names: id and place of the record of each text.
+        short: texts with too few words to be looked for.
+    """
+
+    hashes: np.ndarray
+    texts: np.ndarray
+    sizes: tuple[int, ...]
+    counts: np.ndarray
+    names: list[tuple[str, str]]
+    short: int
+
+    @classmethod
+    def of(cls, records: Iterable[Record], config: ContaminationConfig) -> EvaluationRuns:
+        """Hash the runs of records; of equal texts the first one counts.
+
+        Raises:
+            DataError: no record has a text that is long enough.
+        """
+        found: dict[str, tuple[str, str]] = {}
+        for record in records:
+            for text in _texts(record, config.key_list):
+                found.setdefault(text, (record["id"], record.place))
+        words = Words.of(fold_texts([*found]))
+        lengths = np.diff(words.offsets)
+        sizes = np.minimum(lengths, config.ngram_words)
+        is_long = (lengths >= min(config.least_words, config.ngram_words)) & (lengths > 0)
+        if not is_long.any():
+            raise DataError(f"found no evaluation text of {config.least_words} words or more under "
+                            f"{config.keys}; {setting('least_words')} and {setting('keys')} look "
+                            "for others")
+        hashes: list[np.ndarray] = []
+        texts: list[np.ndarray] = []
+        used = tuple(np.unique(sizes[is_long]).tolist())
+        for size, own in run_hashes(words.hashes, used):
+            for number in np.flatnonzero(is_long & (sizes == size)).tolist():
+                hashes.append(np.unique(
+                    own[words.offsets[number]:words.offsets[number + 1] - size + 1]))
+                texts.append(np.full(len(hashes[-1]), number))
+        together = np.concatenate(texts)
+        order = np.argsort(joined := np.concatenate(hashes), kind="stable")
+        return cls(joined[order], together[order], used,
+                   np.bincount(together, minlength=len(found)), [*found.values()],
+                   int((~is_long).sum()))
+
+
+def _texts(record: Record, keys: Iterable[str]) -> Iterator[str]:
+    for key in keys:
+        text = record.get(key)
+        if isinstance(text, str):
+            yield text.replace(MASK, str(record.get("target") or MASK))
+
+
+class ContaminationFinder:
+    """Finder of contaminated records in blocks, in a worker process.
+
+    Args:
+        runs: of the evaluation texts.
+        action: what becomes of such records.
+    """
+
+    def __init__(self, runs: EvaluationRuns, action: str = "drop") -> None:
+        self._runs, self._drops = runs, action == "drop"
+        # A table of bits answers for nearly all runs, and fits a cache where there are few.
+        bits = int(np.clip(np.ceil(np.log2(32 * len(runs.hashes))), _LEAST_BITS, _MOST_BITS))
+        self._shift = np.uint64(64 - bits)
+        self._table = np.zeros(1 << bits, dtype=bool)
+        self._table[runs.hashes >> self._shift] = True
+
+    def __call__(self, block: Block) -> Iterator[Outcome]:
+        """Yield the outcome of a block; the second file gets the hits."""
+        outcome = Outcome()
+        ids, texts, places = read_texts(block, outcome.reject)
+        hits = [(first + number, hit) for first, end in batches(texts)
+                for number, hit in self.find(ids[first:end], texts[first:end])]
+        contaminated = {number for number, _ in hits}
+        lines = block.lines.splitlines(keepends=True)
+        kept = [lines[place] for number, place in enumerate(places.tolist())
+                if not (self._drops and number in contaminated)]
+        outcome.lines = as_lines(kept)
+        outcome.records = len(kept)
+        outcome.aside = encode_lines([hit for _, hit in hits])
+        outcome.counts = Counter(all=len(ids), contaminated=len(contaminated))
+        outcome.counts.update({f"{hit.place} {hit.evaluation}" for _, hit in hits})
+        yield outcome
+
+    def find(self, ids: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Hit]]:
+        """Yield what texts share with evaluation texts, each after the number of its text."""
+        words = Words.of(fold_texts(texts))
+        found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
+        for size, hashes in run_hashes(words.hashes, self._runs.sizes):
+            for first in np.flatnonzero(self._table[hashes >> self._shift]).tolist():
+                text = int(np.searchsorted(words.offsets, first, side="right")) - 1
+                if first + size > words.offsets[text + 1]:
+                    continue  # it goes on in the next text
+                for evaluation in self._texts_with(hashes[first]):
+                    own = found.setdefault((text, evaluation), {})
+                    own.setdefault(int(hashes[first]), (first, size))
+        for (text, evaluation), own in sorted(found.items()):
+            first, size = min(own.values())
+            name, place = self._runs.names[evaluation]
+            yield text, Hit(ids[text], name, place, words.text(first, first + size - 1), len(own),
+                            round(len(own) / int(self._runs.counts[evaluation]), 3))
+
+    def _texts_with(self, value: np.uint64) -> list[int]:
+        hashes = self._runs.hashes
+        found = slice(np.searchsorted(hashes, value), np.searchsorted(hashes, value, "right"))
+        return [int(text) for text in self._runs.texts[found]]
