@@ -27,10 +27,10 @@ from bmtools.io.output import open_output
 
 
 @click.command("decontaminate", cls=Command, examples=(
-    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --evaluation curated.jsonl "
-    "--hits hits.jsonl -o clean.jsonl",
-    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --action report --hits hits.jsonl "
-    "-o all.jsonl"),
+    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --hits hits.jsonl "
+    "-o clean.jsonl",
+    "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
+    "--hits hits.jsonl > /dev/null"),
     essential="evaluation hits ngram-words least-words keys action output jobs resume rejects",
     groups={"Contamination": "evaluation hits ngram-words least-words keys action",
             "Speed": PASS_OPTIONS}, topics="records")

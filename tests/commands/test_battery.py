@@ -112,6 +112,11 @@ CASES = {
          "--licences commercial|NAME,...", "--personal-data [keep|flag|mask|drop]",
          "--max-line-copies", "--remove FILE", "--dropped FILE", "--rejects", "PubMedBERT",
          "no guarantee"), NO_RECORDS + ALLOWED, None),
+    "decontaminate": Case(
+        ("--evaluation", "GOLD", "--least-words", "2", "--action", "report"),
+        ("--evaluation FILE", "--hits FILE", "--ngram-words", "[default: 13]", "--least-words",
+         "--keys KEY,...", "--action [drop|report]", "--jobs", "--shard", "--ray", "--resume"),
+        NO_RECORDS + ALLOWED, None, TAGGED),
     "dedup": Case(
         (), ("--duplicates [near|exact|bytes]", "--threshold", "[default: 0.7]", "--against PATH",
              "--signatures DIR", "--dropped FILE", "--keep", "--jobs"), NO_RECORDS + ALLOWED,
@@ -269,6 +274,14 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--remove", "absent"), "'absent' does not exist"),
         (("--personal-data", "hide"), "'hide' is not one of 'keep', 'flag', 'mask', 'drop'"),
         (("--max-line-copies", "-1"), "--max-line-copies: found -1, expected 0 or more"),
+    ),
+    "decontaminate": (
+        ((), "Missing option '--evaluation'"),
+        (("--evaluation", "absent"), "'absent' does not exist"),
+        (("--evaluation", "corpus.jsonl", "--ngram-words", "0"), "--ngram-words: found 0, expect"),
+        (("--evaluation", "corpus.jsonl", "--least-words", "0"), "--least-words: found 0, expect"),
+        (("--evaluation", "corpus.jsonl", "--keys", "text,,"),
+         "--keys: found 'text,,', expected names of keys, as text,question"),
     ),
     "dedup": (
         (("--threshold", "0"), "--threshold: found 0.0, expected above 0, at most 1"),

@@ -36,6 +36,7 @@ WRITE_NOTHING = ("preflight", "table")
 WITHOUT_REJECTS = ("score-suite",)
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "clean": (("--dropped", "d.jsonl"),),
+           "decontaminate": (("--hits", "h.jsonl"),),
            "dedup": (("--dropped", "d.jsonl"),),
            "describe": (("--plot", "p.png"),),
            "find-contexts": (("--report", "r.jsonl"),),

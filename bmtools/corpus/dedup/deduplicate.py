@@ -33,7 +33,7 @@ from bmtools.io.spool import rereadable
 from bmtools.io.workers import Outcome, record_blocks
 from bmtools.records import Record
 
-REASONS = ("kept", "exact-duplicate", "near-duplicate")
+RULES = ("kept", "exact-duplicate", "near-duplicate")
 """What becomes of a record."""
 _NO_RECORD = 255
 _NEARLY = 0.999  # similarity of texts whose signatures are equal, though they are not
@@ -104,7 +104,7 @@ class Deduplicated:
     def _explained(self, record: Record, number: int) -> Record:
         part, place = self.records.part_of(int(self.kept[self.first + number]))
         similarity = float(self.similarity[number])
-        found = {"reason": REASONS[1 if similarity == 1 else 2], "of": part.id(place),
+        found = {"rule": RULES[1 if similarity == 1 else 2], "found": part.id(place),
                  "in": part.source(place), "similarity": round(similarity, 3)}
         return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
 
@@ -133,8 +133,8 @@ class LineCopier:
         for place in np.flatnonzero(fates == _NO_RECORD).tolist():  # blank, or bad
             list(parse_records([lines[place]], block.name, outcome.reject,
                                block.first_line - 1 + place))
-        for number, reason in enumerate(REASONS):
-            outcome.counts[reason] += int((fates == number).sum())
+        for number, rule in enumerate(RULES):
+            outcome.counts[rule] += int((fates == number).sum())
         yield outcome
 
 

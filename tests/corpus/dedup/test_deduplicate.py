@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from itertools import combinations
 from pathlib import Path
@@ -15,15 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.dedup.deduplicate import deduplicate
+from bmtools.corpus.dedup.deduplicate import LineCopier, deduplicate
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
+from bmtools.corpus.dedup.signatures import Sketcher
 from bmtools.corpus.dedup.store import add_signatures
 from bmtools.corpus.overlap import folded
 from bmtools.errors import BmtoolsError, DataError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.parallel import read_blocks
 from bmtools.io.passes import opened_pass
 from bmtools.io.record_shard import RecordShard, Shard
-from bmtools.io.workers import Workers
+from bmtools.io.workers import Outcome, Workers
 
 Write = Callable[..., Path]
 VOCABULARY = [f"w{number}" for number in range(5000)]
@@ -52,12 +56,12 @@ def records_of(texts: Iterable[str]) -> list[dict[str, str]]:
     return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
 
 
-def run(path: Path, jobs: int = 1, against: list[str] | None = None,
+def run(path: Path, against: list[str] | None = None,
         signatures: Path | None = None, **settings: Any
         ) -> tuple[list[str], list[dict[str, Any]], dict[str, int]]:
     """Return the ids that stay, the duplicates, and the counts."""
     dropped = BytesIO()
-    with opened_pass(None, {}, Workers(jobs)) as own, deduplicate(
+    with opened_pass(None, {}, Workers(1)) as own, deduplicate(
             RecordReader([str(path)]), own, DedupConfig(**settings), against or (),
             signatures) as found:
         lines = b"".join(found.write(own, dropped)).splitlines()
@@ -80,7 +84,7 @@ def test_case_and_white_space_are_folded(write_lines: Write) -> None:
     stay, dropped, counts = run(path, duplicates="exact")
     assert stay == ["0", "2", "3", "4", "5", "6"]
     assert [one["meta"]["dropped"] for one in dropped] == [
-        {"reason": "exact-duplicate", "of": "0", "in": str(path), "similarity": 1.0}]
+        {"rule": "exact-duplicate", "found": "0", "in": str(path), "similarity": 1.0}]
     assert counts == {"kept": 6, "exact-duplicate": 1}
     assert run(path, duplicates="bytes")[0] == ["0", "1", "2", "3", "4", "5"]
     assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is no word
@@ -94,7 +98,7 @@ def test_one_of_each_cluster_stays(write_lines: Write, keep: str, expected: list
         " ".join(words), " ".join([*words, "more"]), " ".join(words[:-1]), "another text"]))
     stay, dropped, _ = run(path, keep=keep)
     assert stay == expected
-    assert {one["meta"]["dropped"]["of"] for one in dropped} == {expected[0]}
+    assert {one["meta"]["dropped"]["found"] for one in dropped} == {expected[0]}
     assert all(one["meta"]["dropped"]["similarity"] > 0.9 for one in dropped)
 
 
@@ -136,8 +140,7 @@ def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) ->
     assert run(path)[2] == {"kept": 1, "near-duplicate": 399}
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_other_corpora_stay(write_lines: Write, tmp_path: Path, jobs: int,
+def test_other_corpora_stay(write_lines: Write, tmp_path: Path,
                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 1000)  # several blocks
     rng = random.Random(4)
@@ -145,16 +148,16 @@ def test_other_corpora_stay(write_lines: Write, tmp_path: Path, jobs: int,
     old = write_lines("old.jsonl", *({"id": f"o{number}", "text": text}
                                      for number, text in enumerate(texts[:3])))
     new = write_lines("new.jsonl", *records_of([texts[3], texts[1], texts[3] + " x", texts[4]]))
-    stay, dropped, _ = run(new, against=[str(old)], keep="last", jobs=jobs)
+    stay, dropped, _ = run(new, against=[str(old)], keep="last")
     assert stay == ["2", "3"]
-    assert [(one["id"], one["meta"]["dropped"]["of"], one["meta"]["dropped"]["in"])
+    assert [(one["id"], one["meta"]["dropped"]["found"], one["meta"]["dropped"]["in"])
             for one in dropped] == [("0", "2", str(new)), ("1", "o1", str(old))]
     directory = tmp_path / "signatures"
     run(old, signatures=directory)
     old.unlink()
     again, others, _ = run(new, signatures=directory, keep="last")
     assert again == stay
-    assert [one["meta"]["dropped"]["of"] for one in others] == ["2", "o1"]
+    assert [one["meta"]["dropped"]["found"] for one in others] == ["2", "o1"]
     assert others[1]["meta"]["dropped"]["in"] == "signatures/part-00000 (old.jsonl)"
     assert sorted(path.name for path in directory.iterdir()) == ["part-00000", "part-00001"]
     third = write_lines("third.jsonl", *records_of([texts[3] + " x", texts[5], texts[0]]))
@@ -178,6 +181,15 @@ def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
     assert b"".join(part[1] for part in parts) == dropped
     assert sum((part[2] for part in parts), Counter()) == +counts
     assert (counts["kept"], counts["exact-duplicate"]) == (9, 31)
+
+
+def test_workers_may_be_sent_to_processes(write_lines: Write) -> None:
+    path = write_lines("a.jsonl", *records_of(["uno due", "tre", "uno due"]))
+    [block] = read_blocks(RecordReader([str(path)]))
+    for make_worker in (partial(Sketcher, DedupConfig()),
+                        partial(LineCopier, np.array([0, 0, 1], np.uint8))):
+        sent = pickle.loads(pickle.dumps(make_worker))
+        assert list(sent()(block)) == list(make_worker()(block)) != [Outcome()]
 
 
 def test_signatures_of_other_settings_are_refused(write_lines: Write, tmp_path: Path) -> None:
@@ -252,4 +264,4 @@ def test_real_duplicates(data: Path) -> None:
     _, dropped, counts = run(path, duplicates="exact")
     assert counts["kept"] == len(set(map(folded, texts))) == 2003
     by_id = {record["id"]: folded(record["text"]) for record in records}
-    assert all(folded(one["text"]) == by_id[one["meta"]["dropped"]["of"]] for one in dropped)
+    assert all(folded(one["text"]) == by_id[one["meta"]["dropped"]["found"]] for one in dropped)
