@@ -75,13 +75,13 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
         with _open_raw(name) as raw:
             stream, head = raw, raw.peek(4)[:4]
             if head[:2] == _GZIP:
-                stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+                stream = io.BufferedReader(_gzip_file(raw))
             elif head == _ZSTD:
                 stream = io.BufferedReader(zstd.ZstdFile(raw))
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
             yield stream
-    except (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile) as error:
+    except _damage() as error:
         raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
                         "copy or download the file again") from error
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
@@ -89,6 +89,22 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
             raise
         raise DataError(f"{name}: {(error.strerror or 'cannot be read').lower()}; "
                         "expected a readable file") from error
+
+
+def _gzip_file(raw: BinaryIO) -> Any:
+    """Open what is gzipped, by Intel's library where it is installed, in a third of the time."""
+    try:
+        from isal.igzip import IGzipFile
+    except ImportError:
+        return gzip.GzipFile(fileobj=raw)
+    return IGzipFile(fileobj=raw)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """Name the errors of compressed data; a library that was not imported raised none."""
+    isal = sys.modules.get("isal.isal_zlib")
+    known = (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile)
+    return (*known, isal.error) if isal else known
 
 
 def is_compressed(name: str) -> bool:

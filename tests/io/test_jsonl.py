@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from backports import zstd
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.jsonl import RecordReader, read_lines, read_list, read_objects, source_stem
+from bmtools.io.jsonl import (
+    RecordReader,
+    open_bytes,
+    read_lines,
+    read_list,
+    read_objects,
+    source_stem,
+)
 from bmtools.io.output import open_output, write_records
 from bmtools.io.parallel import read_blocks
 
@@ -148,6 +157,26 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(
         path.write_bytes(packed[:size])
         with pytest.raises(DataError, match="damaged compressed data"):
             list(RecordReader([str(path)]))
+
+
+@pytest.mark.parametrize("library", ["isal", "zlib"])
+def test_gzip_is_undone_or_refused_by_either_library(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """Bits changed in each part of the file: header, data, checksum, length."""
+    opened = import_module("isal.igzip").IGzipFile if library == "isal" else gzip.GzipFile
+    if library == "zlib":
+        monkeypatch.setitem(sys.modules, "isal.igzip", None)
+    path = tmp_path / "a.gz"
+    packed = gzip.compress(LINES)
+    path.write_bytes(packed + packed)
+    with open_bytes(str(path)) as stream:
+        assert stream.read() == 2 * LINES
+        assert isinstance(stream.raw, opened)  # type: ignore[attr-defined]
+    for place in (2, 12, len(packed) // 2, len(packed) - 6, len(packed) - 2):
+        path.write_bytes(packed[:place] + bytes([packed[place] ^ 255]) + packed[place + 1:])
+        with pytest.raises(DataError, match=r"a\.gz: damaged compressed data"), \
+                open_bytes(str(path)) as stream:
+            stream.read()
 
 
 def test_damaged_compression_is_one_line(tmp_path: Path) -> None:
