@@ -31,7 +31,7 @@ _FIRST = {
     "Output": "output json table details overwrite resume",
 }
 _LAST = {
-    "Processes": "processes shard",
+    "Processes": "jobs processes shard ray",
     "Settings from files": "recipe phases set config",
     "Messages": "quiet traceback help",
 }

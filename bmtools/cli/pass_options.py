@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
-from bmtools.io.passes import PassRun, Workers, opened_pass
+from bmtools.io.passes import PassRun, opened_pass
 from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
+from bmtools.io.workers import InputFile, Workers, files_of_shard
 
 PASS_OPTIONS = "jobs shard ray resume"
 """The options, for the groups of a command's help."""
@@ -84,6 +85,15 @@ class Passes:
         with opened_pass(output if is_file else None, {**settings, "shard": str(self.shard)},
                          self.workers, self.resume, self.overwrite) as run:
             yield run
+
+
+    def in_this_process(self) -> Passes:
+        """Return passes that read stdin, as only this process can."""
+        return replace(self, workers=Workers(jobs=1))
+
+    def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
+        """Yield the files of the shard, if there is one."""
+        return iter(files_of_shard(files, self.shard) if self.shard else files)
 
 
 def is_regular(output: str) -> bool:

@@ -40,6 +40,11 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def is_annotated(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record has an annotation."""
+    return not _ANNOTATIONS.isdisjoint(record)
+
+
 class Overlap:
     """Counts of the records of a part whose document, text or question another part has, too.
 
@@ -130,22 +135,27 @@ class SetSeen:
     def passing(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records, after a look at each."""
         for record in records:
-            annotated = not _ANNOTATIONS.isdisjoint(record)
-            if annotated or self._against:
-                self._look_at(record, annotated)
+            if self.compares or is_annotated(record):
+                self.look_at(record)
             yield record
 
-    def _look_at(self, record: Record, annotated: bool) -> None:
+    def look_at(self, record: Record) -> None:
+        """Look at a record; at one without annotation there is something to see if it compares."""
         keys = keys_of(record)
         for overlap in self._against:
             overlap.add(keys)
-        if not annotated:
+        if not is_annotated(record):
             return
         self._found.update(key for key in record if record[key] or key == "answers")
         part, path = part_of(_LINE_OR_ID.sub("", record.place))
         if part:
             self._parts[part].append(keys)
             self._paths.setdefault(part, path)
+
+    @property
+    def compares(self) -> bool:
+        """Whether records are compared with those of other parts."""
+        return bool(self._against)
 
     @property
     def task(self) -> str:

@@ -7,14 +7,11 @@ transformers, which would cost each of them seconds and hundreds of megabytes.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -140,6 +137,9 @@ def map_parallel(parts: Iterable[Part], make_worker: Callable[[], Callable[[Part
     if processes == 1 or len(ahead) < 2:
         yield from map(make_worker(), parts)
         return
+    import multiprocessing
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
     # Forking would copy the locks of libraries that run threads by now, in whatever state.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
                                _start_worker, (in_this_setting(make_worker),))
@@ -185,6 +185,8 @@ def _start_worker(make_worker: Callable[[], Callable[[Any], Any]]) -> None:
 
 def _end_with_parent() -> None:
     """Leave when the parent is killed; the pool's own pipes would never show it."""
+    import multiprocessing
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -32,7 +32,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from bmtools.errors import Reject, refuse
@@ -61,6 +60,8 @@ def opened_pass(output: str | None, settings: Mapping[str, Any], workers: Worker
         BmtoolsError: there is an unfinished run, which is another one or is not to be resumed.
     """
     if output is None:
+        from tempfile import TemporaryDirectory
+
         with TemporaryDirectory(prefix="bmtools-") as directory:
             run = ResumableRun(str(Path(directory) / "pass"))
             run.begin(settings)
@@ -145,9 +146,13 @@ class PassRun:
         if self._lasts and aside is not None:
             aside.writelines(stage.content(ASIDE))
 
+    def done(self) -> Iterator[bytes]:
+        """Yield the lines that an interrupted run has written."""
+        return self._stage.lines(RECORDS)
+
     def aside_done(self) -> Iterator[bytes]:
-        """Yield what is already in the second file."""
-        return self._stage.content(ASIDE)
+        """Yield the lines that an interrupted run has written to the second file."""
+        return self._stage.lines(ASIDE)
 
     def _totals(self) -> dict[str, Any]:
         return {"records": self.records, "counts": self.counts}

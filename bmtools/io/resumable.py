@@ -193,6 +193,12 @@ class Stage:
         file.seek(0)
         yield from iter(partial(file.read, _CHUNK_BYTES), b"")
 
+    def lines(self, name: str) -> Iterator[bytes]:
+        """Yield the lines of a file that stood there when it was opened."""
+        self.file(name).flush()
+        with self.path(name).open("rb") as stream:
+            yield from stream
+
     def commit(self, inputs: int, input_hash: str, counts: object) -> None:
         """Note what is done; all of it is on the disk then."""
         for file in self._files.values():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from bmtools.errors import RecordError, Reject, require_at_least, setting
 from bmtools.io.jsonl import RecordReader, is_compressed, parse_records
 from bmtools.io.output import encode_lines
 from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
+from bmtools.io.record_shard import Shard
 from bmtools.records import Record
 
 _LENGTH_BYTES = 8
@@ -28,7 +29,7 @@ _GROUP = 8  # blocks that a node of a cluster takes at a time
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers.
+    """Processes: those of this machine, or of a cluster.
 
     Args:
         jobs: processes of this machine; 0 for one for each core.
@@ -36,7 +37,7 @@ class Workers:
             machine, or local to start one; its nodes read the same files.
     """
 
-    jobs: int = 0
+    jobs: int = 1
     ray: str | None = None
 
     def __post_init__(self) -> None:
@@ -90,11 +91,20 @@ class InputFile:
         number: of files before it.
         name: of the file.
         after: hash of what tells this file and those before it from others.
+        options: of what is done with it.
     """
 
     number: int
     name: str
     after: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def files_of_shard(files: Sequence[InputFile], shard: Shard) -> list[InputFile]:
+    """Return the files of one of several contiguous parts, which have nearly as many bytes."""
+    starts = list(accumulate((Path(file.name).stat().st_size for file in files), initial=0))
+    first, end = (starts[-1] * part // shard.parts for part in (shard.number - 1, shard.number))
+    return [file for file, start in zip(files, starts, strict=False) if first <= start < end]
 
 
 Part = Block | InputFile

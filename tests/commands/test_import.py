@@ -164,7 +164,7 @@ def options(tmp_path: Path):
 
 @FORMATS
 def test_help(run, form: str) -> None:
-    outcome = run("import", form, "--help")
+    outcome = run("import", form, "--help-all")
     assert outcome.code == 0
     assert f"Usage: bmtools import {form}" in outcome.out
     for option in ("--sentences", "--lang", "--source", "--licence", "--duplicates", "--rejects",

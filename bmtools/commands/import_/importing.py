@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import importlib
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +16,7 @@ from bmtools.cli.closing import after_import
 from bmtools.cli.help import Choice, Group
 from bmtools.cli.options import (
     Command,
+    add_options,
     allows_empty,
     input_file,
     sources,
@@ -23,20 +26,55 @@ from bmtools.cli.options import (
     takes_sets,
     writes_records,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.pass_options import Passes, takes_passes
+from bmtools.cli.results import finish, write_lines, write_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.corpus.importing import RecordChanges
 from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import STDIN, RecordReader, refuse_empty, source_name
 from bmtools.io.output import STDOUT
+from bmtools.io.passes import PassRun
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]
 Account = Callable[..., Iterator[Record]]
+Plan = Callable[..., Iterable[tuple[str, Mapping[str, Any]]]]
 takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
          "and count them; each file is read twice.")
+
+
+_ESSENTIAL = "sentences lang duplicates output rejects resume jobs"
+_READERS: dict[tuple[str, str], tuple[Reader, Account | None]] = {}
+
+
+def _make_changes(values: dict[str, Any]) -> None:
+    path, sentences = values.pop("abbreviations"), values.pop("sentences")
+    if path and not sentences:
+        raise click.UsageError("--abbreviations: expected --sentences beside it")
+    from bmtools.search.abbreviations import read_abbreviations
+
+    given = {key: values.pop(key) for key in ("lang", "source", "licence")}
+    values["changes"] = RecordChanges(
+        {key: value for key, value in given.items() if value is not None}, sentences,
+        read_abbreviations(path) if path else None)
+
+
+_takes_changes = functools.partial(add_options, [
+    click.option("--sentences", is_flag=True,
+                 help="One record for every sentence, as ID-s1, ID-s2; needs a language."),
+    takes_abbreviations,
+    click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en."),
+    click.option("--source", metavar="TEXT", help="Set source."),
+    click.option("--licence", metavar="TEXT", help="Set licence."),
+    click.option("--duplicates", type=Choice(get_args(Duplicates)), default="refuse",
+                 show_default=True, help="What to do with a record whose id came before."),
+    click.option("--check-against", multiple=True, type=input_file, metavar="FILE",
+                 help="Records of another part of the set, as train.jsonl: count what both share. "
+                      "May be given again."),
+    allows_empty, takes_rejects, writes_records], _make_changes)
 
 
 @click.group("import", cls=Group, examples=(
@@ -51,9 +89,8 @@ def command() -> None:
     """
 
 
-def imports(read: Reader, takes: Callable[..., Any] = takes_files,
-            account: Account | None = None) -> Callable[..., None]:
-    """Make a command of a function that yields records.
+def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[..., None]:
+    """Make a command of a function that yields the records of annotated sets.
 
     It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
     format: keys set by hand, the check of every record, duplicate ids, sentences, output.
@@ -61,48 +98,23 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files,
     Args:
         read: the function.
         takes: adds the argument FILES.
-        account: proves that the records of a source hold its text; adds `--account`.
     """
 
     @takes
-    @(takes_account if account else lambda function: function)
-    @click.option("--sentences", is_flag=True,
-                  help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
-    @takes_abbreviations
-    @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
-    @click.option("--source", metavar="TEXT", help="Set source.")
-    @click.option("--licence", metavar="TEXT", help="Set licence.")
-    @click.option("--duplicates", type=Choice(get_args(Duplicates)),
-                  default="refuse", show_default=True,
-                  help="What to do with a record whose id came before.")
-    @click.option("--check-against", multiple=True, type=input_file, metavar="FILE",
-                  help="Records of another part of the set, as train.jsonl: count what both share. "
-                       "May be given again.")
-    @allows_empty
-    @takes_rejects
-    @writes_records
+    @_takes_changes
     @functools.wraps(read)
-    def run(files: tuple[str, ...], sentences: bool, abbreviations: Path | None,
-            lang: str | None, source: str | None, licence: str | None, duplicates: Duplicates,
+    def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
             check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            with_account: bool = False, **options: Any) -> None:
-        if abbreviations and not sentences:
-            raise click.UsageError("--abbreviations: expected --sentences beside it")
+            **options: Any) -> None:
         counts: Counter[str] = Counter()
-        keys = {"lang": lang, "source": source, "licence": licence}
-        given = {key: value for key, value in keys.items() if value is not None}
         names = sources(files)
-        counted_read = functools.partial(read, counts=counts, reject=reject, **options)
-        records = _accounted(counted_read, account, names, counts, options) \
-            if account and with_account else counted_read(files=names)
-        records = _checked((record.replace(**given) for record in records), reject)
+        records = read(files=names, counts=counts, reject=reject, **options)
+        records = _checked((record.replace(**changes.given) for record in records), reject)
         records = with_unique_ids(records, duplicates, counts, reject)
-        if sentences:
+        if changes.sentences:
             from bmtools.corpus.sentences import sentence_records
-            from bmtools.search.abbreviations import read_abbreviations
 
-            more = read_abbreviations(abbreviations) if abbreviations else None
-            records = sentence_records(records, counts, reject, more)
+            records = sentence_records(records, counts, reject, changes.abbreviations)
         records = _not_empty(records, names, allow_empty, counts)
         seen = SetSeen(_other_part(name, output) for name in check_against)
         written = write_stream(seen.passing(records), output, "importing")
@@ -115,17 +127,75 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files,
     return run
 
 
+def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
+                  account: Account | None = None, plan: Plan | None = None) -> Callable[..., None]:
+    """Make a command of a function that yields the records of texts, file by file.
+
+    As `imports`, and files are shared among workers: the function is called for one at a time.
+
+    Args:
+        read: the function; at the top of its module, which workers import.
+        takes: adds the argument FILES.
+        account: proves that the records of a file hold its text; adds `--account`.
+        plan: says which files are read, in which order and with which further options, where that
+            depends on all of them; gets names and options.
+    """
+    _READERS[read.__module__, read.__name__] = read, account
+
+    @takes
+    @(takes_account if account else lambda function: function)
+    @_takes_changes
+    @takes_passes
+    @functools.wraps(read)
+    def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
+            check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
+            passes: Passes, with_account: bool = False, **options: Any) -> None:
+        from bmtools.corpus.importing import FileWorker, ImportedRecords, input_files
+
+        names = sources(files)
+        if STDIN in names:
+            if with_account:
+                raise click.UsageError("--account: found stdin, which cannot be read twice, "
+                                       "expected files")
+            passes = passes.in_this_process()
+        parts = list(input_files(
+            plan(names, **options) if plan else [(name, {}) for name in names]))
+        find_reader = functools.partial(_find_reader, read.__module__, read.__name__, with_account)
+        seen = SetSeen(_other_part(name, output) for name in check_against)
+        imported = ImportedRecords(duplicates, changes, seen)
+        settings = {"format": read.__name__, "duplicates": duplicates, **options,
+                    **changes.given, "sentences": changes.sentences,
+                    **({"files": parts[-1].after} if plan else {})}
+        with passes.opened(output, {name: str(value) for name, value in settings.items()}) as run, \
+                Path(os.devnull).open("wb") as nowhere:
+            imported.resume(run)
+            lines = run.lines(passes.of_files(parts),
+                              functools.partial(FileWorker, find_reader, options, changes), reject,
+                              nowhere, "importing", imported.amend)
+            write_lines(_not_empty_lines(lines, run, names, allow_empty), output)
+        finish(*after_import(run.records, run.counts, output, seen.task, seen.parts,
+                             seen.overlaps()))
+
+    return run
+
+
 imports_folders = functools.partial(imports, takes=takes_sets)
 """Do the same for formats of many files, which also come as folders and zip archives."""
 
 
-def _accounted(read: Reader, account: Account, names: Sequence[str], counts: Counter[str],
-               options: Mapping[str, Any]) -> Iterator[Record]:
-    """Read source by source, as an account is of one, and each is read twice."""
-    if STDIN in names:
-        raise click.UsageError("--account: found stdin, which cannot be read twice, expected files")
-    for name in names:
-        yield from account(read(files=(name,)), name, counts, **options)
+def _find_reader(module: str, name: str, with_account: bool) -> Reader:
+    """Find the function of a format in any process, which then yields the records of a file."""
+    importlib.import_module(module)
+    read, account = _READERS[module, name]
+
+    def read_file(file: str, counts: Counter[str], **options: Any) -> Iterator[Record]:
+        records = read(files=(file,), counts=counts, **options)
+        if account and with_account:
+            own = {name: value for name, value in options.items() if name != "reject"}
+            return account(records, file, counts, **own)
+        return records
+
+    return read_file
 
 
 def _other_part(name: str, output: str) -> Overlap:
@@ -147,6 +217,14 @@ def _not_empty(records: Iterator[Record], names: Sequence[str], allow_empty: boo
     if is_empty:
         left_out = "; ".join(_totals(counts))
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
+
+
+def _not_empty_lines(lines: Iterator[bytes], run: PassRun, names: Sequence[str],
+                     allow_empty: bool) -> Iterator[bytes]:
+    """Do the same for lines."""
+    yield from lines
+    if not run.records:
+        deque(_not_empty(iter(()), names, allow_empty, run.counts), 0)
 
 
 def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
@@ -174,9 +252,16 @@ def source_format(name: str, content: str, options: str,
     """
     come = ", in folders, zip or tar archives" if archives else \
         ", in folders or zip archives" if folders else ""
-    return command.command(
-        name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
+    decorate = functools.partial(
+        command.command, name, cls=Command,
+        examples=[f"bmtools import {name} {example}" for example in examples],
         groups={"Records": f"{options} sentences abbreviations duplicates check-against",
                 "Keys of all records": "lang source licence"},
         meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
                   "output": "Write the records here; .gz and .zst compress."}, topics="records")
+
+    def add(function: Any) -> click.Command:
+        is_text = any(param.name == "jobs" for param in function.__click_params__)
+        return decorate(essential=f"{options} {_ESSENTIAL}" if is_text else "")(function)
+
+    return add

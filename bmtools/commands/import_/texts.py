@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.commands.import_.importing import imports, source_format
+from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.corpus.texts.plain_text import Unit
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN
 from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from bmtools.corpus.texts.pubmed_updates import NewestInFile
 
 
 def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
@@ -33,6 +36,18 @@ def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], 
     return pubmed_account(records, name, counts, **options)
 
 
+def _pubmed_plan(names: Sequence[str], updates: bool,
+                 **_: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    from bmtools.corpus.texts.pubmed_updates import find_newest, in_order
+
+    if not updates:
+        yield from ((name, {}) for name in names)
+        return
+    if STDIN in names:
+        raise click.UsageError("--updates: found stdin, which cannot be read twice, expected files")
+    yield from ((newest.name, {"newest": newest}) for newest in find_newest(in_order(names)))
+
+
 @source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts updates account",
          "pubmed.xml.gz -o abstracts.jsonl",
          "pubmed*.xml.gz --updates --sentences")
@@ -43,20 +58,21 @@ def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], 
 @click.option("--updates", is_flag=True,
               help="Take the newest version of each PMID that no later file deletes, over baseline "
                    "and update files.")
-@partial(imports, account=_pubmed_account)
+@partial(imports_texts, account=_pubmed_account, plan=_pubmed_plan)
 def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates: bool,
-           counts: Counter[str], reject: Reject) -> Iterator[Record]:
+           counts: Counter[str], reject: Reject,
+           newest: NewestInFile | None = None) -> Iterator[Record]:
     """PubMed and MEDLINE XML, one record for every abstract.
 
     The abstract is English whatever the article is, so lang is en and meta.languages keeps the
     article's. The parts of a structured abstract come one a line behind their labels, and
     meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
     """
-    from bmtools.corpus.texts.pubmed import pubmed_records
+    from bmtools.corpus.texts.pubmed import newest_records, pubmed_records
 
-    if updates and STDIN in files:
-        raise click.UsageError("--updates: found stdin, which cannot be read twice, expected files")
-    return pubmed_records(files, titles, other_abstracts, updates, counts, reject)
+    if newest:
+        return newest_records(newest, titles, other_abstracts, counts, reject)
+    return pubmed_records(files, titles, other_abstracts, False, counts, reject)
 
 
 @source_format("text", "UTF-8 text", "paragraphs whole-files account",
@@ -65,7 +81,7 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates:
 @click.option("--paragraphs", "unit", flag_value="paragraph",
               help="One record for every paragraph; a blank line ends it.")
 @click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
-@partial(imports, account=_text_account)
+@partial(imports_texts, account=_text_account)
 def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
          reject: Reject) -> Iterator[Record]:
     """Plain text, one record for every line that is not blank.
@@ -84,7 +100,7 @@ def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
               help="Key of the id.")
 @click.option("--text-key", default="text", show_default=True, metavar="KEY",
               help="Key of the text.")
-@imports
+@imports_texts
 def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[str],
           reject: Reject) -> Iterator[Record]:
     """Foreign JSON Lines, under the keys that commands agree on.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.texts.pubmed_updates import (
     NewestChooser,
+    NewestInFile,
     citation_number,
     find_newest,
     in_order,
@@ -66,9 +67,15 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
             yield from file_records(name, titles, other_abstracts, None, counts, reject)
         return
     for newest in find_newest(in_order(names)):
-        chooser = NewestChooser(newest)
-        yield from file_records(newest.name, titles, other_abstracts, chooser, counts, reject)
-        chooser.finish()
+        yield from newest_records(newest, titles, other_abstracts, counts, reject)
+
+
+def newest_records(newest: NewestInFile, titles: bool, other_abstracts: bool,
+                   counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield the records of the newest citations of one file among several."""
+    chooser = NewestChooser(newest)
+    yield from file_records(newest.name, titles, other_abstracts, chooser, counts, reject)
+    chooser.finish()
 
 
 def file_records(name: str, titles: bool, other_abstracts: bool, chooser: NewestChooser | None,

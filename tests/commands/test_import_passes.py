@@ -1,0 +1,164 @@
+"""`bmtools import` of texts by several workers, in shards, and interrupted: always the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.corpus import importing
+from bmtools.corpus.importing import FileWorker
+from bmtools.io import passes, resumable
+
+CITATION = ("<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Article><Abstract><AbstractText>"
+            "Pain of {0}. It went.</AbstractText></Abstract></Article></MedlineCitation>"
+            "</PubmedArticle>\n")
+
+
+class _Killed(BaseException):
+    pass
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Four files with a citation twice, one of them without any, and one citation without PMID."""
+    found = []
+    for name, ids in zip("abcd", (range(1, 12), range(20, 29), (), (30, 3, "", 31, 20)),
+                         strict=True):
+        path = tmp_path / f"{name}.xml"
+        path.write_text("<PubmedArticleSet>\n" + "".join(map(CITATION.format, ids))
+                        + "</PubmedArticleSet>\n")
+        found.append(path)
+    return found
+
+
+@pytest.fixture
+def imported(files: list[Path], run: Callable[..., Any],
+             tmp_path: Path) -> Callable[..., tuple[list[Any], list[Any], str]]:
+    def call(*options: Any) -> tuple[list[Any], list[Any], str]:
+        output, rejects = tmp_path / "out.jsonl", tmp_path / "bad.jsonl"
+        outcome = run("import", "pubmed", *files, "-o", output, "--rejects", rejects,
+                      "--overwrite", *options)
+        assert outcome.code == 0, outcome.err
+        return (output.read_bytes().splitlines(), rejects.read_bytes().splitlines(),
+                re.sub(r" in [\d.]+ s.*", "", outcome.err))
+
+    return call
+
+
+@pytest.mark.parametrize("options", [
+    (), ("--duplicates", "rename", "--sentences"), ("--duplicates", "drop"), ("--sentences",)],
+    ids=" ".join)
+def test_two_processes_write_what_one_writes(
+        options: tuple[str, ...], imported: Callable[..., Any]) -> None:
+    alone = imported(*options)
+    assert imported(*options, "--jobs", "2") == alone
+    lines, rejects, err = alone
+    ids = [json.loads(line)["id"] for line in lines]
+    assert len(set(ids)) == len(ids)
+    if "rename" in options:
+        assert ids[-6:] == ["3-2-s1", "3-2-s2", "31-s1", "31-s2", "20-2-s1", "20-2-s2"]
+        assert json.loads(lines[-1])["meta"]["document"] == "20-2"
+        assert "2 records renamed" not in err and "records renamed, their id came before: 2" in err
+    else:
+        assert len(ids) == 22 * (1 + ("--sentences" in options))
+    bad = [json.loads(line) for line in rejects]
+    assert sum("without PMID" in one["reason"] for one in bad) == 1
+    again = [one for one in bad if "once more" in one["reason"]]
+    assert [one["record"]["id"] for one in again] == ([] if "--duplicates" in options
+                                                      else ["3", "20"])
+    assert all(re.search(r"after .*/[ab].xml:\d+;", one["reason"]) for one in again)
+
+
+def test_shards_are_whole_files(imported: Callable[..., Any]) -> None:
+    whole, _, _ = imported("--duplicates", "keep")
+    parts = [imported("--duplicates", "keep", "--allow-empty", "--shard", f"{number}/3")[0]
+             for number in (1, 2, 3)]
+    assert [line for part in parts for line in part] == whole
+    assert [len(part) for part in parts] == [11, 9, 4]
+
+
+@pytest.mark.filterwarnings("ignore:what is done")
+@pytest.mark.parametrize("options", [(), ("--duplicates", "rename", "--sentences")], ids=" ".join)
+def test_a_killed_import_goes_on_at_the_file(
+        options: tuple[str, ...], imported: Callable[..., Any], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "_CHUNK_BYTES", 300)
+    whole = imported(*options)
+    monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
+    read = FileWorker.__call__
+    read_files: list[str] = []
+
+    def dying(self: FileWorker, file: Any) -> Iterator[Any]:
+        read_files.append(Path(file.name).name)
+        outcomes = read(self, file)
+        yield next(outcomes)
+        if len(read_files) in (2, 4):
+            raise _Killed
+        yield from outcomes
+
+    monkeypatch.setattr(FileWorker, "__call__", dying)
+    (tmp_path / "out.jsonl").unlink()
+    for resume in ((), ("--resume",)):
+        with pytest.raises(_Killed):
+            imported(*options, *resume)
+        assert not (tmp_path / "out.jsonl").exists()
+    assert imported(*options, "--resume") == whole
+    assert read_files == ["a.xml", "b.xml", "b.xml", "c.xml", "c.xml", "d.xml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.xml", "b.xml", "bad.jsonl", "c.xml", "d.xml", "out.jsonl"]
+
+
+def test_sets_are_told_apart_after_an_interruption_too(
+        run: Callable[..., Any], write_lines: Callable[..., Path], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [write_lines(f"{name}.jsonl", {"id": name, "text": "Pain.", "label": "x"},
+                         {"id": name + "2", "text": f"No {name}.", "label": "y"})
+             for name in ("train", "test")]
+    command = ("import", "jsonl", *parts, "-o", tmp_path / "out.jsonl")
+    told = "mixed, 2 of train and 2 of test"
+    outcome = run(*command)
+    assert told in outcome.err and "test shares 1 texts with train" in outcome.err
+    monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileWorker, "__call__", _second_fails(FileWorker.__call__))
+        with pytest.raises(_Killed):
+            run(*command, "--overwrite")
+    again = run(*command, "--resume")
+    assert told in again.err and "test shares 1 texts with train" in again.err
+
+
+def _second_fails(read: Callable[..., Any]) -> Callable[..., Any]:
+    def reading(self: FileWorker, file: Any) -> Iterator[Any]:
+        if file.number == 1:
+            raise _Killed
+        return read(self, file)
+
+    return reading
+
+
+def test_a_broken_file_ends_the_import_when_it_is_its_turn(
+        imported: Callable[..., Any], files: list[Path], run: Callable[..., Any],
+        tmp_path: Path) -> None:
+    files[1].write_text("<PubmedArticleSet>")
+    files[3].write_text("no XML")
+    outcome = run("import", "pubmed", *files, "-o", tmp_path / "new.jsonl", "--jobs", "2")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {files[1]}:")
+    assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_usage(files: list[Path], run: Callable[..., Any]) -> None:
+    for options, told in ((("--resume",), "--resume: found no file to go on with"),
+                          (("--shard", "3/2"), "found 3/2, expected 1/2 to 2/2"),
+                          (("--jobs", "-1"), "jobs: found -1, expected 0 or more")):
+        outcome = run("import", "pubmed", *files, *options)
+        assert outcome.code == 2 and told in outcome.err
+    outcome = run("import", "text", "-", "--ray", "local")
+    assert outcome.code == 2 and "--ray: found '-', expected files" in outcome.err
