@@ -10,7 +10,7 @@ import click
 
 from bmtools.cli.options import takes_sets
 from bmtools.cli.settings import takes_settings
-from bmtools.commands.import_.importing import imports, source_format
+from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.corpus.texts.settings import JatsConfig
 from bmtools.errors import Reject
 from bmtools.records import Record
@@ -28,7 +28,7 @@ def _account(records: Iterator[Record], name: str, counts: Counter[str],
                "article.nxml -o articles.jsonl",
                "article.nxml --include captions,back --drop-citations --account")
 @takes_settings(JatsConfig, "config")
-@partial(imports, takes=takes_sets, account=_account)
+@partial(imports_texts, takes=takes_sets, account=_account)
 def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
         reject: Reject) -> Iterator[Record]:
     """Full text in JATS, PMC's XML, one record for every article.
@@ -50,7 +50,7 @@ def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
 @click.option("--types", metavar="NAME,...",
               help="Elements that become entities; otherwise all but tokens, sentences, syntax and "
                    "facts about the document.")
-@partial(imports, takes=takes_sets)
+@partial(imports_texts, takes=takes_sets)
 def xmi(files: tuple[str, ...], types: str | None, counts: Counter[str],
         reject: Reject) -> Iterator[Record]:
     """UIMA's XMI, as of E3C, one record for every view with a text.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from bmtools.commands.import_.importing import imports, source_format
+from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.errors import Reject
 from bmtools.records import Record
 
@@ -19,7 +19,7 @@ from bmtools.records import Record
               help="Take notes of these kinds alone: CATEGORY of MIMIC-III, note type of MIMIC-IV.")
 @click.option("--marks", metavar="TEXT",
               help="Put this in place of marks of de-identification, [**...**] and ___.")
-@imports
+@imports_texts
 def mimic(files: tuple[str, ...], kinds: str, marks: str | None, counts: Counter[str],
           reject: Reject) -> Iterator[Record]:
     """Notes of MIMIC-III or MIMIC-IV-Note, one record for each.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
-from bmtools.commands.import_.importing import imports_folders, source_format
+from bmtools.cli.options import takes_sets
+from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.errors import Reject
 from bmtools.records import Record
 
 
 @source_format("html", "HTML pages", "", "pages -o pages.jsonl", "page.html --lang it",
                archives=True)
-@imports_folders
+@partial(imports_texts, takes=takes_sets)
 def html(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Main text of HTML pages, one record for each, without navigation.
 
@@ -25,7 +27,7 @@ def html(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
 
 @source_format("warc", "WARC", "", "crawl.warc.gz -o pages.jsonl",
                "crawl.warc.gz --rejects damaged.jsonl", archives=True)
-@imports_folders
+@partial(imports_texts, takes=takes_sets)
 def warc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Main text of the HTML pages in WARC archives, one record for each.
 

@@ -118,10 +118,6 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[.
         records = _not_empty(records, names, allow_empty, counts)
         seen = SetSeen(_other_part(name, output) for name in check_against)
         written = write_stream(seen.passing(records), output, "importing")
-        if with_account:
-            from bmtools.corpus.account import account_in_words
-
-            click.echo(f"bmtools: {account_in_words(counts)}", err=True)
         finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
     return run
@@ -173,6 +169,10 @@ def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
                               functools.partial(FileWorker, find_reader, options, changes), reject,
                               nowhere, "importing", imported.amend)
             write_lines(_not_empty_lines(lines, run, names, allow_empty), output)
+        if with_account:
+            from bmtools.corpus.account import account_in_words
+
+            click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
         finish(*after_import(run.records, run.counts, output, seen.task, seen.parts,
                              seen.overlaps()))
 
