@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import click
@@ -18,14 +17,15 @@ from bmtools.cli.options import (
     writes_file,
     writes_records,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
+from bmtools.cli.results import finish, write_lines
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import encode_lines, open_output
+from bmtools.io.output import open_output
 from bmtools.io.spool import rereadable
-from bmtools.records import Record
+from bmtools.io.workers import record_blocks, record_worker
 
 
 @click.command("clean", cls=Command, examples=(
@@ -35,7 +35,8 @@ from bmtools.records import Record
     essential="repairs min-words max-words languages drop-truncated from-year to-year licences "
               "personal-data dropped output",
     groups={"Output": "output dropped rejects",
-            "Repairs of text": "repairs max-line-copies remove"}, topics="records",
+            "Repairs of text": "repairs max-line-copies remove", "Workers": PASS_OPTIONS},
+    topics="records",
     meanings={"output": "Write the records that stay here; .gz and .zst compress."})
 @reads_records
 @allows_empty
@@ -47,32 +48,29 @@ from bmtools.records import Record
               help="Remove what these regular expressions match, one a line.")
 @takes_settings(FilterConfig, "filters")
 @takes_settings(PersonalDataConfig, "personal_data")
+@takes_passes
 def command(records: RecordReader, reject: Reject, output: str, dropped: str | None,
-            remove: str | None, **configs: Any) -> None:
+            remove: str | None, passes: Passes, **configs: Any) -> None:
     """Repair the texts of records, and leave out those a corpus should not have.
 
     Entities, answers and sections move with their text. Each rule is counted on stderr; records
     that stay come out the same from a second pass with the same options.
     """
-    from bmtools.corpus.cleaning.clean import Cleaner, clean
+    from bmtools.corpus.cleaning.clean import CleaningStep
     from bmtools.corpus.cleaning.lines import copied_lines, read_patterns
 
-    most, counts = configs["repairs"].max_line_copies, Counter[str]()
-    unwanted = read_patterns(remove) if remove else ()
-    with _aside(dropped) as set_aside, ExitStack() as stack:
+    most = configs["repairs"].max_line_copies
+    configs["unwanted"] = read_patterns(remove) if remove else ()
+    CleaningStep(**configs)  # asks for packages first
+    settings = {**{name: repr(config) for name, config in configs.items()},
+                "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
+    with ExitStack() as stack:
+        run = stack.enter_context(passes.opened(output, settings))
+        aside = stack.enter_context(open_output(dropped)) if dropped else None
         if most:
             records.names = stack.enter_context(rereadable(records.names))
-        cleaner = Cleaner(**configs, unwanted=unwanted,
-                          copied_lines=copied_lines(records, most) if most else ())
-        kept = write_stream(clean(records, cleaner, counts, set_aside, reject), output, "cleaning")
-    finish(*after_clean(kept, counts, output))
-
-
-@contextmanager
-def _aside(dropped: str | None) -> Iterator[Callable[[Record], object]]:
-    """Open the file of records left out."""
-    if dropped is None:
-        yield lambda record: None
-        return
-    with open_output(dropped) as stream:
-        yield lambda record: stream.write(encode_lines([record]))
+            configs["copied_lines"] = copied_lines(records, most)
+        lines = run.lines(record_blocks(records), record_worker(partial(CleaningStep, **configs)),
+                          reject, aside, "cleaning")
+        write_lines(lines, output)
+    finish(*after_clean(run.records, run.counts, output))

@@ -47,6 +47,21 @@ def test_lines_of_many_records_are_removed_from_files_and_pipes(
     assert [run("clean", corpus, "--max-line-copies", 3).err.count("max-line-copies 4")] == [1]
 
 
+def test_shards_are_the_whole_and_lines_are_counted_over_all_of_them(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
+    records = [{"id": str(number), "text": f"{LINE}\nTesto  {number} di un foglio proprio."
+                if number % 3 else "Corto"} for number in range(9)]
+    corpus = write_lines("c.jsonl", *records)
+    arguments = ("clean", corpus, "--max-line-copies", 5, "--min-words", 3, "--dropped")
+    whole = run(*arguments, tmp_path / "d.jsonl")
+    parts = [run(*arguments, tmp_path / f"d{part}.jsonl", "--shard", f"{part}/3")
+             for part in (1, 2, 3)]
+    assert whole.out == "".join(part.out for part in parts)
+    assert LINE not in whole.out
+    assert (tmp_path / "d.jsonl").read_bytes() == b"".join(
+        (tmp_path / f"d{part}.jsonl").read_bytes() for part in (1, 2, 3))
+
+
 def test_rules_come_from_a_toml_file(run: Run, write_lines: Callable[..., Path],
                                      tmp_path: Path) -> None:
     corpus = write_lines("c.jsonl", {"id": "a", "text": "Pag. 3\nIl  cuore"},

@@ -15,6 +15,7 @@ from bmtools.corpus.cleaning.repairs import Repairs
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.corpus.sentences import sections_of
 from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.workers import Outcome
 from bmtools.records import Record
 
 _TEXTS = ("text", "title", "text_pair", "question")
@@ -204,6 +205,17 @@ def _moved_translation(translation: dict[str, Any],
                 flag["start"], flag["end"]), strict=False))} if flag["key"] in edited else flag
             for flag in moved["flags"]]
     return moved
+
+
+class CleaningStep:
+    """Step of a pass that cleans records; its arguments are those of `Cleaner`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._cleaner = Cleaner(*args, **settings)
+
+    def __call__(self, records: Iterator[Record], outcome: Outcome) -> Iterator[Record]:
+        """Yield the records that stay; counts, and the others, are the outcome's."""
+        return clean(records, self._cleaner, outcome.counts, outcome.set_aside, outcome.reject)
 
 
 def clean(records: Iterable[Record], cleaner: Cleaner, counts: Counter[str],
