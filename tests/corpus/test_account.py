@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT, XmlClasses, accounted, xml_pieces
+from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT, accounted
+from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.errors import DataError
 from bmtools.records import Record
 
@@ -21,6 +22,7 @@ CLASSES = XmlClasses(
     lambda path, _: {"n": "numbers", "x": "citations"}.get(path[-1], ""), units=("d",),
     unit_left_out=lambda pieces: "" if any(piece.place.endswith("/p") for piece in pieces)
     else "documents without text", moves=frozenset({"f"}),
+    may_be_left_out=lambda path, _: "citations" if path[-1] == "y" else "",
     added=lambda path, attributes: f"{attributes['l']}:" if "l" in attributes else "")
 
 
@@ -81,9 +83,25 @@ def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> Non
     assert "leave out account to go on" in str(caught.value)
 
 
+def test_xml_that_the_reader_took_is_refused_where_it_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"in.xml:2: damaged XML \(no element found"):
+        account(tmp_path, [("", "A b")], "<Set><d><p>A b</p></d>\n<d>")
+    assert account(tmp_path, [], "") == {}
+
+
 def test_signs_are_left_out_at_the_end_too(tmp_path: Path) -> None:
     document = DOCUMENT.replace("Beats.", "Beats.<q>[<x>3</x>]</q>")
     assert account(tmp_path, GOOD, document)[LEFT_OUT.format("brackets")] == 5
+
+
+def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> None:
+    document = "<Set><d><p>cells [<y>1</y>,<y>2</y>]1 mL</p></d><d><p>[1] 2.</p></d></Set>"
+    for first in ("cells 1 mL", "cells [1,2]1 mL", "cells [1,]1 mL"):
+        counts = account(tmp_path, [("", first), ("", "[1] 2.")], document)
+        assert sum(counts.values()) == 18
+        assert counts[IN_RECORDS] == len(first.replace(" ", "")) + 5
+    with pytest.raises(DataError, match="mL' is not accounted for, where the record has 'L'"):
+        account(tmp_path, [("", "cells 1 L"), ("", "[1] 2.")], document)
 
 
 def test_a_moved_piece_is_not_taken_for_a_short_one(tmp_path: Path) -> None:

@@ -11,17 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from bmtools.corpus.account import (
-    LEFT_OUT,
-    Attributes,
-    Path,
-    Piece,
-    XmlClasses,
-    accounted,
-    squeezed,
-    xml_pieces,
-)
+from bmtools.corpus.account import LEFT_OUT, Piece, accounted, squeezed
 from bmtools.corpus.texts.pubmed import ARTICLES, CITATIONS, ELSEWHERE, NO_TITLE, UNLABELLED
+from bmtools.corpus.xml_account import Attributes, Path, XmlClasses, xml_pieces
 from bmtools.records import Record
 
 _CLASSES = {

@@ -14,8 +14,8 @@ from lxml import etree
 
 from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT
 from bmtools.corpus.sentences import sentence_records
-from bmtools.corpus.texts import jats
 from bmtools.corpus.texts.jats import jats_account, jats_records
+from bmtools.corpus.texts.jats_text import Text
 from bmtools.corpus.texts.settings import PARTS, JatsConfig
 from bmtools.errors import DataError
 from bmtools.records import Record, check
@@ -207,6 +207,15 @@ def test_classes_of_what_is_left_out(source) -> None:
             "tables": 4, "translations": 10}.items()}}
 
 
+def test_an_answer_of_oai_has_a_namespace(source) -> None:
+    _, _, article = ARTICLE.partition("<article ")
+    path = source('<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026'
+                  "</responseDate><ListRecords><record><header><identifier>oai:1</identifier></header>"
+                  '<metadata><article xmlns="https://jats.nlm.nih.gov/ns/archiving/1.2/" '
+                  f"{article}</metadata></record></ListRecords></OAI-PMH>")
+    assert one(path) == one(source())
+
+
 def test_an_article_without_text_is_counted(source) -> None:
     path, counts, config = source(
         "<pmc-articleset><article><front><article-meta><title-group><article-title>T</article-title>"
@@ -276,7 +285,7 @@ def _without_text_after(tag):
     (_without_text_after("table-wrap"), "article/body/sec: the text 'stray'"),
     (_without_text_after("fn"), "article/body/sec/p: the text '.'")])
 def test_an_account_shows_what_a_reader_loses(source, monkeypatch, fault, told: str) -> None:
-    monkeypatch.setattr(jats._Text, "_add_content", fault(jats._Text._add_content))
+    monkeypatch.setattr(Text, "add_content", fault(Text.add_content))
     with pytest.raises(DataError) as caught:
         read(source())
     assert told in str(caught.value)

@@ -1,0 +1,173 @@
+"""Text nodes of XML files, read by a parser of their own, for accounts of characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.parsers import expat
+
+from bmtools.corpus.account import LEFT_OUT, Piece, squeezed
+from bmtools.corpus.xml_stream import character_names
+from bmtools.errors import DataError
+from bmtools.io.jsonl import open_bytes, source_name
+
+_CHUNK = 1 << 16  # bytes
+Attributes = Mapping[str, str]
+Path = Sequence[str]
+
+
+def _none(_path: Path, _attributes: Attributes) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class XmlClasses:
+    """What the reader of an XML format leaves out, moves and adds, by elements.
+
+    Args:
+        left_out: names the class of an element whose text is left out, from its path, itself last,
+            and its attributes; empty for the others. The outermost class counts.
+        units: elements that records are made of; text outside them should be left out.
+        unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
+        moves: elements whose text may come after the paragraph that they are in.
+        added: gives text that the reader puts before that of an element.
+        may_be_left_out: names the class of an element whose text a record may have or not.
+    """
+
+    left_out: Callable[[Path, Attributes], str]
+    units: Sequence[str] = ()
+    unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
+    moves: frozenset[str] = frozenset()
+    added: Callable[[Path, Attributes], str] = _none
+    may_be_left_out: Callable[[Path, Attributes], str] = _none
+
+
+def xml_pieces(name: str, classes: XmlClasses, counts: Counter[str]) -> Iterator[Piece]:
+    """Yield the text nodes of an XML file that records should have, by a parser of their own.
+
+    Args:
+        name: of the file, which its reader has found to be whole.
+        classes: of the format.
+        counts: counts the characters left out, by class.
+    """
+    nodes = _Nodes(name, classes, counts)
+    with open_bytes(name) as stream:
+        while chunk := stream.read(_CHUNK):
+            nodes.read(chunk)
+            yield from nodes.taken()
+    if nodes.has_begun:
+        nodes.read(b"", ends=True)
+    yield from nodes.taken()
+
+
+class _Nodes:
+    """Text nodes of an XML file, sorted as they come.
+
+    Args:
+        name: of the file.
+        classes: of the format.
+        counts: counts the characters left out.
+    """
+
+    def __init__(self, name: str, classes: XmlClasses, counts: Counter[str]) -> None:
+        self._name, self._classes, self._counts = source_name(name), classes, counts
+        self._path: list[str] = []
+        self._left_out: tuple[int, str] | None = None  # depth of the element, class
+        self._may_be: tuple[int, str] = (0, "")
+        self._unit = 0  # depth
+        self._moving: list[tuple[int, list[Piece]]] = []  # depth, parts
+        self._pieces: list[Piece] = []
+        self._ready: list[Piece] = []
+        self._units = 0
+        self.has_begun = False
+        self.parser: Any = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        self.parser.ExternalEntityRefHandler = self._use_own_dtd
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+
+    def read(self, chunk: bytes, ends: bool = False) -> None:
+        """Read the next bytes.
+
+        Raises:
+            DataError: the XML is damaged.
+        """
+        self.has_begun = True
+        try:
+            self.parser.Parse(chunk, ends)
+        except expat.ExpatError as error:
+            raise DataError(f"{self._name}:{error.lineno}: damaged XML ({error}); copy or download "
+                            "the file again") from error
+
+    def taken(self) -> list[Piece]:
+        """Return the pieces of units that have ended, once."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _use_own_dtd(self, context: str | None, *_: Any) -> int:
+        self.parser.ExternalEntityParserCreate(context).Parse(character_names(), True)
+        return 1
+
+    def _start(self, tag: str, attributes: Attributes) -> None:
+        path, depth = self._path, len(self._path) + 1
+        path.append(tag)
+        if self._left_out:
+            return
+        if tag in self._classes.units and not self._unit:
+            self._unit = depth
+        if left_out := self._classes.left_out(path, attributes):
+            self._left_out = depth, left_out
+            return
+        if tag in self._classes.moves:
+            self._moving.append((depth, []))
+        if not self._may_be[0] and (left_out := self._classes.may_be_left_out(path, attributes)):
+            self._may_be = depth, left_out
+        if text := squeezed(self._classes.added(path, attributes)):
+            self._pieces.append(Piece(self._place(), text, added=True))
+
+    def _end(self, _tag: str) -> None:
+        depth = len(self._path)
+        if self._left_out and self._left_out[0] == depth:
+            self._left_out = None
+        if self._moving and self._moving[-1][0] == depth:
+            _, parts = self._moving.pop()
+            if parts:
+                self._pieces.append(Piece("", "", parts=parts))
+        if self._may_be[0] == depth:
+            self._may_be = 0, ""
+        self._path.pop()
+        if depth == self._unit:
+            self._unit = 0
+        if not self._unit:
+            self._release()
+
+    def _text(self, text: str) -> None:
+        if not (text := squeezed(text)):
+            return
+        if self._left_out:
+            self._counts[LEFT_OUT.format(self._left_out[1])] += len(text)
+        else:
+            pieces = self._moving[-1][1] if self._moving else self._pieces
+            pieces.append(Piece(self._place(), text, left_out=self._may_be[1]))
+
+    def _release(self) -> None:
+        """Let the pieces of a unit go to the records, unless it makes none."""
+        pieces, self._pieces = self._pieces, []
+        if not pieces:
+            return
+        self._units += 1
+        for piece in pieces:
+            piece.unit = self._units
+        if left_out := self._classes.unit_left_out(pieces):
+            self._counts[LEFT_OUT.format(left_out)] += sum(
+                len(part.text) for piece in pieces for part in piece.parts or [piece]
+                if not part.added)
+        else:
+            self._ready += pieces
+
+    def _place(self) -> str:
+        return f"{self._name}:{self.parser.CurrentLineNumber}: {'/'.join(self._path)}"
