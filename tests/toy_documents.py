@@ -49,7 +49,11 @@ def pdf(*pages: Sequence[str], info: str = "", catalog: str = "",
         packed = contents or zlib.compress(f"BT /F1 11 Tf 70 780 Td\n{shown}ET".encode("cp1252"))
         objects.append(b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream"
                        % (len(packed), packed))
-    objects.append(f"<< {info} >>".encode())
+    return pdf_file([*objects, f"<< {info} >>".encode()])
+
+
+def pdf_file(objects: Sequence[bytes]) -> bytes:
+    """Make a PDF of objects, of which the first is the catalog, the last the information."""
     out, offsets = bytearray(b"%PDF-1.4\n"), []
     for number, content in enumerate(objects, 1):
         offsets.append(len(out))

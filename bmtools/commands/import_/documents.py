@@ -11,10 +11,11 @@ from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.errors import Reject
 from bmtools.records import Record
 
+imports_documents = partial(imports_texts, takes=takes_sets)
 
 @source_format("html", "HTML pages", "", "pages -o pages.jsonl", "page.html --lang it",
                archives=True)
-@partial(imports_texts, takes=takes_sets)
+@imports_documents
 def html(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Main text of HTML pages, one record for each, without navigation.
 
@@ -27,7 +28,7 @@ def html(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
 
 @source_format("warc", "WARC", "", "crawl.warc.gz -o pages.jsonl",
                "crawl.warc.gz --rejects damaged.jsonl", archives=True)
-@partial(imports_texts, takes=takes_sets)
+@imports_documents
 def warc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Main text of the HTML pages in WARC archives, one record for each.
 
@@ -36,3 +37,17 @@ def warc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
     from bmtools.corpus.texts.web import warc_records
 
     return warc_records(files, counts, reject)
+
+
+@source_format("pdf", "PDF", "", "article.pdf -o article.jsonl",
+               "articles --rejects unread.jsonl -o articles.jsonl", archives=True)
+@imports_documents
+def pdf(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Text of PDFs, one record for each, a paragraph a line.
+
+    Running heads, feet and page numbers are left out, divided words joined. meta.sections has the
+    offsets of pages. Images are not read.
+    """
+    from bmtools.corpus.texts.pdf import pdf_records
+
+    return pdf_records(files, counts, reject)

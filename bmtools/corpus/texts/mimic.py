@@ -59,8 +59,8 @@ def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str 
     """
     counts = Counter() if counts is None else counts
     wanted = {kind.strip().lower() for kind in kinds}
-    missing = set(wanted)
     for name in names:
+        missing = set(wanted)
         notes = _notes(name, reject)
         for release, place, note in notes:
             kind = _NAMES.get(note[release.kind], note[release.kind])
@@ -73,8 +73,8 @@ def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str 
                 reject(RecordError(place, f"found no {release.id} or no text, expected both", note))
             else:
                 yield _record(release, note, kind, marks, place)
-    for kind in missing:
-        counts[f"kinds that no note has ({kind})"] += 1
+        for kind in missing:
+            counts[f"files without notes of the kind {kind!r}"] += 1
 
 
 def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str, str]]]:

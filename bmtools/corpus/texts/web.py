@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from bmtools.corpus.languages import two_letters
+from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.documents import (
     Document,
     document_records,
@@ -31,9 +32,8 @@ _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _HEAD_BYTES = 4096
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w:.-]+)""", re.IGNORECASE)
 _LANG = re.compile(r"""<html\b[^>]{0,1000}?\slang\s*=\s*["']?([A-Za-z]{2,3})\b""", re.IGNORECASE)
-_LICENCE_LINK = re.compile(
-    r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}?"""
-    r"creativecommons\.org/(?:licenses|publicdomain)/([a-z-]+)/(\d\.\d)", re.IGNORECASE)
+_LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
+                           re.IGNORECASE)
 # Pages that say so are Windows-1252, as browsers know.
 _AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, thus like UTF-8
@@ -119,15 +119,13 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
     meta = filled(url=url or found.url, date=date, year=int(date[:4]) if date else 0,
                   author=found.author)
     return filled(title=found.title, text=text, lang=language and two_letters(language[1].lower()),
-                  licence=found.license or _linked_licence(html), meta=meta)
+                  licence=_licence(found.license or "", html), meta=meta)
 
 
-def _linked_licence(html: str) -> str:
-    """Name the licence of Creative Commons that a page's head links to; empty where none is."""
-    found = _LICENCE_LINK.search(html)
-    if found is None:
-        return ""
-    return f"CC0 {found[2]}" if found[1] == "zero" else f"CC {found[1].upper()} {found[2]}"
+def _licence(found: str, html: str) -> str:
+    """Name the licence by its SPDX name if it has one, else by the page's words."""
+    link = _LICENCE_LINK.search(html)
+    return licence_name(link[0] if link else "", found) or found
 
 
 @cache

@@ -35,7 +35,7 @@ def test_a_page(write) -> None:
     assert SENTENCE * 4 in text
     assert text.endswith("Fine della voce.")
     assert not any(word in text for word in ("Contatti", "Note legali", "var x"))
-    assert page == {"id": "page", "title": "La febbre", "lang": "it", "licence": "CC BY 4.0",
+    assert page == {"id": "page", "title": "La febbre", "lang": "it", "licence": "CC-BY-4.0",
                     "meta": {"date": "2021-03-04", "year": 2021}}
 
 

@@ -1,0 +1,134 @@
+"""Text of PDF files, page by page, by pypdf."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bmtools.corpus.languages import two_letters
+from bmtools.corpus.texts.documents import Document, document_records, filled, whole_file
+from bmtools.corpus.texts.page_text import Paragraph, paragraphs
+from bmtools.corpus.texts.pdf_spaces import BLANK, mend_blanks
+from bmtools.errors import DataError, Reject, refuse
+from bmtools.installation import require_extra
+from bmtools.io.jsonl import source_name
+from bmtools.io.record_size import check_record_size
+from bmtools.records import Record
+
+_MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images
+_MOST_STREAM_BYTES = 32_000_000
+_MOST_OPERATORS = 20_000_000  # of all pages; pypdf does some 200,000 a second
+_SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
+_MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
+
+
+def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
+                reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every PDF, with its text in paragraphs, one a line.
+
+    Columns come in the order in which the file has them. `meta.sections` has the offsets of
+    pages: a paragraph belongs to the page that it begins on. See `paragraphs` for what is mended.
+
+    Args:
+        names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
+        counts: counts lines that are left out, and hyphens that are removed.
+        reject: receives a file that is damaged, encrypted, or has no text but images.
+    """
+    require_extra("pypdf", "import pdf", "documents")
+    counts = Counter() if counts is None else counts
+    return document_records(names, (".pdf",), _read_pdf, counts, reject)
+
+
+def _read_pdf(name: str, counts: Counter[str]) -> Document:
+    """Read a PDF.
+
+    Raises:
+        DataError: see `pdf_records`, or it needs far more work or memory than texts do.
+    """
+    from pypdf import PdfReader
+
+    place, content = source_name(name), whole_file(name, _MOST_RECORDS)
+    if _MAGIC not in content[:_MAGIC_WITHIN]:
+        raise DataError(f"{place}: found no {_MAGIC.decode()} at the start, expected a PDF")
+    with _naming_faults(place):
+        reader = PdfReader(io.BytesIO(content))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
+                            "password; qpdf --password=... --decrypt removes it")
+        pages = _page_texts(reader, place)
+        about = _about(reader)
+    found = paragraphs(pages, counts)
+    if not found:
+        raise DataError(f"{place}: found no text in {len(pages)} pages, which may be images; "
+                        "ocrmypdf recognises text in them")
+    text, sections = _joined(found)
+    meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
+    return {**about, "text": text, "meta": meta}
+
+
+@contextmanager
+def _naming_faults(place: str) -> Iterator[None]:
+    """Limit what pypdf does, and turn into one line what it raises."""
+    from pypdf import apply_configuration
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    limits: dict[str, Any] = dict.fromkeys((f"{one}_maximum_output_length" for one in (
+        "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
+    try:
+        with apply_configuration(**limits):
+            yield
+    except DataError:
+        raise
+    except Exception as error:  # damaged files raise whatever the code stumbles over
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{place}: this PDF cannot be read ({reason[:200]}); print it to a new "
+                        "one, or copy or download it again") from error
+
+
+def _page_texts(reader: Any, place: str) -> list[str]:
+    """Extract the text of all pages, with a limit on the work: forms can nest, and pages repeat."""
+    left = _MOST_OPERATORS
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise DataError(f"{place}: found more than {_MOST_OPERATORS} operators on its pages, "
+                            "expected less; such files can take days")
+
+    texts, size, seen = [], 0, set[int]()
+    for page in reader.pages:
+        mend_blanks(page.get("/Resources"), seen)
+        text = page.extract_text(space_width=BLANK, visitor_operand_before=count)
+        size += len(text)
+        check_record_size(size, place)
+        count()
+        texts.append(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return texts
+
+
+def _about(reader: Any) -> Document:
+    """Read title, language and year, as far as the file states them."""
+    about = reader.metadata or {}
+    title = str(about.get("/Title") or "").strip()
+    is_file_name = title.lower().endswith(_SOURCES)
+    year = str(about.get("/CreationDate") or "").removeprefix("D:")[:4]
+    language = reader.root_object.get("/Lang")
+    return filled(title="" if is_file_name or title.lower() == "untitled" else title,
+                  lang=two_letters(language[:3].rstrip("-_")) if isinstance(language, str) else "",
+                  year=int(year) if year.isdecimal() else 0)
+
+
+def _joined(found: Sequence[Paragraph]) -> tuple[str, list[dict[str, Any]]]:
+    """Join paragraphs by line breaks, and give the offsets of pages."""
+    sections, end = list[dict[str, Any]](), -1
+    for page, text in found:
+        label, start, end = f"page {page}", end + 1, end + 1 + len(text)
+        if not sections or sections[-1]["label"] != label:
+            sections.append({"label": label, "start": start})
+        sections[-1]["end"] = end
+    return "\n".join(text for _, text in found), sections
