@@ -32,7 +32,7 @@ from bmtools.io.output import open_output
     "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
     "--hits hits.jsonl > /dev/null"),
     essential="evaluation hits ngram-words least-words keys action output jobs resume rejects",
-    groups={"Contamination": "evaluation hits ngram-words least-words keys action",
+    groups={"Contamination": "evaluation hits ngram-words least-words least-share keys action",
             "Speed": PASS_OPTIONS}, topics="records")
 @reads_records
 @allows_empty
@@ -62,7 +62,6 @@ def command(records: RecordReader, reject: Reject, output: str, evaluation: tupl
     settings = {**asdict(config), "evaluation": sorted(known.hashes.values())}
     with passes.opened(output, settings) as run, \
             nullcontext() if hits is None else open_output(hits) as stream:
-        write_lines(run.lines(record_blocks(records), partial(ContaminationFinder, runs,
-                                                              config.action), reject, stream),
-                    output)
+        finder = partial(ContaminationFinder, runs, config)
+        write_lines(run.lines(record_blocks(records), finder, reject, stream), output)
     finish(*after_decontaminate(run.counts, len(runs.names) - runs.short, output))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
+from bmtools.data.contamination import warn_of_leak
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import open_corpus, tokenize
@@ -17,7 +18,7 @@ from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.jsonl import RecordReader, read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
-from bmtools.status import counted
+from bmtools.status import counted, set_status
 from bmtools.training.checks import check_corpus_files
 from bmtools.training.distributed import others_wait
 from bmtools.training.model_init import InitialModel
@@ -84,6 +85,9 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                     _encode(files, initial, target, settings, plan.resume, reject,
                             name if name in data.auxiliary else "")
             corpora[name] = open_corpus([target], initial.vocabulary)
+    if EVALUATE in corpora and accelerator.is_main_process:
+        set_status("looking for held-out documents in the training text")
+        warn_of_leak(corpora[EVALUATE], [corpora[name] for name in data.train], EVALUATE)
     contents = {name: [*corpora[name].inputs.values()] for name in (*data.train, *data.auxiliary)}
     if data.terms is not None:
         contents["terms"] = [hashlib.sha256("\n".join(words).encode()).hexdigest()]

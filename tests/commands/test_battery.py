@@ -280,6 +280,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--evaluation", "absent"), "'absent' does not exist"),
         (("--evaluation", "corpus.jsonl", "--ngram-words", "0"), "--ngram-words: found 0, expect"),
         (("--evaluation", "corpus.jsonl", "--least-words", "0"), "--least-words: found 0, expect"),
+        (("--evaluation", "corpus.jsonl", "--least-share", "2"), "--least-share: found 2.0, ex"),
         (("--evaluation", "corpus.jsonl", "--keys", "text,,"),
          "--keys: found 'text,,', expected names of keys, as text,question"),
     ),

@@ -113,11 +113,11 @@ class ContaminationFinder:
 
     Args:
         runs: of the evaluation texts.
-        action: what becomes of such records.
+        config: settings.
     """
 
-    def __init__(self, runs: EvaluationRuns, action: str = "drop") -> None:
-        self._runs, self._drops = runs, action == "drop"
+    def __init__(self, runs: EvaluationRuns, config: ContaminationConfig | None = None) -> None:
+        self._runs, self._config = runs, config or ContaminationConfig()
         # A table of bits answers for nearly all runs, and fits a cache where there are few.
         bits = int(np.clip(np.ceil(np.log2(32 * len(runs.hashes))), _LEAST_BITS, _MOST_BITS))
         self._shift = np.uint64(64 - bits)
@@ -133,7 +133,7 @@ class ContaminationFinder:
         contaminated = {number for number, _ in hits}
         lines = block.lines.splitlines(keepends=True)
         kept = [lines[place] for number, place in enumerate(places.tolist())
-                if not (self._drops and number in contaminated)]
+                if self._config.action == "report" or number not in contaminated]
         outcome.lines = as_lines(kept)
         outcome.records = len(kept)
         outcome.aside = encode_lines([hit for _, hit in hits])
@@ -156,8 +156,10 @@ class ContaminationFinder:
         for (text, evaluation), own in sorted(found.items()):
             first, size = min(own.values())
             name, place = self._runs.names[evaluation]
-            yield text, Hit(ids[text], name, place, words.text(first, first + size - 1), len(own),
-                            round(len(own) / int(self._runs.counts[evaluation]), 3))
+            share = len(own) / int(self._runs.counts[evaluation])
+            if share >= self._config.least_share:
+                yield text, Hit(ids[text], name, place, words.text(first, first + size - 1),
+                                len(own), round(share, 3))
 
     def _texts_with(self, value: np.uint64) -> list[int]:
         hashes = self._runs.hashes

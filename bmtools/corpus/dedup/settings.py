@@ -75,6 +75,7 @@ class ContaminationConfig:
     Args:
         ngram_words: words of a run that a record and an evaluation text share.
         least_words: of a shorter evaluation text the whole is looked for, if it has so many words.
+        least_share: share of the runs of an evaluation text that a record must have; 0 for one run.
         keys: of the evaluation records whose texts are looked for, separated by commas; the word
             behind a [MASK] takes its place.
         action: drop leaves out records that share a run, report lets them pass.
@@ -82,12 +83,14 @@ class ContaminationConfig:
 
     ngram_words: int = 13
     least_words: int = 8
+    least_share: float = 0.0
     keys: str = "text,text_pair,question"
     action: Literal["drop", "report"] = "drop"
 
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, ngram_words=1, least_words=1)
+        require(0 <= self.least_share <= 1, "least_share", self.least_share, "0 to 1")
         require(all(self.key_list), "keys", repr(self.keys), "names of keys, as text,question")
 
     @property

@@ -81,8 +81,9 @@ class Words:
         return mix(hashes[is_first]), np.concatenate(([0], np.cumsum(counts)))
 
     def text(self, first: int, last: int) -> str:
-        """Return the words from one number to another, both included, as they stand."""
-        return self.content[self.starts[first]:self.ends[last]].decode("utf-8", "replace")
+        """Return the words from one number to another, both included, a blank between them."""
+        words = self.content[self.starts[first]:self.ends[last]].split()
+        return b" ".join(words).decode("utf-8", "replace")
 
 
 def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:

@@ -44,6 +44,13 @@ def test_thirteen_words_are_shared() -> None:
     assert hits(runs, " ".join(words[:8]), " ".join(words[8:])) == []  # of two texts
 
 
+def test_a_share_of_the_text_may_be_asked_for() -> None:
+    shared = " ".join(SENTENCE.split()[:13])
+    for least, expected in ((0.25, 1), (0.26, 0)):
+        finder = ContaminationFinder(runs_of(SENTENCE), ContaminationConfig(least_share=least))
+        assert len(list(finder.find(["a"], [shared]))) == expected
+
+
 def test_case_white_space_and_punctuation_are_folded() -> None:
     found = ContaminationFinder(runs_of(SENTENCE)).find(
         ["a"], ["So: THE patient\n was (treated) with two tablets\u00a0of “aspirin”, a day for 9."])
@@ -51,7 +58,7 @@ def test_case_white_space_and_punctuation_are_folded() -> None:
     [(_, hit)] = ContaminationFinder(runs_of(SENTENCE)).find(
         ["a"], ["So: THE patient\n was (treated) with two tablets\u00a0of aspirin, a day for nine"])
     assert (hit.id, hit.evaluation, hit.place) == ("a", "e0", "eval:0")
-    assert re.findall(r"\w+", hit.ngram) == SENTENCE.split()[:13]
+    assert hit.ngram.split(" ") == SENTENCE.split()[:13]
 
 
 def test_shorter_texts_are_looked_for_whole() -> None:
@@ -86,7 +93,8 @@ def test_records_are_dropped_or_reported(write_lines: Write, action: str) -> Non
     runs = runs_of(SENTENCE)
     with opened_pass(None, {}, Workers(1)) as own:
         lines = b"".join(own.lines(record_blocks(RecordReader([str(path)])),
-                                   lambda: ContaminationFinder(runs, action), aside=aside))
+                                   lambda: ContaminationFinder(
+            runs, ContaminationConfig(action=action)), aside=aside))
     kept = [json.loads(line)["text"] for line in lines.splitlines()]
     assert kept == ["clean", *[f"So {SENTENCE}."] * (action == "report"), "same id"]
     [hit] = [json.loads(line) for line in aside.getvalue().splitlines()]
