@@ -17,9 +17,12 @@ from bmtools.errors import BmtoolsWarning, setting
 
 _RUN_TOKENS = 16  # some twelve words
 _LEAST_SHARE = 0.5  # of a document's runs: formulas of reports have fewer
-_MOST_HELD_OUT = 2_000_000  # tokens
-_MOST_TRAINING = 20_000_000  # tokens, a quarter of a second
+_MOST_HELD_OUT = 1_000_000  # tokens
+_MOST_TRAINING = 20_000_000  # tokens, half a second
 _WINDOW = 1 << 16
+# Two tables of bits answer for all but a hundredth of the runs, so that few are searched for.
+_TABLE_BITS = 23
+_PLACE, _SHIFTS = np.uint64((1 << _TABLE_BITS) - 1), (np.uint64(0), np.uint64(40))
 _FACTOR = 0xFF51AFD7ED558CCD
 
 
@@ -62,14 +65,16 @@ def find_leak(held_out: Corpus, training: Sequence[Corpus]) -> Leak:
     counts = np.bincount(documents)
     order = np.argsort(hashes)
     ordered = hashes[order]
-    table = np.zeros(1 << 22, dtype=bool)
-    shift = np.uint64(64 - 22)
-    table[hashes >> shift] = True
+    tables = [np.zeros(1 << _TABLE_BITS, dtype=bool) for _ in _SHIFTS]
+    for table, shift in zip(tables, _SHIFTS, strict=True):
+        table[hashes >> shift & _PLACE] = True
     seen = np.zeros(len(hashes), dtype=bool)
     total = sum(corpus.tokens for corpus in training)
     share = min(1.0, _MOST_TRAINING / max(total, 1))
     for ids in _windows(training, share):
-        likely = (own := _runs(ids))[table[own >> shift]]
+        likely = _runs(ids)
+        for table, shift in zip(tables, _SHIFTS, strict=True):
+            likely = likely[table[likely >> shift & _PLACE]]
         first, last = (np.searchsorted(ordered, likely, side) for side in ("left", "right"))
         for start, end in zip(*(each[first < last].tolist() for each in (first, last)),
                               strict=True):
