@@ -72,8 +72,12 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
     """
     parents = np.arange(len(records))
     has_words = records.all("lengths") > 0
-    for members, borders in _equal(records.all("digests").view("<u8").reshape(-1, 2)):
-        parents[members] = members[borders].repeat(np.diff(np.append(borders, len(members))))
+    digests = records.all("digests")
+    for members, borders in _equal(digests.view("<u8")[::2].copy()):
+        firsts = members[borders].repeat(np.diff(np.append(borders, len(members))))
+        is_equal = digests[members] == digests[firsts]  # not by their halves alone
+        parents[members[is_equal]] = firsts[is_equal]
+    del digests
     parents[~has_words] = np.flatnonzero(~has_words)
     if config.duplicates == "near":
         numbers = np.flatnonzero(has_words & (parents == np.arange(len(records))))
@@ -89,18 +93,21 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
 
 
 def _equal(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the numbers of rows that have equals, those after each other, and where runs begin."""
-    order = np.lexsort(keys.T[::-1])
-    same = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+    """Yield the numbers of keys that have equals, those after each other, and where runs begin."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    same = ordered[1:] == ordered[:-1]
     in_run = np.append(same, False) | np.append(False, same)
     if in_run.any():
-        yield order[in_run], np.flatnonzero(~np.append(False, same)[in_run])
+        members = order[in_run]
+        members = members[np.lexsort((members, keys[members]))]  # the sort above is not stable
+        yield members, np.flatnonzero(~np.append(False, same)[in_run])
 
 
 def _join(parents: np.ndarray, records: Records, numbers: np.ndarray, keys: np.ndarray,
           threshold: float) -> np.ndarray:
     """Join the clusters of similar records among those with equal keys."""
-    for places, borders in _equal(keys.reshape(-1, 1)):
+    for places, borders in _equal(keys):
         members = numbers[places]
         run = np.zeros(len(members), np.int64)
         run[borders[1:]] = 1
