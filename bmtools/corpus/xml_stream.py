@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache, partial
 from html.entities import html5
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
@@ -21,6 +23,10 @@ _HUGE = "XML_PARSE_HUGE"  # libxml2 names it where one of its limits is passed
 _XML_NAMES = ("amp;", "lt;", "gt;", "quot;", "apos;")
 _UNKNOWN_ENTITY = (etree.ErrorTypes.ERR_UNDECLARED_ENTITY, etree.ErrorTypes.WAR_UNDECLARED_ENTITY)
 _CHUNK = 1 << 17  # bytes; more would leave the processor's cache
+_AHEAD = 1 << 20  # bytes that are read before the parser sees them
+_WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
+_NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
+_FEW_DTDS = 64
 _MOST_PROLOG_BYTES = 1 << 20
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
@@ -47,13 +53,16 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
     parser = etree.XMLPullParser(
         events=("end",), tag=tuple(tags), resolve_entities="internal", no_network=True,
         load_dtd=True, huge_tree=False, remove_comments=True, remove_pis=True)
-    parser.resolvers.add(_OwnDtd())
     with open_bytes(name) as stream:
-        if not stream.peek(1):  # type: ignore[attr-defined]
+        head = stream.read(_AHEAD)
+        if not head:
             return
+        parser.resolvers.add(_OwnDtd(_names_in(head) if len(head) < _AHEAD else None))
+        chunks = chain((head[start:start + _CHUNK] for start in range(0, len(head), _CHUNK)),
+                       iter(partial(stream.read, _CHUNK), b""))
         try:
             size = 0
-            while chunk := stream.read(_CHUNK):
+            for chunk in chunks:
                 prolog.feed(chunk)
                 parser.feed(chunk)
                 _refuse_unknown_entity(parser, name)
@@ -82,18 +91,43 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
 
 
 class _OwnDtd(etree.Resolver):
-    """DTD in place of those that files name, which are never read."""
+    """DTD in place of those that files name, which are never read.
+
+    Args:
+        names: of the characters to declare; None for all, which takes longer than most articles.
+    """
+
+    def __init__(self, names: frozenset[str] | None) -> None:
+        self._names = names
 
     def resolve(self, _url: str, _public_id: str, context: Any) -> Any:
-        return self.resolve_string(character_names(), context)
+        return self.resolve_string(character_names(self._names), context)
+
+
+def _names_in(content: bytes) -> frozenset[str] | None:
+    """Find the names of characters in a whole file; None where its encoding hides them."""
+    if b"\0" in content[:_WIDE]:
+        return None
+    return frozenset(name.decode() for name in set(_NAME.findall(content)))
 
 
 @cache
-def character_names() -> str:
-    """Declare the names of characters in HTML, which include MathML's, as a DTD."""
-    return "".join(
-        f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
-        for name, characters in html5.items() if name.endswith(";") and name not in _XML_NAMES)
+def _declarations() -> dict[str, str]:
+    return {name: f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
+            for name, characters in html5.items()
+            if name.endswith(";") and name not in _XML_NAMES}
+
+
+@lru_cache(_FEW_DTDS)
+def character_names(names: frozenset[str] | None = None) -> str:
+    """Declare the names of characters in HTML, which include MathML's, as a DTD.
+
+    Args:
+        names: as `beta;`, of those to declare; None for all.
+    """
+    declared = _declarations()
+    return "".join(declared.values() if names is None else (
+        declared[name] for name in sorted(names & declared.keys())))
 
 
 def _reference(character: str) -> str:
@@ -115,7 +149,9 @@ def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[El
     for _, element in parser.read_events():
         yield element
         parent = element.getparent()
-        if (parent is not None and parent is outer) or not any(
+        if parent is None:  # the root, with which the file ends
+            continue
+        if parent is outer or not any(
                 True for _ in element.iterancestors(*tags)):
             outer = parent
             element.clear()

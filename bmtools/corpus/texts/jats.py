@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from bmtools.corpus.texts.jats_elements import (
     MOVES,
     SUB_ARTICLES,
     TITLES,
-    class_of,
+    Classes,
     class_of_article,
     class_of_citation,
 )
@@ -56,11 +56,12 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
     """
     config = config or JatsConfig()
     counts = Counter() if counts is None else counts
+    classes = Classes(config)
     for source in names:
         for name in corpus_files(source, *ENDINGS, counts=counts):
             for element in xml_elements(name, ROOTS, ("{*}article",)):
                 _drop_namespace(element)
-                yield from _Article(element, name, config, counts).records()
+                yield from _Article(element, name, config, classes, counts).records()
 
 
 def _drop_namespace(article: Element) -> None:
@@ -73,7 +74,7 @@ def _drop_namespace(article: Element) -> None:
 def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text; see `accounted`."""
-    classes = XmlClasses(partial(class_of, config), ("article",), class_of_article, MOVES,
+    classes = XmlClasses(Classes(config).of, ("article",), class_of_article, MOVES,
                          lambda path, _: ":" if path[-1] == "subtitle" else "",
                          partial(class_of_citation, config))
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
@@ -89,13 +90,15 @@ class _Article:
         element: of it.
         name: of its file.
         config: what becomes of it.
+        classes: of what is left out.
         counts: counts articles without text.
         outer: the article that this one is a part of, with the key by which it is told from others.
     """
 
-    def __init__(self, element: Element, name: str, config: JatsConfig, counts: Counter[str],
-                 outer: tuple[_Article, str] | None = None) -> None:
-        self._element, self._name, self._config, self._counts = element, name, config, counts
+    def __init__(self, element: Element, name: str, config: JatsConfig, classes: Classes,
+                 counts: Counter[str], outer: tuple[_Article, str] | None = None) -> None:
+        self._element, self._name, self._counts = element, name, counts
+        self._config, self._classes = config, classes
         self._place = f"{source_name(name)}:{element.sourceline}"
         front = element.find("front") if outer is None else element.find("front-stub")
         front = element.find("front") if front is None else front
@@ -120,20 +123,16 @@ class _Article:
         if "sub-articles" in self._config.parts:
             subs = [child for child in self._element if child.tag in SUB_ARTICLES]
             for number, sub in enumerate(subs, 1):
-                yield from _Article(sub, self._name, self._config, self._counts,
+                yield from _Article(sub, self._name, self._config, self._classes, self._counts,
                                     (self, f"sub{number}")).records()
 
-    def _leaves_out(self, path: Sequence[str], attributes: Any) -> str:
-        return class_of(self._config, path, attributes)
-
     def _text(self) -> Text:
-        text = Text(self._leaves_out, self._config.drop_citations)
-        abstracts = [] if self._meta is None else self._meta.findall("abstract")
-        for abstract in abstracts:
-            text.add(abstract, [self._meta.tag, "abstract"])  # type: ignore[union-attr]
+        text = Text(self._classes, self._config.drop_citations)
+        for abstract in [] if self._meta is None else self._meta.findall("abstract"):
+            text.add(abstract)
         for part in self._element:
             if part.tag in ("body", "back", "floats-group"):
-                text.add(part, [self._element.tag, part.tag])
+                text.add(part)
         return text
 
     def _whole(self, text: Text) -> Record:
@@ -176,8 +175,8 @@ class _Article:
         titles = []
         for tag in TITLES:
             for element in group.iterfind(tag):
-                text = Text(self._leaves_out, self._config.drop_citations)
-                text.add_content(element, ["title-group", tag])
+                text = Text(self._classes, self._config.drop_citations)
+                text.add_content(element)
                 text.end_line()
                 titles.append(" ".join(text.lines))
         return ": ".join(filter(None, titles))

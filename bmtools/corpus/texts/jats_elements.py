@@ -8,7 +8,7 @@ from bmtools.corpus.account import Piece
 from bmtools.corpus.texts.settings import JatsConfig
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
-# Classes of what is left out, by element; `class_of` adds what depends on the parent.
+# Classes of what is left out, by element; `Classes` adds what depends on the parent.
 _CLASSES = {
     **dict.fromkeys(("ref-list", "ref", "citation", "mixed-citation", "element-citation",
                      "nlm-citation"), "references"),
@@ -34,7 +34,7 @@ _FLOATS = {"fig": "figures", "fig-group": "figures", "graphic": "figures",
 _FLOAT_PARTS = ("caption", *_FLOATS)
 _FRONTS = ("article-meta", "front-stub")
 TITLES = ("article-title", "subtitle")
-_NOTES = ("fn", "table-fn", "aff", "corresp", "author-notes")
+NOTES = ("fn", "table-fn", "aff", "corresp", "author-notes")
 SECTIONS = {"abstract": "Abstract", "sec": "", "ack": "Acknowledgments", "app": "", "notes": "",
              "glossary": "", "bio": "", "trans-abstract": "Abstract"}
 BLOCKS = frozenset((
@@ -44,29 +44,51 @@ BLOCKS = frozenset((
     "floats-group", "app-group", "term-head", "def-head", "sig-block", "sig", "question",
     "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
+PLAIN = frozenset((
+    "p", "title", "italic", "bold", "sub", "sc", "underline", "monospace", "named-content",
+    "styled-content", "ext-link", "uri", "email"))
+"""Elements whose text is taken as it is, where all others in them are of these."""
 SUB_ARTICLES = ("sub-article", "response")
 
 
-def class_of(config: JatsConfig, path: Sequence[str], attributes: Mapping[str, str]) -> str:
-    """Name the class of an element that is left out; empty for the others."""
-    tag, parent = path[-1], path[-2] if len(path) > 1 else ""
-    if path[0] == "OAI-PMH" and tag in ("header", "request", "responseDate", "resumptionToken"):
-        return "metadata"
-    if parent in _FRONTS:
-        return "" if tag in ("title-group", "abstract") else _CLASSES.get(tag, "metadata")
-    if parent in _FLOATS and tag not in _FLOAT_PARTS:
-        return _CLASSES.get(tag, _FLOATS[parent])
-    if parent == "back" and tag not in ("title", "label") and "back" not in config.parts:
-        return _CLASSES.get(tag, "back matter")
-    if tag == "xref" and attributes.get("ref-type") in _NOTES:
-        return "footnotes"
-    if parent == "title-group" and config.by_section and tag in TITLES:
-        return "titles"
-    found = _CLASSES.get(tag, "")
-    kept = {"caption": parent == "boxed-text" or "captions" in config.parts,
-            "disp-formula": "formulas" in config.parts,
-            **dict.fromkeys(SUB_ARTICLES, "sub-articles" in config.parts)}
-    return "" if found and kept.get(tag) else found
+class Classes(dict[tuple[str, str, str | None], str]):
+    """Classes of elements that are left out, empty for others, by parent, tag and `ref-type`.
+
+    Args:
+        config: what is taken.
+    """
+
+    def __init__(self, config: JatsConfig) -> None:
+        self._parts, self._by_section = config.parts, config.by_section
+
+    def __missing__(self, key: tuple[str, str, str | None]) -> str:
+        found = self[key] = self._class_of(*key)
+        return found
+
+    def of(self, path: Sequence[str], attributes: Mapping[str, str]) -> str:
+        """Return the class of an element by its path; see `XmlClasses`."""
+        tag, parent = path[-1], path[-2] if len(path) > 1 else ""
+        if path[0] == "OAI-PMH" and tag in ("header", "request", "responseDate",
+                                            "resumptionToken"):
+            return "metadata"
+        return self[parent, tag, attributes.get("ref-type") if tag == "xref" else None]
+
+    def _class_of(self, parent: str, tag: str, ref_type: str | None) -> str:
+        if parent in _FRONTS:
+            return "" if tag in ("title-group", "abstract") else _CLASSES.get(tag, "metadata")
+        if parent in _FLOATS and tag not in _FLOAT_PARTS:
+            return _CLASSES.get(tag, _FLOATS[parent])
+        if parent == "back" and tag not in ("title", "label") and "back" not in self._parts:
+            return _CLASSES.get(tag, "back matter")
+        if ref_type in NOTES:
+            return "footnotes"
+        if parent == "title-group" and self._by_section and tag in TITLES:
+            return "titles"
+        found = _CLASSES.get(tag, "")
+        kept = {"caption": parent == "boxed-text" or "captions" in self._parts,
+                "disp-formula": "formulas" in self._parts,
+                **dict.fromkeys(SUB_ARTICLES, "sub-articles" in self._parts)}
+        return "" if found and kept.get(tag) else found
 
 
 def class_of_article(pieces: Sequence[Piece]) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.account import SUPERSCRIPTS
 from bmtools.corpus.texts.citations import FIRST, LAST, without_citations
-from bmtools.corpus.texts.jats_elements import BLOCKS, MOVES, SECTIONS
+from bmtools.corpus.texts.jats_elements import BLOCKS, MOVES, NOTES, PLAIN, SECTIONS, Classes
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
-_WHITE = re.compile(r"[ \t\r\n]+")
+_WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 
@@ -40,7 +40,7 @@ class Section:
 class Text:
     """Lines of an article as they come, and its sections."""
 
-    leaves_out: Any
+    classes: Classes
     drops_citations: bool
     lines: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
@@ -48,50 +48,64 @@ class Text:
     _line: list[str] = field(default_factory=list)
     _labels: list[str] = field(default_factory=list)
     _paragraphs: int = 0  # around the element that is being read
-    _moved: list[tuple[Element, list[str]]] = field(default_factory=list)
+    _moved: list[Element] = field(default_factory=list)
 
-    def add(self, element: Element, path: list[str]) -> None:
+    def add(self, element: Element) -> None:
         """Add an element with all that is in it, and not what follows it."""
-        tag = path[-1]
+        tag = element.tag
         if tag in SECTIONS:
-            self._add_section(element, path)
+            self._add_section(element)
         elif tag not in BLOCKS:
-            self._add_inline(element, path)
+            self._add_inline(element)
         elif tag in MOVES and self._paragraphs:
-            self._moved.append((element, path))
+            self._moved.append(element)
         else:
             self.end_line()
             self._paragraphs += tag == "p"
-            self.add_content(element, path)
+            if tag in PLAIN and self._is_plain(element):
+                self._line.extend(element.itertext())
+            else:
+                self.add_content(element)
             self._paragraphs -= tag == "p"
             self.end_line()
             if not self._paragraphs:
                 self._add_moved()
 
-    def add_content(self, element: Element, path: list[str]) -> None:
+    def add_content(self, element: Element) -> None:
+        """Add what is in an element."""
+        tag = element.tag
         if element.text:
             self._line.append(element.text)
         for child in element:
-            inner = [*path, child.tag]
-            if not self.leaves_out(inner, child.attrib):
-                self.add(child, inner)
-            elif child.tag in BLOCKS:
+            inner = child.tag
+            kind = child.get("ref-type") if inner == "xref" else None
+            if not self.classes[tag, inner, kind]:
+                self.add(child)
+            elif inner in BLOCKS:
                 self._line.append(" ")
             if child.tail:
                 self._line.append(child.tail)
 
-    def _add_section(self, element: Element, path: list[str]) -> None:
+    def _is_plain(self, element: Element) -> bool:
+        """Tell whether the text of an element can be taken as it is, which is faster."""
+        others = {one.tag for one in element.iter()} - PLAIN
+        if others != {"xref"}:
+            return not others
+        return not any(not one.text or one.get("ref-type") in NOTES or (
+            self.drops_citations and one.get("ref-type") == "bibr") for one in element.iter("xref"))
+
+    def _add_section(self, element: Element) -> None:
         self.end_line()
-        title = element.find("title")
+        tag, title = element.tag, element.find("title")
         kind = element.get("sec-type") or element.get("abstract-type") or (
-            "abstract" if path[-1] == "abstract" else "")
-        label = plain(title).rstrip(":") or SECTIONS[path[-1]]
+            "abstract" if tag == "abstract" else "")
+        label = plain(title).rstrip(":") or SECTIONS[tag]
         section = Section(label, [*self._labels, label], kind, self.size, self.size)
         if label:
             self._labels.append(label)
             self.sections.append(section)
         at = len(self.lines)
-        self.add_content(element, path)
+        self.add_content(element)
         self.end_line()
         if label:
             self._labels.pop()
@@ -99,21 +113,21 @@ class Text:
             section.start += len(self.lines[at]) + len(BREAK) if has_heading else 0
             section.end = max(self.size - len(BREAK), section.start)
 
-    def _add_inline(self, element: Element, path: list[str]) -> None:
-        tag = path[-1]
+    def _add_inline(self, element: Element) -> None:
+        tag = element.tag
         if tag == "break":
             self._line.append(" ")
         is_citation = tag == "xref" and element.get("ref-type") == "bibr"
         if is_citation and self.drops_citations:
             self._line.append(FIRST)
-            self.add_content(element, path)
+            self.add_content(element)
             self._line.append(LAST)
         elif tag == "sup" and self._is_exponent(element):
             self._line.append((element.text or "").strip().translate(SUPERSCRIPTS))
         else:
             if _is_raised_citation(element, is_citation):
                 self._line.append(" ")
-            self.add_content(element, path)
+            self.add_content(element)
 
     def _is_exponent(self, element: Element) -> bool:
         before = next((text for text in reversed(self._line) if text), "")
@@ -123,8 +137,8 @@ class Text:
     def _add_moved(self) -> None:
         """Add what stands inside a paragraph behind it."""
         moved, self._moved = self._moved, []
-        for element, path in moved:
-            self.add(element, path)
+        for element in moved:
+            self.add(element)
 
     def end_line(self) -> None:
         """Let what comes begin another line."""
@@ -134,7 +148,7 @@ class Text:
         self._line.clear()
         if self.drops_citations and FIRST in line:
             line = without_citations(line)
-        if line := _WHITE.sub(" ", line).strip(" "):
+        if line := single_spaced(line):
             self.lines.append(line)
             self.size += len(line) + len(BREAK)
 
@@ -148,4 +162,11 @@ def _is_raised_citation(element: Element, is_citation: bool) -> bool:
 
 def plain(element: Element | None) -> str:
     """Join the text inside an element, with single spaces."""
-    return "" if element is None else _WHITE.sub(" ", "".join(element.itertext())).strip(" ")
+    return "" if element is None else single_spaced("".join(element.itertext()))
+
+
+def single_spaced(text: str) -> str:
+    """Replace white space in the sense of XML by single spaces, and drop it at the ends."""
+    if "  " in text or "\n" in text or "\t" in text or "\r" in text:
+        text = _WHITE.sub(" ", text)
+    return text.strip(" ")
