@@ -144,6 +144,15 @@ def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> C
             _with_file("build-vocab {} -o vocabulary", output))
 
 
+def after_mix(parts: Sequence[Line], output: str) -> Closing:
+    """Close `mix`."""
+    whole = sum(part["megabytes"] for part in parts)
+    facts = [f"{part['corpus']}: {part['records']:,} records, "
+             f"{format_figure('share', part['megabytes'] / whole)} of the text, "
+             f"{format_figure('', part['epochs'])} passes" for part in parts]
+    return "; ".join(facts) + _to(output), ""
+
+
 def after_build_vocab(line: Line, extends: bool = False) -> Closing:
     """Close `build-vocab`."""
     directory = line["tokenizer"]

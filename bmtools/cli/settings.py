@@ -24,7 +24,7 @@ _METAVARS = {
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
     "types": "NAME,...", "seed_list": "N,...", "grid": "NAME=X,...", "task": "NAME",
     "size": "100MB,...", "words": "N,...", "records": "N,...", "share": "X,...", "by": "KEY",
-    "bands": "N,...", "keys": "KEY,...",
+    "bands": "N,...", "weights": "NAME=X,...", "keys": "KEY,...",
     "ratios": "X,X,X", "counts": "N,N,N", "stratify": "KEY",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     "head_types": "NAME,...", "tail_types": "NAME,...", "no_relation_label": "LABEL",

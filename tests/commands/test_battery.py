@@ -127,6 +127,9 @@ CASES = {
          "--ladder DIR", "--compression [none|gz|zst]", "--jobs", "--seed"),
         blank="--records: found 1 records in all, expected 3 or more; ask for less, or let "
               "--allow-fewer take all there is"),
+    "mix": Case(
+        (), ("--corpus [NAME=]PATH", "--weights NAME=X,...", "--size", "--words", "--repeat",
+             "--seed", "--jobs"), blank=None, option="--corpus"),
     "split": Case(
         ("-o", "OUT", "--ratios", "0.5,0.25,0.25"),
         ("--ratios X,X,X", "[default: 0.8,0.1,0.1]", "--counts", "--folds", "--stratify KEY",
@@ -304,6 +307,19 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--records", "1,2"), "found 2 samples, expected --ladder DIR for their files"),
         (("--records", "1", "--ladder", "d", "-o", "f"), "found --output and --ladder, expected"),
         (("--jobs", "-1"), "-1 is not in the range x>=0"),
+    ),
+    "mix": (
+        ((), "Missing option '--corpus'"),
+        (("--corpus", "absent.jsonl"), "--corpus: found 'absent.jsonl', expected a file of"),
+        (("--corpus", "small.txt", "--corpus", "small.txt"), "found the name 'small' twice"),
+        (("--corpus", "small.txt", "--weights", "a=1"),
+         "--weights: found 'a=1', expected NAME=VALUE of each corpus: small"),
+        (("--corpus", "small.txt", "--weights", "small=0"), "--weights: found '0', expected num"),
+        (("--corpus", "small.txt", "--size", "1"), "--size: found '1', expected sizes of text"),
+        (("--corpus", "small.txt", "--size", "1MB", "--words", "1M"),
+         "--words: found '1M', expected none beside size"),
+        (("--corpus", "small.txt", "--size", "small=1MB", "--weights", "small=1"),
+         "--weights: found 'small=1', expected none beside size by corpus"),
     ),
     "split": (
         ((), "expected either -o DIR or --check, which writes nothing"),
@@ -835,7 +851,7 @@ def test_wrong_usage_ends_with_two(
     Path("small.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
     paths = {**kit_paths, "OUT": tmp_path / "out"}
     given = [paths.get(word, word) for word in (*BEFORE.get(name, ()), *arguments)]
-    files = () if name.startswith(("finetune", "translate")) else (corpus,)
+    files = () if name.startswith(("finetune", "mix", "translate")) else (corpus,)
     outcome = run(*name.split(), *given, *files)
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err

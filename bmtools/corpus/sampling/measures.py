@@ -123,6 +123,11 @@ class Measures:
         return np.frombuffer(self._priorities, "u8")
 
     @property
+    def ties(self) -> np.ndarray:
+        """Hashes of each line's title and text, uint32."""
+        return np.frombuffer(self._ties, "u4")
+
+    @property
     def sizes(self) -> np.ndarray:
         """Bytes of each line's title and text, uint32."""
         return np.frombuffer(self._sizes, "u4")
@@ -138,7 +143,7 @@ class Measures:
         With a key to stratify by, each beginning of the order has nearly the same share of the
         bytes of each value.
         """
-        found = np.lexsort((np.frombuffer(self._ties, "u4"), self.priorities))
+        found = np.lexsort((self.ties, self.priorities))
         found = found[self.sizes[found] != _NO_RECORD]
         if not self.values:
             return found

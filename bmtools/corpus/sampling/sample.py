@@ -30,7 +30,7 @@ from bmtools.io.spool import rereadable
 from bmtools.status import counted
 
 _LEFT_OUT = 255
-_IGNORED = b"\xef\xbb\xbf\x1e"
+_IGNORED = b"\xef\xbb\xbf\x1e \t"
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,31 @@ class Sample:
     rungs: list[dict[str, Any]]
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of the largest sample in their order, each after its level.
+        """Yield the lines of the largest sample in their order, each after its level; see
+        `selected_lines`."""
+        for number, line in selected_lines(self.reader, self.levels != _LEFT_OUT):
+            yield int(self.levels[number]), line
 
-        Raises:
-            DataError: a file has changed since the choice.
-        """
-        again = RecordReader(self.reader.names, allow_empty=True)
-        at = 0
-        for block in counted(read_blocks(again), "writing", unit="megabytes"):
-            lines = block.lines.splitlines(keepends=True)
-            levels = self.levels[at:at + len(lines)]
-            for number in np.flatnonzero(levels != _LEFT_OUT).tolist():
-                yield int(levels[number]), lines[number].lstrip(_IGNORED).rstrip() + b"\n"
-            at += len(lines)
-        if again.hashes != self.reader.hashes:
-            raise DataError("the input changed while it was read; sample it again")
+
+def selected_lines(reader: RecordReader, selected: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Read lines of files again, as they stand there, each after its number.
+
+    Args:
+        reader: that has read the files before.
+        selected: (lines,) bool.
+
+    Raises:
+        DataError: a file has changed since.
+    """
+    again = RecordReader(reader.names, allow_empty=True)
+    at = 0
+    for block in counted(read_blocks(again), "writing", unit="megabytes"):
+        lines = block.lines.splitlines()
+        for number in np.flatnonzero(selected[at:at + len(lines)]).tolist():
+            yield at + number, lines[number].strip(_IGNORED) + b"\n"
+        at += len(lines)
+    if again.hashes != reader.hashes:
+        raise DataError("the input changed while it was read; sample it again")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bmtools.errors import require, require_seed, setting
@@ -14,7 +15,8 @@ _EXPECTED = {
     "size": "sizes of text with their units, as 100MB,300MB,1GB",
     "words": "numbers of words, as 500k,10M,3.2B",
     "records": "whole numbers of records, as 1000,20000",
-    "share": "shares of the records above 0, at most 1, as 0.01,0.1"}
+    "share": "shares of the records above 0, at most 1, as 0.01,0.1",
+    "weights": "numbers above 0, as general=0.3,notes=0.7"}
 UNITS = ("size", "words", "records", "share")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?([a-z]*)", re.IGNORECASE)
 
@@ -92,7 +94,72 @@ def parse_amount(text: str, unit: str) -> float:
     factors = _BYTES if unit == "size" else _NUMBERS if unit == "words" else {"": 1}
     factor = factors.get(found[2].lower(), 0) if found else 0
     amount = float(found[1]) * factor if found else 0.0
-    if unit != "share":
+    if unit not in ("share", "weights"):
         amount = int(amount) if unit != "records" or amount.is_integer() else 0
     require(amount > 0 and (unit != "share" or amount <= 1), unit, repr(text), _EXPECTED[unit])
     return amount
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    """Settings of a mixture.
+
+    Args:
+        weights: shares of the corpora in the text, relative to each other: general=0.3,notes=0.7;
+            without them, and without amounts by corpus, each has the share that it has in all.
+        size: bytes of text in all, or of each corpus: 1GB, or general=300MB,notes=700MB; without
+            a size, as much as the weights allow with each record once.
+        words: words in place of bytes, in the same forms.
+        repeat: repeat the records of a corpus that is smaller than its part.
+        seed: seed of the choice and the order of records.
+    """
+
+    weights: str = ""
+    size: str = ""
+    words: str = ""
+    repeat: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_seed(self.seed)
+        require(not (self.size and self.words), "words", repr(self.words), "none beside size")
+        require(not ("=" in self.amounts and self.weights), "weights", repr(self.weights),
+                f"none beside {self.unit} by corpus")
+
+    @property
+    def unit(self) -> str:
+        """What is counted: size or words."""
+        return "words" if self.words else "size"
+
+    @property
+    def amounts(self) -> str:
+        """The amount of all, or of each corpus, as it was typed."""
+        return self.words or self.size
+
+    def parts(self, totals: Mapping[str, int]) -> dict[str, float]:
+        """Return the amount of each corpus in the mixture, from what it has.
+
+        Raises:
+            ValueError: an amount or weight of no corpus, none of one, or something else.
+        """
+        if "=" in self.amounts:
+            return {name: parse_amount(text, self.unit)
+                    for name, text in _by_name(self.amounts, self.unit, totals).items()}
+        weights: Mapping[str, float] = totals
+        if self.weights:
+            weights = {name: parse_amount(text, "weights")
+                       for name, text in _by_name(self.weights, "weights", totals).items()}
+        shares = {name: weight / sum(weights.values()) for name, weight in weights.items()}
+        most = min(totals[name] / share for name, share in shares.items() if share)
+        whole = parse_amount(self.amounts, self.unit) if self.amounts else \
+            most if self.weights else sum(totals.values())
+        return {name: whole * share for name, share in shares.items()}
+
+
+def _by_name(text: str, key: str, names: Iterable[str]) -> dict[str, str]:
+    """Read NAME=VALUE,... of all corpora."""
+    found = {name.strip(): value for name, _, value in (
+        one.partition("=") for one in text.split(","))}
+    require(found.keys() == set(names), key, repr(text),
+            f"NAME=VALUE of each corpus: {', '.join(names)}")
+    return found

@@ -1,0 +1,62 @@
+"""`bmtools mix`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from bmtools.cli.closing import after_mix
+from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_records
+from bmtools.cli.results import finish, write_stream
+from bmtools.cli.settings import takes_settings
+from bmtools.corpus.sampling.settings import MixConfig
+from bmtools.errors import Reject
+from bmtools.io.jsonl import STDIN, source_stem
+
+
+@click.command("mix", cls=Command, examples=(
+    "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
+    "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
+    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output jobs"},
+    meanings={"output": "Write the records here; .gz and .zst compress."})
+@click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
+              help="A file of records, and its name if it is another one; repeat it.")
+@takes_rejects
+@takes_settings(MixConfig, "config")
+@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Processes that read; 0: one for each core. They change no byte.")
+@writes_records
+def command(files: tuple[str, ...], reject: Reject, config: MixConfig, jobs: int,
+            output: str) -> None:
+    """Mix corpora into one by weights, sizes or words, and shuffle it.
+
+    Records are chosen as by sample, and their order is a hash of id and seed, too: it is the same
+    whatever the order of the files. Text is counted in bytes of UTF-8, titles included. Each
+    corpus is read twice, and the mixture stands in temporary files before it is written.
+    """
+    paths = _named(files)
+    with usage_errors():
+        config.parts(dict.fromkeys(paths, 1))
+    from bmtools.corpus.sampling.mix import mix
+
+    with mix(paths, config, reject, jobs) as mixture:
+        write_stream((msgspec.Raw(line.rstrip()) for line in mixture.lines()), output, "writing")
+        finish(*after_mix(mixture.parts, output))
+
+
+def _named(corpora: tuple[str, ...]) -> dict[str, str]:
+    paths: dict[str, str] = {}
+    for given in corpora:
+        name, equals, path = given.partition("=")
+        if given == STDIN or Path(given).exists() or not equals:
+            name, path = source_stem(given), given
+        if (path != STDIN and (not Path(path).exists() or Path(path).is_dir())) or not name:
+            raise click.UsageError(f"--corpus: found {given!r}, expected a file of records, or "
+                                   "NAME=PATH of one")
+        if name in paths:
+            raise click.UsageError(f"--corpus: found the name {name!r} twice; give them names of "
+                                   "their own, NAME=PATH")
+        paths[name] = path
+    return paths

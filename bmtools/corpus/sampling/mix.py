@@ -1,0 +1,142 @@
+"""Mixtures of corpora: so much text of each, in an order of their own, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bmtools.corpus.sampling.measures import Measures, measure
+from bmtools.corpus.sampling.sample import selected_lines
+from bmtools.corpus.sampling.settings import MixConfig
+from bmtools.errors import DataError, Reject, setting
+from bmtools.io.jsonl import RecordReader, refuse_empty
+from bmtools.io.output import temporary_file
+from bmtools.io.record_size import MEGABYTE
+from bmtools.io.spool import rereadable
+from bmtools.keyed_random import derive
+
+_BUCKET_BYTES = 64 * MEGABYTE
+_MOST_BUCKETS = 256  # open files
+_HEAD = Struct("<QI")  # key and length of a line
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Records chosen from a corpus: how often each line is in the mixture."""
+
+    reader: RecordReader
+    measures: Measures
+    copies: np.ndarray
+
+
+class Mixture:
+    """A mixture, whose records are read when they are written.
+
+    Args:
+        corpora: the records of each corpus, by its name.
+        parts: what each has, for people.
+        seed: of the order.
+    """
+
+    def __init__(self, corpora: Mapping[str, _Chosen], parts: list[dict[str, Any]],
+                 seed: int) -> None:
+        self.parts = parts
+        self._corpora, self._seed = corpora, seed
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of all corpora in the order of their keys.
+
+        They are distributed over temporary files by their keys, each file is sorted in memory:
+        some 64 MB, of more than 16 GB of text a 256th.
+        """
+        size = sum(part["megabytes"] for part in self.parts) * MEGABYTE
+        count = min(_MOST_BUCKETS, 1 + int(size) // _BUCKET_BYTES)
+        with ExitStack() as stack:
+            buckets = [stack.enter_context(temporary_file()) for _ in range(count)]
+            for number, name in enumerate(sorted(self._corpora)):
+                for key, line in _keyed_lines(self._corpora[name], derive(self._seed, number)):
+                    bucket = buckets[key * count >> 64]
+                    bucket.write(_HEAD.pack(key, len(line)) + line)
+            for bucket in buckets:
+                for _, line in sorted(_read_bucket(bucket), key=lambda entry: entry[0]):
+                    yield line
+                bucket.truncate(0)
+
+
+def _keyed_lines(chosen: _Chosen, seed: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a corpus with a key for each copy, which only their record decides."""
+    for number, line in selected_lines(chosen.reader, chosen.copies > 0):
+        keys = derive(seed, int(chosen.measures.priorities[number]),
+                      int(chosen.measures.ties[number]), np.arange(chosen.copies[number]))
+        for key in keys.tolist():
+            yield key, line
+
+
+def _read_bucket(bucket: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    bucket.seek(0)
+    while head := bucket.read(_HEAD.size):
+        key, length = _HEAD.unpack(head)
+        yield key, bucket.read(length)
+
+
+@contextmanager
+def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
+        jobs: int = 1) -> Iterator[Mixture]:
+    """Choose the records of a mixture, which can be read until the block ends.
+
+    Args:
+        corpora: files of records by name; read twice.
+        config: what to choose.
+        reject: receives bad records.
+        jobs: processes that read; 0 for one a core.
+
+    Raises:
+        ValueError: amounts or weights of other corpora.
+        DataError: a corpus has less than its part, and is not to be repeated.
+    """
+    with rereadable(list(corpora.values())) as files:
+        readers = {name: RecordReader([file], reject)
+                   for name, file in zip(corpora, files, strict=True)}
+        measured = {name: measure(reader, reject, config.seed, jobs=jobs,
+                                  count_words=config.unit == "words")
+                    for name, reader in readers.items()}
+        totals = {name: int(_amounts(one, config.unit)[one.order()].sum(dtype="u8"))
+                  for name, one in measured.items()}
+        for name, total in totals.items():
+            if not total:
+                refuse_empty([corpora[name]])
+        chosen = {}
+        parts = []
+        for name, amount in config.parts(totals).items():
+            copies = _copies(name, measured[name], amount, config)
+            chosen[name] = _Chosen(readers[name], measured[name], copies)
+            sizes = measured[name].sizes * copies.astype("u8")
+            parts.append({"corpus": name, "records": int(copies.sum(dtype="u8")),
+                          "megabytes": round(int(sizes.sum()) / MEGABYTE, 6),
+                          "epochs": round(amount / totals[name], 4)})
+        yield Mixture(chosen, parts, config.seed)
+
+
+def _amounts(measures: Measures, unit: str) -> np.ndarray:
+    return measures.words if unit == "words" else measures.sizes
+
+
+def _copies(name: str, measures: Measures, amount: float, config: MixConfig) -> np.ndarray:
+    """Return how often each line is in the mixture: whole passes, and a sample beside them."""
+    order = measures.order()
+    sums = np.cumsum(_amounts(measures, config.unit)[order], dtype="u8")
+    passes, rest = divmod(amount, int(sums[-1]))
+    if amount > sums[-1] * (1 + 1e-9) and not config.repeat:
+        scale, unit = (MEGABYTE, "MB of text") if config.unit == "size" else (1, "words")
+        raise DataError(f"{name}: found {int(sums[-1]) / scale:,.6g} {unit}, expected "
+                        f"{amount / scale:,.6g} for its part; ask for less, or "
+                        f"{setting('repeat')} its records")
+    copies = np.zeros(measures.lines, dtype="u4")
+    copies[order] = int(passes)
+    copies[order[:np.searchsorted(sums, rest + 0.5, side="right")]] += 1
+    return copies

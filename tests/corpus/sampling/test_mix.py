@@ -1,0 +1,123 @@
+"""Mixtures: parts as weighed, each record as often as it should be, in an order of ids alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.corpus.sampling import mix as mixing
+from bmtools.corpus.sampling.settings import MixConfig
+from bmtools.errors import DataError, refuse
+from bmtools.io import parallel
+from bmtools.vocab.words import find_words
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> dict[str, str]:
+    draw = random.Random(3)
+    return {name: write(tmp_path / name, [
+        {"id": f"{name[:shared]}{number}", "text": "asma " * draw.randrange(1, 30)}
+        for number in range(count)])
+        for name, count, shared in (("large", 400, 9), ("small", 100, 9), ("twin", 100, 0))}
+
+
+def write(path: Path, records: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    return str(path)
+
+
+def mixed(corpora: dict[str, str], jobs: int = 1, **settings: Any) -> list[dict[str, Any]]:
+    with mixing.mix(corpora, MixConfig(**settings), refuse, jobs) as mixture:
+        found = [json.loads(line) for line in mixture.lines()]
+        assert len(found) == sum(part["records"] for part in mixture.parts)
+        return found
+
+
+def size(records: Any) -> int:
+    return sum(len(record["text"]) for record in records)
+
+
+def own(corpora: dict[str, str], name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(corpora[name]).read_text().splitlines()]
+
+
+def only(corpora: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: corpora[name] for name in names}
+
+
+def test_all_of_all_is_shuffled(corpora: dict[str, str]) -> None:
+    found = mixed(corpora)
+    assert sorted(record["id"] for record in found) == sorted(
+        record["id"] for name in corpora for record in own(corpora, name))
+    places = [place for place, record in enumerate(found) if record["id"].startswith("small")]
+    assert 250 < sum(places) / len(places) < 350
+    ids = [record["id"] for record in found if record["id"].startswith("large")]
+    assert ids != sorted(ids)
+    assert mixed(corpora, seed=1) != found
+
+
+def test_the_same_by_any_processes_buckets_and_orders(
+        corpora: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"weights": "large=1,small=2,twin=1", "size": "20kB", "repeat": True}
+    expected = mixed(corpora, **settings)
+    monkeypatch.setattr(mixing, "_BUCKET_BYTES", 1_000)
+    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 2_000)
+    assert mixed(corpora, **settings, jobs=2) == expected
+    for name in corpora:
+        write(Path(corpora[name]), own(corpora, name)[::-1])
+    assert mixed(dict(reversed(corpora.items())), **settings) == expected
+
+
+def test_weights_and_sizes(corpora: dict[str, str]) -> None:
+    two = only(corpora, "large", "small")
+    found = mixed(two, weights="large=3,small=1", size="8kB")
+    for name, bound in (("large", 6_000), ("small", 2_000)):
+        part = size(one for one in found if one["id"].startswith(name))
+        assert bound - 150 < part <= bound
+    assert mixed(two, size="large=6kB,small=2kB") == found
+    words = mixed(two, words="large=500,small=100")
+    assert 470 < sum(len(find_words(one["text"])) for one in words
+                     if one["id"].startswith("large")) <= 500
+
+
+def test_the_largest_mixture_that_repeats_nothing(corpora: dict[str, str]) -> None:
+    two = only(corpora, "large", "small")
+    found = mixed(two, weights="large=1,small=1")
+    parts = {name: [one for one in found if one["id"].startswith(name)] for name in two}
+    assert len(parts["small"]) == 100
+    whole = size(own(two, "small"))
+    assert whole - 150 < size(parts["large"]) <= whole
+
+
+def test_a_small_corpus_is_repeated_or_refused(corpora: dict[str, str]) -> None:
+    two, whole = only(corpora, "large", "small"), size(own(corpora, "small"))
+    settings = {"weights": "large=1,small=2", "size": f"{3 * whole}B"}
+    with pytest.raises(DataError, match=r"^small: found [\d.]+ MB of text, expected [\d.]+ for its "
+                                        "part; ask for less, or repeat its records$"):
+        mixed(two, **settings)
+    found = mixed(two, **settings, repeat=True)
+    counts = Counter(one["id"] for one in found if one["id"].startswith("small"))
+    assert len(counts) == 100 and set(counts.values()) == {2}
+    one_and_a_half = mixed(only(corpora, "small"), size=f"{whole * 3 // 2}B", repeat=True)
+    counts = Counter(one["id"] for one in one_and_a_half)
+    assert set(counts.values()) == {1, 2}
+    assert 1.5 * whole - 150 < size(one_and_a_half) <= 1.5 * whole
+
+
+def test_a_part_is_a_sample(run: Any, corpora: dict[str, str]) -> None:
+    """What a smaller mixture has of a corpus, a larger one has too, and so has `sample`."""
+    small = {one["id"] for one in mixed(only(corpora, "large"), size="5kB")}
+    sampled = {one["id"] for one in run("sample", corpora["large"], "--size", "5kB").records}
+    assert small == sampled < {one["id"] for one in mixed(only(corpora, "large"), size="9kB")}
+
+
+def test_what_was_mixed_is_said(run: Any, corpora: dict[str, str], tmp_path: Path) -> None:
+    outcome = run("mix", "--corpus", corpora["large"], "--corpus", f"b={corpora['small']}",
+                  "--weights", "large=0.9,b=0.1", "-o", tmp_path / "out.jsonl.gz")
+    assert outcome.code == 0, outcome.err
+    assert "large: 400 records, 90.2% of the text, 1.00 passes; b: 50 records, " in outcome.err
