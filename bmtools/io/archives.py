@@ -40,7 +40,8 @@ def corpus_files(name: str, *endings: str, counts: Counter[str]) -> Iterator[str
     Raises:
         DataError: a damaged archive, or one that unpacks to far more than texts do.
     """
-    archive = None if name == STDIN else archive_of(name)
+    is_document = bool(endings) and member_ending(name).lower() in endings  # an EPUB is a zip, too
+    archive = None if name == STDIN or is_document else archive_of(name)
     if archive is not None:
         found = _zip_files(archive, name[len(str(archive)):].strip("/"), counts)
     elif name != STDIN and Path(name).is_dir():

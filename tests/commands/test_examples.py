@@ -19,7 +19,7 @@ import click
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_documents import PAGE, pdf, warc
+from toy_documents import PAGE, epub, pdf, warc
 from toy_models import SENTENCES
 
 from bmtools.cli.help import DocumentedCommand, Group, topic_text, topics
@@ -171,6 +171,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             packed.addfile(member, io.BytesIO(text))
     for name, documents in (
             ("pages/1.html", PAGE.encode()), ("page.html", PAGE.encode()),
+            ("book.epub", epub({"a": "<p>Il cuore.</p>"})),
             ("article.pdf", pdf(["Il cuore."])), ("articles/1.pdf", pdf(["Il cuore."])),
             ("crawl.warc.gz", gzip.compress(warc(1, PAGE.encode()))),
             ("NOTEEVENTS.csv.gz", gzip.compress(b"ROW_ID,CATEGORY,TEXT\n1,Physician ,Well.\n"))):

@@ -13,6 +13,7 @@ from bmtools.records import Record
 
 imports_documents = partial(imports_texts, takes=takes_sets)
 
+
 @source_format("html", "HTML pages", "", "pages -o pages.jsonl", "page.html --lang it",
                archives=True)
 @imports_documents
@@ -51,3 +52,16 @@ def pdf(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterato
     from bmtools.corpus.texts.pdf import pdf_records
 
     return pdf_records(files, counts, reject)
+
+
+@source_format("epub", "EPUB", "", "book.epub -o book.jsonl", "book.epub --sentences --lang it",
+               archives=True)
+@imports_documents
+def epub(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Text of books in EPUB, one record for each, a paragraph a line.
+
+    meta.sections has the offsets of chapters, in the order of reading.
+    """
+    from bmtools.corpus.texts.epub import epub_records
+
+    return epub_records(files, counts, reject)
