@@ -20,6 +20,7 @@ IN_RECORDS = "characters in records"
 LEFT_OUT = "characters left out as {}"
 ADDED = "characters added"
 _SAMPLE = 60  # characters
+_WAYS = 32  # to read a record, from either end of them
 
 
 # A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
@@ -144,6 +145,9 @@ class _Matching:
         for (at, waiting), counts in ways.items():
             for end, more in self._ends(piece, text, at).items():
                 found.setdefault((end, waiting), counts + more)
+        if len(found) > 4 * _WAYS:
+            ordered = sorted(found)
+            return {way: found[way] for way in (*ordered[:_WAYS], *ordered[-_WAYS:])}
         return found
 
     def _with_moved(self, ways: _Ways, text: str) -> _Ways:
@@ -182,6 +186,9 @@ class _Matching:
         for character in piece:
             stay = ends if character in self.signs else set[int]()
             ends = {end + 1 for end in ends if text.startswith(character, end)} | stay
+            if len(ends) > 2 * _WAYS:  # in long runs of signs, all or none of them are there
+                ordered = sorted(ends)
+                ends = {*ordered[:_WAYS], *ordered[-_WAYS:]}
         sign = LEFT_OUT.format(self.signs_are)
         return {end: Counter({IN_RECORDS: end - at, sign: len(piece) - end + at}) for end in ends}
 

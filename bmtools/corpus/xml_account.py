@@ -13,6 +13,7 @@ from bmtools.corpus.xml_stream import character_names
 from bmtools.errors import DataError
 from bmtools.io.jsonl import open_bytes, source_name
 
+STRAY = "stray text"
 _CHUNK = 1 << 16  # bytes
 Attributes = Mapping[str, str]
 Path = Sequence[str]
@@ -33,6 +34,7 @@ class XmlClasses:
         unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
         moves: elements whose text may come after the paragraph that they are in.
         added: gives text that the reader puts before that of an element.
+        textless: elements that may have no text of their own, where some is left out as stray.
         may_be_left_out: names the class of an element whose text a record may have or not.
     """
 
@@ -41,6 +43,7 @@ class XmlClasses:
     unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
     moves: frozenset[str] = frozenset()
     added: Callable[[Path, Attributes], str] = _none
+    textless: frozenset[str] = frozenset()
     may_be_left_out: Callable[[Path, Attributes], str] = _none
 
 
@@ -150,6 +153,8 @@ class _Nodes:
             return
         if self._left_out:
             self._counts[LEFT_OUT.format(self._left_out[1])] += len(text)
+        elif self._path[-1] in self._classes.textless:
+            self._counts[LEFT_OUT.format(STRAY)] += len(text)
         else:
             pieces = self._moving[-1][1] if self._moving else self._pieces
             pieces.append(Piece(self._place(), text, left_out=self._may_be[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> N
         assert counts[IN_RECORDS] == len(first.replace(" ", "")) + 5
     with pytest.raises(DataError, match="mL' is not accounted for, where the record has 'L'"):
         account(tmp_path, [("", "cells 1 L"), ("", "[1] 2.")], document)
+
+
+@pytest.mark.parametrize("kept", [0, 20_000])
+def test_long_runs_of_signs_take_no_long_time(tmp_path: Path, kept: int) -> None:
+    document = f"<Set><d><p>a{'[' * 20_000} <y>1</y> b</p></d></Set>"
+    started = time.process_time()
+    counts = account(tmp_path, [("", f"a{'[' * kept}b")], document)
+    assert counts[IN_RECORDS] == kept + 2
+    assert time.process_time() - started < 5
 
 
 def test_a_moved_piece_is_not_taken_for_a_short_one(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.citations import BRACKETS
 from bmtools.corpus.texts.jats_elements import (
     MOVES,
+    PARTS,
     SUB_ARTICLES,
+    TEXTLESS,
     TITLES,
     Classes,
     class_of_article,
@@ -75,7 +77,7 @@ def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text; see `accounted`."""
     classes = XmlClasses(Classes(config).of, ("article",), class_of_article, MOVES,
-                         lambda path, _: ":" if path[-1] == "subtitle" else "",
+                         lambda path, _: ":" if path[-1] == "subtitle" else "", TEXTLESS,
                          partial(class_of_citation, config))
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
               for piece in xml_pieces(file, classes, counts))
@@ -131,7 +133,7 @@ class _Article:
         for abstract in [] if self._meta is None else self._meta.findall("abstract"):
             text.add(abstract)
         for part in self._element:
-            if part.tag in ("body", "back", "floats-group"):
+            if part.tag in PARTS:
                 text.add(part)
         return text
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bmtools.corpus.account import Piece
 from bmtools.corpus.texts.settings import JatsConfig
+from bmtools.corpus.xml_account import STRAY
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 # Classes of what is left out, by element; `Classes` adds what depends on the parent.
@@ -32,7 +33,13 @@ _CLASSES = {
 _FLOATS = {"fig": "figures", "fig-group": "figures", "graphic": "figures",
            "table-wrap": "tables", "table-wrap-group": "tables"}
 _FLOAT_PARTS = ("caption", *_FLOATS)
+PARTS = ("body", "back", "floats-group", "floats-wrap")
+_PARTS = {"front": ("article-meta",), "title-group": ("article-title", "subtitle"),
+          **dict.fromkeys(("article", "sub-article", "response"),
+                          ("front", "front-stub", *PARTS, "sub-article", "response"))}
 _FRONTS = ("article-meta", "front-stub")
+TEXTLESS = frozenset((*_PARTS, *_FRONTS, "OAI-PMH", "pmc-articleset", "ListRecords", "GetRecord",
+                      "record", "metadata"))
 TITLES = ("article-title", "subtitle")
 NOTES = ("fn", "table-fn", "aff", "corresp", "author-notes")
 SECTIONS = {"abstract": "Abstract", "sec": "", "ack": "Acknowledgments", "app": "", "notes": "",
@@ -41,8 +48,8 @@ BLOCKS = frozenset((
     *SECTIONS, *_FLOATS, "title", "subtitle", "p", "list", "list-item", "def-list", "def-item",
     "term", "def", "disp-quote", "boxed-text", "verse-group", "verse-line", "statement", "speech",
     "speaker", "attrib", "preformat", "code", "caption", "disp-formula", "body", "back",
-    "floats-group", "app-group", "term-head", "def-head", "sig-block", "sig", "question",
-    "question-wrap", "answer", "explanation"))
+    "floats-group", "floats-wrap", "app-group", "term-head", "def-head", "sig-block", "sig",
+    "question", "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
 PLAIN = frozenset((
     "p", "title", "italic", "bold", "sub", "sc", "underline", "monospace", "named-content",
@@ -74,6 +81,8 @@ class Classes(dict[tuple[str, str, str | None], str]):
         return self[parent, tag, attributes.get("ref-type") if tag == "xref" else None]
 
     def _class_of(self, parent: str, tag: str, ref_type: str | None) -> str:
+        if (inner := _PARTS.get(parent)) and tag not in inner:
+            return _CLASSES.get(tag, "front matter" if parent == "front" else STRAY)
         if parent in _FRONTS:
             return "" if tag in ("title-group", "abstract") else _CLASSES.get(tag, "metadata")
         if parent in _FLOATS and tag not in _FLOAT_PARTS:

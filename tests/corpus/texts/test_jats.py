@@ -207,6 +207,16 @@ def test_classes_of_what_is_left_out(source) -> None:
             "tables": 4, "translations": 10}.items()}}
 
 
+def test_text_that_jats_has_no_place_for_is_counted(source) -> None:
+    path, counts, config = source(ARTICLE.replace("<body>", "stray<x>stray</x><body>").replace(
+        "<article-meta>", "<notes><p>Note.</p></notes>stray<article-meta>stray")), Counter(), \
+        JatsConfig()
+    record, = jats_account(jats_records([path], config), path, counts, config)
+    assert record["text"] == TEXT
+    assert (counts[LEFT_OUT.format("stray text")], counts[LEFT_OUT.format("front matter")]) == (
+        20, 5)
+
+
 def test_an_answer_of_oai_has_a_namespace(source) -> None:
     _, _, article = ARTICLE.partition("<article ")
     path = source('<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026'
