@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,17 @@ if TYPE_CHECKING:
 
 _PREFIX = 400  # characters; more of a text hardly changes what is found and takes longer
 _ENOUGH_LETTERS = 40  # in fewer, names and headings mislead
+# Words that make up an eighth of the beginning of most texts in their language, and hardly
+# occur in another one; where they do, py3langid need not be asked.
+_FREQUENT = {
+    "en": "the of and with was were for by that from this is are which has have been",
+    "it": "il della di che nel per sono alla dei delle gli è degli con una dal non del",
+    "es": "los las una con por para el y se del que en como al fue",
+    "fr": "les des est une dans et du par avec le pour sur été aux au sont",
+    "de": "der die und mit bei wurde das eine von den im nicht ist zur einer"}
+_LANGUAGES = {word: [code for code, words in _FREQUENT.items() if word in words.split()]
+              for words in _FREQUENT.values() for word in words.split()}
+_FREQUENT_SHARE, _OTHER_SHARE, _FEWEST_WORDS = 0.12, 0.06, 30
 # Codes of the individual languages that NLLB and Apertium mean by Latvian and Arabic.
 _ALPHA3 = {"lv": "lvs"}
 _NLLB_ALPHA3 = {"ar": "arb"}
@@ -71,6 +84,20 @@ def load_identifier() -> LanguageIdentifier:
 def found_language(text: str) -> str:
     """Return the language of a text by its beginning; empty where it is too short to tell."""
     beginning = text[:_PREFIX]
+    if found := _by_frequent_words(beginning.lower().split()):
+        return found
     if sum(map(str.isalpha, beginning)) < _ENOUGH_LETTERS:
         return ""
     return str(load_identifier().classify(beginning)[0])
+
+
+def _by_frequent_words(words: Sequence[str]) -> str:
+    """Return the language that frequent words leave no doubt about, empty where they do."""
+    hits: Counter[str] = Counter()
+    for word in words:
+        if word in _LANGUAGES:
+            hits.update(_LANGUAGES[word])
+    (best, most), (_, next_most) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
+    is_sure = len(words) >= _FEWEST_WORDS and most >= _FREQUENT_SHARE * len(words) \
+        and next_most <= _OTHER_SHARE * len(words)
+    return best if is_sure else ""

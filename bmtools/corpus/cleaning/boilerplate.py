@@ -39,10 +39,11 @@ _PATTERNS = {
             [^\n]{{0,100}}?(?:\.(?=\s|$)|$)
         |Supplementary\ (?:data|material|information)\ (?:is|are)\ available
             \ (?:at|online|for\ this)\b[^\n]{{0,120}}?(?:\.(?=\s|$)|$))"""),
-    # Whole lines: C4's (Raffel et al. 2020, section 2.2: javascript, policies) and menus.
-    "navigation": (("\n",), r"""
-        ^[ \t]*(?:
-          [^\n]*\b[Jj]ava[Ss]cript\b[^\n]*
+}
+# Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus.
+_NAVIGATION = re.compile(r"""
+    ^[ \t]*(?:
+          [^\n]{0,150}\b[Jj]ava[Ss]cript\b[^\n]{0,150}
           |[^\n]{0,100}\b(?:[Pp]rivacy\ [Pp]olicy|[Tt]erms\ of\ (?:[Uu]se|[Ss]ervice)
               |(?:uses?|[Uu]sa|utilizza|utiliza|utilise|verwendet|accept|accetta|[Aa]ceptar?)
                \ (?:(?:all|tutti|i|las?|los|des|les|our|di)\ ){0,2}[Cc]ookies?
@@ -61,20 +62,27 @@ _PATTERNS = {
              [ \t]*[.…»>]{0,3}
           |[Hh]ome\ ?(?:[>»\u203a/|]\ ?[^>»\u203a/|\n]{1,60}){1,8}
           |(?:[^\n|]{1,25}\ \|\ ){3,}[^\n|]{1,25}
-          )[ \t]*$"""),
-}
-NAMES = tuple(_PATTERNS)
+    )[ \t]*$""", re.VERBOSE | re.MULTILINE)
+_LONGEST_LINE = 200
+NAMES = (*_PATTERNS, "navigation")
 _COMPILED = {name: (words, re.compile(pattern, re.VERBOSE | re.MULTILINE))
              for name, (words, pattern) in _PATTERNS.items()}
 
 
 def remover(name: str) -> Callable[[EditedText], None]:
     """Return the function that removes one kind of boilerplate."""
+    if name == "navigation":
+        return _remove_navigation
     words, pattern = _COMPILED[name]
 
     def remove(edited: EditedText) -> None:
-        text = edited.text
-        if any(word in text for word in words):
+        if any(map(edited.text.__contains__, words)):
             edited.substitute(name, pattern, "")
 
     return remove
+
+
+def _remove_navigation(edited: EditedText) -> None:
+    if "\n" in edited.text and any(len(line) <= _LONGEST_LINE and _NAVIGATION.match(line)
+                                   for line in edited.text.split("\n")):
+        edited.substitute("navigation", _NAVIGATION, "")

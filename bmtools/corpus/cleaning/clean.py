@@ -117,7 +117,10 @@ def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str,
 
 
 def _counts(edited: Mapping[str, EditedText]) -> Counter[str]:
-    return sum((one.counts for one in edited.values()), Counter())
+    counts: Counter[str] = Counter()
+    for one in edited.values():
+        counts.update(one.counts)
+    return counts
 
 
 def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:

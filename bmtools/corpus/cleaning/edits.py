@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
 
@@ -25,36 +25,42 @@ class EditedText:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.counts: Counter[str] = Counter()
-        self._passes: list[tuple[list[Edit], list[int]]] = []
+        self.counts: dict[str, int] = {}
+        self._passes: list[list[tuple[int, str, str]]] = []
 
     def substitute(self, rule: str, pattern: re.Pattern[str],
                    replace: str | Callable[[re.Match[str]], str]) -> None:
         """Replace all matches of a pattern, and count those that changed under a rule's name."""
-        edits: list[Edit] = []
+        edits: list[tuple[int, str, str]] = []
 
         def note(found: re.Match[str]) -> str:
             before = found[0]
             after = replace if isinstance(replace, str) else replace(found)
             if after != before:
-                edits.append(_smallest(found.start(), before, after))
+                edits.append((found.start(), before, after))
             return after
 
         changed = pattern.sub(note, self.text)
         if edits:
             self.text = changed
-            self.counts[rule] += len(edits)
-            gains = (length - (end - start) for start, end, length in edits)
-            self._passes.append((edits, list(accumulate(gains, initial=0))))
+            self.counts[rule] = self.counts.get(rule, 0) + len(edits)
+            self._passes.append(edits)
+
+    @cached_property
+    def _moves(self) -> list[tuple[list[Edit], list[int]]]:
+        """The edits of each pass, and by how much what follows each of them moves."""
+        passes = [[_smallest(*edit) for edit in edits] for edits in self._passes]
+        return [(edits, list(accumulate((length - (end - start) for start, end, length in edits),
+                                        initial=0))) for edits in passes]
 
     def moved(self, start: int, end: int) -> tuple[int, int, bool]:
-        """Follow a span through all repairs.
+        """Follow a span through all repairs, once they are done.
 
         Returns:
             its start and end now, and whether a border stood within something that was replaced.
         """
         is_cut = False
-        for edits, shifts in self._passes:
+        for edits, shifts in self._moves:
             start, start_cut = _moved(start, edits, shifts, to_end=True)
             end, end_cut = _moved(end, edits, shifts, to_end=False)
             is_cut = is_cut or start_cut or end_cut

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from bmtools.corpus.cleaning.repairs import truncation_mark
@@ -69,6 +70,7 @@ def text_filters(config: FilterConfig) -> dict[str, Filter]:
                         if config.languages else {})}
 
 
+@lru_cache(1)  # of the text that several filters look at
 def word_count(text: str) -> int:
     """Count words: runs of other characters than white space."""
     return len(text.split())
@@ -87,8 +89,9 @@ def digit_share(text: str) -> float:
 
 def symbol_share(text: str) -> float:
     """Return the share of characters that are no letters, digits or white space."""
-    rest = text.encode().translate(None, _LETTERS_AND_SPACES + _DIGITS).decode()
-    symbols = sum(not (sign.isalnum() or sign.isspace()) for sign in rest)
+    rest = text.encode().translate(None, _LETTERS_AND_SPACES + _DIGITS)
+    symbols = len(rest) if text.isascii() else sum(
+        not (sign.isalnum() or sign.isspace()) for sign in rest.decode())
     return symbols / max(len(text), 1)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any
 
 from bmtools.corpus.cleaning.edits import EditedText
 
@@ -32,6 +31,9 @@ _BIRTH_WORDS = (
 _MONTHS = r"[A-Za-zéûäç]{3,10}\.?"
 _DATE = rf"\d{{1,4}}(?:[./\-]\d{{1,2}}[./\-]\d{{2,4}}|(?:st|nd|rd|th|º|\.)?(?: de)? {_MONTHS},?" \
         rf"(?: de)? \d{{4}})|{_MONTHS} \d{{1,2}},? \d{{4}}"
+
+
+_ANYTHING = ("",)
 
 
 def _digits(text: str) -> str:
@@ -112,35 +114,41 @@ def _after(words: str, value: str) -> str:
     return rf"\b(?i:{words})(?=\W)[ .:#°º]{{0,3}}{number}(?:[:=]\s*)?(?P<value>{value}){_END}"
 
 
-# Patterns with the text that there must be for them to match (none: a long number) and a check.
-_PATTERNS: dict[str, tuple[str, str, Callable[[str], bool]]] = {
-    "email": ("@", r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
+# What there must be for a pattern to match (one of these in small letters, else a long number), the
+# pattern, and a check.
+_PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
+    "email": (("@",), r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
                    r"[A-Za-z]{2,24}(?![\w@])", _always),
-    "iban": ("", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
-    "codice-fiscale": (r"[A-Z]{6}[\dL-V]{2}", r"\b[A-Z]{6}[\dLMNP-V]{2}[A-EHLMPRST][\dLMNP-V]{2}"
-                       r"[A-Z][\dLMNP-V]{3}[A-Z]\b", is_codice_fiscale),
-    "nir": ("", rf"(?<!\w)[1278]{_SEP}?\d\d{_SEP}?\d\d{_SEP}?(?:\d\d|2[ABab]){_SEP}?\d{{3}}{_SEP}?"
+    "iban": ((), r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
+    "codice-fiscale": (_ANYTHING, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
+                       r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b", is_codice_fiscale),
+    "nir": ((), rf"(?<!\w)[1278]{_SEP}?\d\d{_SEP}?\d\d{_SEP}?(?:\d\d|2[ABab]){_SEP}?\d{{3}}{_SEP}?"
                 rf"\d{{3}}{_SEP}?\d\d{_END}", is_nir),
-    "dni": ("", r"(?<![\w.,\-])(?:\d{8}|\d\d\.\d{3}\.\d{3}|[XYZ][- ]?\d{7})-?[A-HJ-NP-TV-Z]"
+    "dni": ((), r"(?<![\w.,\-])(?:\d{8}|\d\d\.\d{3}\.\d{3}|[XYZ][- ]?\d{7})-?[A-HJ-NP-TV-Z]"
                 r"(?![\w\-])", is_dni),
-    "cpf": ("", rf"(?<![\w.,])\d{{3}}\.\d{{3}}\.\d{{3}}-\d\d{_END}", is_cpf),
-    "steuer-id": ("", rf"(?<![\w.,])\d\d \d{{3}} \d{{3}} \d{{3}}{_END}|" + _after(
+    "cpf": ((), rf"(?<![\w.,])\d{{3}}\.\d{{3}}\.\d{{3}}-\d\d{_END}", is_cpf),
+    "steuer-id": ((), rf"(?<![\w.,])\d\d \d{{3}} \d{{3}} \d{{3}}{_END}|" + _after(
         r"steuer-?(?:liche )?(?:id(?:entifikationsnummer|nr)?|nr)|IdNr|tax id|TIN", r"\d{11}"),
         is_steuer_id),
-    "nhs-number": ("", rf"(?<![\w.,\-])\d{{3}}[ -]\d{{3}}[ -]\d{{4}}{_END}|" + _after(
+    "nhs-number": ((), rf"(?<![\w.,\-])\d{{3}}[ -]\d{{3}}[ -]\d{{4}}{_END}|" + _after(
         r"nhs(?: n(?:umber|o\b))?", r"\d{10}"), is_nhs_number),
-    "ssn": ("", rf"(?<![\w.,\-])\d{{3}}-\d\d-\d{{4}}{_END}", is_ssn),
-    "phone": ("", rf"(?<![\w.,+])\+[1-9]\d{{0,2}}{_SEP}?(?:\(\d{{1,4}}\)|\d){_SEP}?\d"
+    "ssn": ((), rf"(?<![\w.,\-])\d{{3}}-\d\d-\d{{4}}{_END}", is_ssn),
+    "phone": ((), rf"(?<![\w.,+])\+[1-9]\d{{0,2}}{_SEP}?(?:\(\d{{1,4}}\)|\d){_SEP}?\d"
                   rf"(?:{_SEP}?\d){{4,11}}{_END}"
                   rf"|(?<![\w.,\-])(?:\(\d{{3}}\) ?|\d{{3}}[-.])\d{{3}}[-.]\d{{4}}{_END}|"
               + _after(_PHONE_WORDS, rf"[+(]?\d(?:[()]?{_SEP}{{0,2}}[()]?\d){{5,14}}"), _is_phone),
-    "record-number": (r"MRN|NHC|IPP|(?i:record|number|\bid\b|\bno\b|cartella|nosologic|cl[ií]nica"
-                      r"|dossier|fallnummer|patienten|krankenakten|prontu)",
-                      _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"),
-                      _always),
-    "birth-date": (r"(?i:born|birth|d\.?o\.?b|nat[oa] |nascit|naissance|n[ée]e? le|naci|geb|nasc)",
-                   _after(_BIRTH_WORDS, _DATE), _always)}
-_COMPILED = {kind: (re.compile(needed) if len(needed) > 1 else needed, re.compile(pattern), check)
+    "record-number": (
+        ("mrn ", "mrn:", "mrn#", "medical record", "patient id", "patient n", "hospital n",
+         "hospital id", "case n", "case id", "chart n", "unit n", "accession", "nhc", "cartella",
+         "nosologic", "historia cl", "dossier", " ipp", "fallnummer", "patienten", "krankenakten",
+         "prontu"),
+        _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"), _always),
+    "birth-date": (
+        ("born ", "birth", "dob ", "dob:", "d.o.b", "nato ", "nata ", "nascita", "né le", "née le",
+         "naissance", "nacido", "nacida", "nacimiento", "geb.", "geb ", "geboren", "geburtsdatum",
+         "nascid", "nascimento"),
+        _after(_BIRTH_WORDS, _DATE), _always)}
+_COMPILED = {kind: (needed, re.compile(pattern), check)
              for kind, (needed, pattern, check) in _PATTERNS.items()}
 
 
@@ -157,8 +165,9 @@ class PersonalData:
     def mask(self, edited: EditedText) -> None:
         """Replace personal data by the name of its kind in capitals, `[EMAIL]`, and count it."""
         has_number = _LONG_NUMBER.search(edited.text) is not None
+        text = edited.text.lower()
         for kind, (needed, pattern, check) in self._patterns.items():
-            if has_number if needed == "" else _holds(needed, edited.text):
+            if has_number if not needed else any(map(text.__contains__, needed)):
                 edited.substitute(kind, pattern, _Mask(kind, check))
 
 
@@ -173,6 +182,3 @@ class _Mask:
         start = found[0].rindex(value)
         return f"{found[0][:start]}[{self._kind.upper()}]{found[0][start + len(value):]}"
 
-
-def _holds(needed: Any, text: str) -> bool:
-    return needed in text if isinstance(needed, str) else needed.search(text) is not None

@@ -1,15 +1,16 @@
 """Repairs of texts: characters, white space, marks, boilerplate and lines that come again.
 
-Each rule is a regular expression behind a cheap test, so that text without damage costs little.
+Each rule is a regular expression behind a cheap test, so that text without damage costs little. The
+expressions begin with a set of characters: Python skips to these, ten times as fast as to others.
 """
 
 from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from unicodedata import normalize
 
 from bmtools.corpus.cleaning import boilerplate
 from bmtools.corpus.cleaning.edits import EditedText
@@ -29,18 +30,18 @@ _LINE_END = re.compile(f"\r+\n|[{_LINE_ENDS}]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 _INVISIBLES = re.compile(f"(?:[{_INVISIBLE}]|(?:(?<=[\0-\u058f\u2000-\u206f])|^)[\u200c\u200d])+")
 _WHITE = re.compile(
-    rf"\A[ \t\n{_SPACES}]+|[ \t{_SPACES}]*\n[ \t\n{_SPACES}]*|[ \t{_SPACES}]+\Z|"
-    rf"[ \t{_SPACES}]{{2,}}|[\t{_SPACES}]")
+    rf"[ \t\n{_SPACES}](?:(?<! )|(?=[ \t\n{_SPACES}]|\Z)|(?<=\A ))[ \t\n{_SPACES}]*")
 _TRUNCATION = re.compile(
     r"\s*[(\[]\s*(?:(?:ABSTRACT|SUMMARY|TEXT|ARTICLE)\s+)?TRUNCATED"
     r"(?:\s+AT\s+[\d.,]+\s+(?:WORDS|CHARACTERS))?\s*\.?\s*[)\]]", re.IGNORECASE)
 _BARE_TRUNCATION = re.compile(
     r"\s*(?<![(\[])\b(?:ABSTRACT|SUMMARY) TRUNCATED(?: AT [\d.,]+ WORDS)?\b\.?")
-# A run without plain white space that has what UTF-8 read as another encoding consists of: a
-# letter with a mark or a sign of Latin-1 or Windows-1252 before a second such character.
+# UTF-8 read as another encoding is a letter with a mark, or a sign of Windows-1252, before another.
 _MOJIBAKE = re.compile(
-    "[^ \t\n]*[\xc2-\xf4\u0102\u0139\u0192\u02c6\u02dc\u2020\u2021\u2030\u2026\u20ac]"
-    "[\x80-\xbf\u0152-\u0192\u02c6-\u02dd\u2013-\u203a\u20ac\u2122][^ \t\n]*")
+    "[\xc2-\xf4\u0102\u0139\u0192\u02c6\u02dc\u2020\u2021\u2030\u2026\u20ac]"
+    "[\x80-\xbf\u0152-\u0192\u02c6-\u02dd\u2013-\u203a\u20ac\u2122]")
+_MOJIBAKE_WORD = re.compile(f"[^ \t\n]*{_MOJIBAKE.pattern}[^ \t\n]*")
+_COMPOSED = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
 _LIGATURES = re.compile("[\ufb00-\ufb06]")
 _DECOMPOSED = re.compile("[^\\W\\d_][\u0300-\u036f]+")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
@@ -147,9 +148,10 @@ def _repair_unicode(edited: EditedText) -> None:
     if _MOJIBAKE.search(edited.text):
         from ftfy import fix_encoding
 
-        edited.substitute("unicode", _MOJIBAKE, lambda found: fix_encoding(found[0]))
-    edited.substitute("unicode", _LIGATURES, lambda found: unicodedata.normalize("NFKC", found[0]))
-    edited.substitute("unicode", _DECOMPOSED, lambda found: unicodedata.normalize("NFC", found[0]))
+        edited.substitute("unicode", _MOJIBAKE_WORD, lambda found: fix_encoding(found[0]))
+    if _COMPOSED.search(edited.text):
+        edited.substitute("unicode", _LIGATURES, lambda found: normalize("NFKC", found[0]))
+        edited.substitute("unicode", _DECOMPOSED, lambda found: normalize("NFC", found[0]))
 
 
 def _remove_repeated_lines(edited: EditedText) -> None:
