@@ -93,10 +93,7 @@ def found_language(text: str) -> str:
 
 def _by_frequent_words(words: Sequence[str]) -> str:
     """Return the language that frequent words leave no doubt about, empty where they do."""
-    hits: Counter[str] = Counter()
-    for word in words:
-        if word in _LANGUAGES:
-            hits.update(_LANGUAGES[word])
+    hits = Counter([code for word in words for code in _LANGUAGES.get(word, ())])
     (best, most), (_, next_most) = [*hits.most_common(2), ("", 0), ("", 0)][:2]
     is_sure = len(words) >= _FEWEST_WORDS and most >= _FREQUENT_SHARE * len(words) \
         and next_most <= _OTHER_SHARE * len(words)

@@ -19,6 +19,7 @@ from bmtools.io.workers import Outcome
 from bmtools.records import Record
 
 _TEXTS = ("text", "title", "text_pair", "question")
+_WITH_OFFSETS = ("entities", "answers", "predicted")
 DROPPED = "dropped"
 
 
@@ -108,7 +109,10 @@ class Cleaner:
 
 def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str, EditedText]:
     """Return the texts of a record that a function changes, by key."""
-    found = {key: EditedText(record[key]) for key in _TEXTS if record.get(key)}
+    meta = record.get("meta", {})
+    tracks = any(key in record for key in _WITH_OFFSETS) or "sections" in meta \
+        or "translation" in meta
+    found = {key: EditedText(record[key], tracks) for key in _TEXTS if record.get(key)}
     for key, edited in found.items():
         if change(edited) is False:
             raise RecordError(record.place, f"key '{key}': found text that is never repaired, "

@@ -17,20 +17,30 @@ class EditedText:
 
     Args:
         text: before any repair.
+        tracks: whether spans will be followed; without, it is faster.
 
     Attributes:
         text: as it is now.
         counts: places changed, by rule.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tracks: bool = True) -> None:
         self.text = text
+        self._tracks = tracks
         self.counts: dict[str, int] = {}
         self._passes: list[list[tuple[int, str, str]]] = []
 
     def substitute(self, rule: str, pattern: re.Pattern[str],
                    replace: str | Callable[[re.Match[str]], str]) -> None:
-        """Replace all matches of a pattern, and count those that changed under a rule's name."""
+        """Replace all matches of a pattern, and count those that changed under a rule's name.
+
+        A pattern must not match what is to be put in its place, if that is a string.
+        """
+        if not self._tracks and isinstance(replace, str):
+            self.text, count = pattern.subn(replace, self.text)
+            if count:
+                self.counts[rule] = self.counts.get(rule, 0) + count
+            return
         edits: list[tuple[int, str, str]] = []
 
         def note(found: re.Match[str]) -> str:
@@ -59,6 +69,7 @@ class EditedText:
         Returns:
             its start and end now, and whether a border stood within something that was replaced.
         """
+        assert self._tracks
         is_cut = False
         for edits, shifts in self._moves:
             start, start_cut = _moved(start, edits, shifts, to_end=True)

@@ -21,7 +21,7 @@ from bmtools.records import Record
 
 Filter = Callable[[Record], Any]
 """What is wrong with a record; None where nothing is."""
-_WORD_WITH_LETTER = re.compile(r"[^\W\d_]\S*")
+_WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
 _LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
 _DIGITS = string.digits.encode()
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "publicdomain", "pddl", "odc-by", "odbl",
@@ -70,7 +70,7 @@ def text_filters(config: FilterConfig) -> dict[str, Filter]:
                         if config.languages else {})}
 
 
-@lru_cache(1)  # of the text that several filters look at
+@lru_cache(1)  # several filters look at one text after the other
 def word_count(text: str) -> int:
     """Count words: runs of other characters than white space."""
     return len(text.split())
@@ -78,7 +78,8 @@ def word_count(text: str) -> int:
 
 def alphabetic_words(text: str) -> float:
     """Return the share of words that have a letter."""
-    return len(_WORD_WITH_LETTER.findall(text)) / max(word_count(text), 1)
+    without = len(_WITHOUT_LETTER.findall(f" {text}"))
+    return (word_count(text) - without) / max(word_count(text), 1)
 
 
 def digit_share(text: str) -> float:

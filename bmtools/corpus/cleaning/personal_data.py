@@ -14,14 +14,14 @@ from bmtools.corpus.cleaning.edits import EditedText
 _SEP = r"[ ./\-\u2010-\u2013\xa0\u202f]"
 _END = r"(?![\w@]|[.,\-]\d)"
 # No pattern of a number can match where this does not.
-_LONG_NUMBER = re.compile(rf"\d(?:[()]?{_SEP}{{0,2}}[()]?\d){{6}}")
+_LONG_NUMBER = re.compile(rf"\d(?:[()]?+{_SEP}{{0,2}}+[()]?+\d){{6}}")
 _CF_ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25,
            24, 23)
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _PHONE_WORDS = (r"tel(?:[eé]fono|efoon|efon|efone|ephone)?|t[eé]l(?:éphone)?|phone|fax"
-                r"|cell(?:ulare)?|mobile|móvil|portable|handy|whatsapp|pager|bleep")
+                r"|cell(?:ulare|(?=[.:]))|mobile|móvil|portable|handy|whatsapp|pager|bleep")
 _RECORD_WORDS = (
-    r"MRN|medical record|(?:patient|hospital|case|chart|unit|accession) (?:id|number|no\b)|NHC"
+    r"MRN|medical record|(?:patient|hospital|case|chart|unit) (?:id|number|no\b)|NHC"
     r"|cartella(?: clinica)?|nosologic[oa]|historia cl[ií]nica|(?:numéro de |n° de )?dossier"
     r"|IPP|Fallnummer|Patienten(?:nummer|-?ID)|Krankenaktennummer|prontuário")
 _BIRTH_WORDS = (
@@ -139,7 +139,7 @@ _PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
               + _after(_PHONE_WORDS, rf"[+(]?\d(?:[()]?{_SEP}{{0,2}}[()]?\d){{5,14}}"), _is_phone),
     "record-number": (
         ("mrn ", "mrn:", "mrn#", "medical record", "patient id", "patient n", "hospital n",
-         "hospital id", "case n", "case id", "chart n", "unit n", "accession", "nhc", "cartella",
+         "hospital id", "case n", "case id", "chart n", "unit n", "nhc", "cartella",
          "nosologic", "historia cl", "dossier", " ipp", "fallnummer", "patienten", "krankenakten",
          "prontu"),
         _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"), _always),

@@ -109,8 +109,8 @@ def _remove_truncation_marks(edited: EditedText) -> None:
 def _repair_unusual(edited: EditedText, rules: Sequence[Rule]) -> None:
     """Repair line ends, controls, invisible characters and white space, where there may be any."""
     text = edited.text
-    if "  " in text or "\n " in text or " \n" in text or "\n\n\n" in text \
-            or text[:1].isspace() or text[-1:].isspace() or _UNUSUAL.search(text):
+    if _UNUSUAL.search(text) or "  " in text or text[:1].isspace() or text[-1:].isspace() or (
+            "\n" in text and ("\n " in text or " \n" in text or "\n\n\n" in text)):
         for rule in rules:
             edited.substitute(*rule)
 

@@ -15,12 +15,14 @@ CASES = {
               ("call (555) 010-4477, 555-010-4477", "call [PHONE], [PHONE]"),
               ("Telefono: +39-06-12345678; fax 0612345679", "Telefono: [PHONE]; fax [PHONE]"),
               ("Ca2+ 123 4567 units, 2001-2005 1234, (95% CI 1.23-4.56; p=0.0012345)", None),
-              ("mobile 12 patients; NCT01234567; 10.1016/0002-9149(94)90181", None)],
+              ("Mol Cell 2006 24 853 865; mobile 12 patients; "
+               "NCT01234567; 10.1016/0002-9149(94)90181", None)],
     "record-number": [("MRN: 00123456 and cartella clinica n. 2021/1234",
                        "MRN: [RECORD-NUMBER] and cartella clinica n. [RECORD-NUMBER]"),
                       ("Patient ID A1234567, dossier n° 99812",
                        "Patient ID [RECORD-NUMBER], dossier n° [RECORD-NUMBER]"),
-                      ("MRN imaging at 1.5 T; medical record review of 120 cases", None)],
+                      ("MRN imaging at 1.5 T; GenBank accession no. AI979399; "
+                       "medical record review of 120 cases", None)],
     "iban": [("IBAN DE89 3704 0044 0532 0130 00.", "IBAN [IBAN]."),
              ("IBAN DE88 3704 0044 0532 0130 00.", None)],
     "codice-fiscale": [("C.F. RSSMRA85T10A562S,", "C.F. [CODICE-FISCALE],"),
