@@ -129,6 +129,12 @@ def _contexts(params: Measured, info: Measured) -> Row:
             f"{_times(info['times_faster'])}; without sampling {alone}", f"{memory:.1f}")
 
 
+def _dedup(params: Measured, info: Measured) -> Row:
+    return (f"`dedup`, near duplicates of {info['records']:,} abstracts, {info['megabytes']} MB, "
+            f"{info['megabytes_per_second']:.0f} MB/s on one core", "datasketch",
+            _times(info["times_faster"]), "")
+
+
 def _transfer(params: Measured, info: Measured) -> Row:
     return (f"`init-weights --method contextual`, {params['layers']} layers of {params['width']}",
             f"batches of {params['beside']}", _times(info["times_faster"]), "")
@@ -218,6 +224,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pretrain_on_a_gpu": _grouped, "test_compiled_pretraining_on_a_gpu": _grouped,
     "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
+    "test_near_duplicates_against_datasketch": _dedup,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
     "test_ctranslate2_against_generate": _translate,

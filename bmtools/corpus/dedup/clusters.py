@@ -10,12 +10,13 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from bmtools.corpus.dedup.parts import ROWS, Part
+from bmtools.corpus.dedup.parts import Part
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
 from bmtools.corpus.dedup.words import mix
 from bmtools.io.output import temporary_file
 from bmtools.status import set_status
 
+_PAIRS = 1 << 10  # read at once
 _MOST_NEIGHBOURS = 128
 """Records that one is compared with in a band, of those that agree in it: enough for all but the
 commonest boilerplate, of which each record is like its neighbours anyway."""
@@ -48,10 +49,10 @@ class Records:
     def similarity(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Estimate the Jaccard index of pairs of records from their signatures."""
         found = [np.empty(0)]
-        for first in range(0, len(ones), ROWS):
-            pair = (self.rows("signatures", each[first:first + ROWS]) for each in (ones, others))
+        for first in range(0, len(ones), _PAIRS):
+            pair = (self.rows("signatures", each[first:first + _PAIRS]) for each in (ones, others))
             found.append(np.equal(*pair).mean(axis=1))
-        self.forget_pages()
+            self.forget_pages()  # 64 kB around each row
         return np.concatenate(found)
 
     def forget_pages(self) -> None:

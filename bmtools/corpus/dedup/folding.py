@@ -14,6 +14,7 @@ END = b"\xff"
 """Byte after each text; UTF-8 has none such."""
 _BATCH_BYTES = 1 << 17  # arrays of eight bytes a character then fit the cache of a core
 _NOTHING, _LONGER = 0xFE, 0xFD  # bytes that UTF-8 has not, either
+_SIZES = np.repeat(np.array([1, 2, 3, 4, 0], np.uint8), [0xC0, 0x20, 0x10, 8, 8])  # by lead
 _SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"
 _ASCII = bytes.maketrans(string.ascii_uppercase.encode() + _SPACES,
                          string.ascii_lowercase.encode() + b" " * len(_SPACES))
@@ -39,7 +40,7 @@ def fold_texts(texts: Sequence[str]) -> bytes:
     """
     content = END.join([*(text.encode() for text in texts), b""]).translate(_ASCII)
     codes = np.frombuffer(bytearray(content), np.uint8)
-    if not all(_fold_characters(codes, size) for size in (2, 3, 4)):
+    if not _fold_characters(codes):
         return END.join([*(folded(text).encode() for text in texts), b""])
     is_end, is_space = codes == END[0], codes == ord(" ")
     # A blank is spare before another or the end of a text, and so is one that begins a text.
@@ -53,13 +54,14 @@ def fold_texts(texts: Sequence[str]) -> bytes:
     return codes[~spare].tobytes() if spare.any() else codes.tobytes()
 
 
-def _fold_characters(codes: np.ndarray, size: int) -> bool:
-    """Fold characters of so many bytes, in place; tells whether they fit."""
-    lead = {2: 0xC0, 3: 0xE0, 4: 0xF0}[size]
-    places = np.flatnonzero((codes >= lead) & (codes < lead + (0x20 >> size - 2)))
-    if size == 4:
-        return not len(places)
-    if len(places):
+def _fold_characters(codes: np.ndarray) -> bool:
+    """Fold the characters beyond ASCII, in place; tells whether all fit into their bytes."""
+    leads = np.flatnonzero(codes >= 0xC0)
+    sizes = _SIZES[codes[leads]]
+    if (sizes == 4).any():
+        return False
+    for size in (2, 3):
+        places = leads[sizes == size]
         numbers = (codes[places] & (0x1F >> size - 2)).astype(np.int64)
         for step in range(1, size):
             numbers = numbers << 6 | codes[places + step] & 0x3F

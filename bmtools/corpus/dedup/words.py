@@ -103,10 +103,9 @@ def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def mix(hashes: np.ndarray) -> np.ndarray:
-    """Have every bit of 64-bit numbers depend on every other; in place."""
-    for _ in range(2):
-        hashes ^= hashes >> _HALF
-        hashes *= _ODD
+    """Have the bits of 64-bit numbers depend on each other; in place."""
+    hashes ^= hashes >> _HALF
+    hashes *= _ODD
     hashes ^= hashes >> _HALF
     return hashes
 
@@ -114,16 +113,18 @@ def mix(hashes: np.ndarray) -> np.ndarray:
 def _separate(content: bytes) -> bytes:
     """Turn punctuation beyond ASCII into blanks, and put blanks around unspaced characters."""
     codes = np.frombuffer(bytearray(content), np.uint8)
+    leads = np.flatnonzero(codes >= 0xC2)
+    found = codes[leads]
     for lead, second, least, size in ((0xE2, 0x80, 0x90, 3), (0xC2, None, 0xA1, 2)):
-        found = np.flatnonzero(codes == lead)
-        is_mark = codes[found + size - 1] >= least
+        marks = leads[found == lead]
+        marks = marks[codes[marks + size - 1] >= least]
         if second is not None:
-            is_mark &= codes[found + 1] == second
+            marks = marks[codes[marks + 1] == second]
         for place in range(size):
-            codes[found[is_mark] + place] = ord(" ")
-    rare = (codes >= 0xE3) & (codes < END[0]) | (codes == 0xE0) | (codes == 0xE1)
+            codes[marks + place] = ord(" ")
     content = codes.tobytes()
-    return _UNSPACED.sub(rb" \g<0> ", content) if rare.any() else content
+    is_rare = (found >= 0xE3) & (found < END[0]) | (found == 0xE0) | (found == 0xE1)
+    return _UNSPACED.sub(rb" \g<0> ", content) if is_rare.any() else content
 
 
 def _hash(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -1,0 +1,128 @@
+"""Near duplicates against datasketch: `pytest --benchmark-enable -s tests/benchmarks`.
+
+From a file of records to the file of those that stay, runs of 5 words and 128 hashes on both
+sides; one process and one thread each. datasketch gets the runs as its documentation says, made by
+Python of case-folded words. The text is abstracts with half of their words exchanged, every
+twentieth one again with 2 % of words exchanged. Without that option each runs once on little input,
+and only what they find is compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROUNDS = 3
+_RECORDS = 40_000
+_PEER_RECORDS = 5_000  # its time grows with the number of records, and it takes long
+_ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
+
+# Each prints the processor time of its work, without imports, and its peak in megabytes.
+_MEASURED = """
+import json, re, sys, time
+from pathlib import Path
+text, output = sys.argv[1:]
+{before}
+started = time.process_time()
+{work}
+seconds = time.process_time() - started
+print(seconds, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
+"""
+_THEIRS = _MEASURED.format(before="from datasketch import MinHash, MinHashLSH", work="""
+index, known = MinHashLSH(threshold=0.7, num_perm=128), {}
+with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as kept:
+    for number, line in enumerate(lines):
+        words = json.loads(line)["text"].casefold().split()
+        own = MinHash(num_perm=128)
+        own.update_batch({" ".join(words[start:start + 5]).encode()
+                          for start in range(max(1, len(words) - 4))})
+        if any(own.jaccard(known[other]) >= 0.7 for other in index.query(own)):
+            continue
+        index.insert(number, own)
+        known[number] = own
+        kept.write(line)
+""")
+_OURS = _MEASURED.format(before="""
+import numpy, rensa
+from bmtools.corpus.dedup.deduplicate import deduplicate
+from bmtools.corpus.dedup.settings import DedupConfig
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.passes import opened_pass
+from bmtools.io.workers import Workers
+""", work="""
+with opened_pass(None, {}, Workers(1)) as run, \\
+        deduplicate(RecordReader([text]), run, DedupConfig()) as found, \\
+        open(output, "wb") as kept:
+    kept.writelines(found.write(run))
+""")
+
+
+@pytest.mark.data
+def test_near_duplicates_against_datasketch(benchmark: Any, data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("datasketch")
+    records, peer_records = (400, 400) if benchmark.disabled else (_RECORDS, _PEER_RECORDS)
+    ours, theirs = (write_input(data, tmp_path / f"{size}.jsonl", size)
+                    for size in (records, peer_records))
+    runs: dict[str, list[tuple[float, float]]] = {"datasketch": [], "bmtools": []}
+
+    def take_turns() -> None:
+        runs["datasketch"].append(measured(_THEIRS, theirs, tmp_path / "theirs"))
+        runs["bmtools"].append(measured(_OURS, ours, tmp_path / "ours"))
+
+    benchmark.pedantic(take_turns, rounds=_ROUNDS)
+    kept, expected = ({json.loads(line)["id"] for line in (tmp_path / name).open(encoding="utf-8")}
+                      for name in ("ours", "theirs"))
+    kept = {one for one in kept if int(one) < peer_records}
+    assert peer_records > len(expected) >= peer_records * 0.9
+    assert len(kept ^ expected) <= 0.002 * peer_records
+    if not benchmark.disabled:
+        report(benchmark, ours, records / peer_records, runs)
+
+
+def write_input(data: Path, path: Path, records: int) -> Path:
+    """Write abstracts with exchanged words; more records begin with those of fewer."""
+    rng = random.Random(0)
+    with gzip.open(data / _ABSTRACTS, "rt", encoding="utf-8") as stream:
+        texts = [json.loads(line)["text"].split() for line in stream]
+    texts = [words for words in texts if len(words) > 60]
+    vocabulary = [word for words in texts[:1000] for word in words]
+    words: list[str] = []
+    with path.open("w", encoding="utf-8") as stream:
+        for number in range(records):
+            again = number % 20 == 19
+            words = list(words if again else rng.choice(texts))
+            for place in rng.sample(range(len(words)), len(words) // (50 if again else 2)):
+                words[place] = rng.choice(vocabulary)
+            stream.write(json.dumps({"id": str(number), "text": " ".join(words)}) + "\n")
+    return path
+
+
+def measured(code: str, *arguments: Path) -> tuple[float, float]:
+    """Return processor seconds and peak in megabytes of a process of its own, with one thread."""
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
+                          check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    seconds, peak = map(float, re.findall(rb"[\d.]+", done.stdout))
+    return seconds, peak
+
+
+def report(benchmark: Any, path: Path, size: float,
+           runs: dict[str, list[tuple[float, float]]]) -> None:
+    megabytes = path.stat().st_size / 1e6
+    (theirs, their_peak), (ours, peak) = (
+        tuple(map(statistics.median, zip(*measures, strict=True))) for measures in runs.values())
+    benchmark.extra_info.update(
+        megabytes=round(megabytes), records=_RECORDS, times_faster=round(theirs * size / ours, 1),
+        megabytes_per_second=round(megabytes / ours, 1), peak_megabytes=round(peak),
+        datasketch_peak_megabytes=round(their_peak))
+    print(f"\n{megabytes:.0f} MB, by processor time: {megabytes / ours:.1f} MB/s, "
+          f"{theirs * size / ours:.1f} times datasketch; peak {peak:.0f} MB")
