@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow.parquet
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -177,6 +178,10 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("NOTEEVENTS.csv.gz", gzip.compress(b"ROW_ID,CATEGORY,TEXT\n1,Physician ,Well.\n"))):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(documents)
+    rows = pyarrow.table({"id": ["1"], "text": ["Il cuore."], "number": [7], "note": ["Febbre."]})
+    (folder / "saved").mkdir()
+    for name in ("notes.parquet", "saved/train-00000-of-00001.parquet"):
+        pyarrow.parquet.write_table(rows, folder / name)
     (folder / "pubmed.xml.gz").write_bytes(gzip.compress(XML.format("One. Two.").encode()))
     return folder
 

@@ -29,8 +29,14 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
         counts: counts the ids that were given.
         reject: receives a line that is no object, or one without text.
     """
-    counts = Counter() if counts is None else counts
-    for number, place, content in json_objects(names, dict[str, Any], reject):
+    return agreed_records(json_objects(names, dict[str, Any], reject), id_key, text_key,
+                          Counter() if counts is None else counts, reject)
+
+
+def agreed_records(objects: Iterable[tuple[str, str, dict[str, Any]]], id_key: str, text_key: str,
+                   counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield objects as `jsonl_records` does, each given after an own id and its place."""
+    for own_id, place, content in objects:
         try:
             record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
         except RecordError as error:
@@ -38,7 +44,7 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
             continue
         if record.get("id") is None:
             counts["ids given, as STEM:LINE"] += 1
-            record["id"] = number
+            record["id"] = own_id
         yield record
 
 
