@@ -260,7 +260,7 @@ def _meta(citation: _Citation) -> dict[str, Any]:
     meta = {
         "version": int(citation.version) if citation.version.isdecimal() else 1,
         "journal": _text(journal.get("Title")) or _text(info.get("MedlineTA")),
-        "issn": _text(journal.get("ISSN")) or _text(info.get("ISSNLinking")),
+        "issn": _text(info.get("ISSNLinking")) or _text(journal.get("ISSN")),
         "book": _text(book.get("BookTitle")) or _text(book.get("Title")),
         "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
                       article_parts.get("ArticleDate")),
