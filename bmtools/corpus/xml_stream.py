@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from html.entities import html5
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from xml.parsers import expat
 
 from lxml import etree
@@ -28,6 +28,8 @@ _WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _FEW_DTDS = 64
 _MOST_PROLOG_BYTES = 1 << 20
+_TAG = re.compile(rb"\s*<([A-Za-z]+)[\s/>]")
+_MOST_TAG_BYTES = 1000  # with the white space before it
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
 
@@ -48,46 +50,145 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         DataError: another root, XML that is damaged or cut short or declares entities, or an
             element larger than a record may be.
     """
-    prolog = _Prolog(name, roots)
-    line: int | None = 1  # at which the last element before began
-    parser = etree.XMLPullParser(
-        events=("end",), tag=tuple(tags), resolve_entities="internal", no_network=True,
-        load_dtd=True, huge_tree=False, remove_comments=True, remove_pis=True)
     with open_bytes(name) as stream:
         head = stream.read(_AHEAD)
-        if not head:
+        if head:
+            chunks = chain((head[start:start + _CHUNK] for start in range(0, len(head), _CHUNK)),
+                           _chunks(stream))
+            yield from _streamed(name, tags, map(_Prolog(name, roots).passing, chunks),
+                                 _names_in(head) if len(head) < _AHEAD else None)
+
+
+def xml_children(name: str, roots: Collection[str],
+                 tags: Collection[str]) -> Iterator[tuple[int, Element]]:
+    """Yield the children of the root with some tags, and their lines; faster than `xml_elements`.
+
+    A child is parsed alone, from its tag to the next that closes it. Where that is not well-formed
+    or not certain (comments between them, names of characters, damage), the file is read on as by
+    `xml_elements`, with the same result.
+    """
+    with open_bytes(name) as stream:
+        if not stream.peek(1):  # type: ignore[attr-defined]
             return
-        parser.resolvers.add(_OwnDtd(_names_in(head) if len(head) < _AHEAD else None))
-        chunks = chain((head[start:start + _CHUNK] for start in range(0, len(head), _CHUNK)),
-                       iter(partial(stream.read, _CHUNK), b""))
-        try:
-            size = 0
-            for chunk in chunks:
-                prolog.feed(chunk)
-                parser.feed(chunk)
-                _refuse_unknown_entity(parser, name)
-                element = None
-                for element in _released(parser, tags):
-                    yield element
-                if element is not None:
-                    size, line = 0, element.sourceline
-                    continue
-                size += len(chunk) + _NODE_BYTES * chunk.count(b"<")
-                check_record_size(size, f"{source_name(name)}:{line}")
-            parser.close()
-        except etree.XMLSyntaxError as error:
+        cutter = _Cutter(name, stream, _Prolog(name, roots), tags)
+        yield from cutter.children()
+        for element in _streamed(name, tags, cutter.rest()):
+            if element.getparent().getparent() is None:
+                yield element.sourceline, element
+
+
+_SAFELY: dict[str, Any] = {
+    "resolve_entities": "internal", "no_network": True, "huge_tree": False,
+    "remove_comments": True, "remove_pis": True, "collect_ids": False}
+
+
+def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+    return iter(partial(stream.read, _CHUNK), b"")
+
+
+def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
+              characters: frozenset[str] | None = None) -> Iterator[Element]:
+    size, line = 0, 1  # since the last element, and where that began
+    parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
+    parser.resolvers.add(_OwnDtd(characters))
+    try:
+        for chunk in chunks:
+            parser.feed(chunk)
             _refuse_unknown_entity(parser, name)
-            # The first entry of the log is the cause of the others.
-            cause = next(iter(parser.feed_error_log), None)
-            line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
-            fault = fault.partition(", line ")[0].strip()
-            if _HUGE in fault:
-                raise DataError(f"{source_name(name)}:{line}: found more than a text of ten "
-                                "megabytes or 256 levels of elements, expected less; such files "
-                                "can exhaust memory") from error
-            raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
-                            "copy or download the file again") from error
-        yield from _released(parser, tags)
+            element = None
+            for element in _released(parser, tags):
+                yield element
+            if element is not None:
+                size, line = 0, element.sourceline
+                continue
+            size += _memory(chunk)
+            check_record_size(size, f"{source_name(name)}:{line}")
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        _refuse_unknown_entity(parser, name)
+        # The first entry of the log is the cause of the others.
+        cause = next(iter(parser.feed_error_log), None)
+        line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
+        fault = fault.partition(", line ")[0].strip()
+        if _HUGE in fault:
+            raise DataError(f"{source_name(name)}:{line}: found more than a text of ten megabytes "
+                            "or 256 levels of elements, expected less; such files can exhaust "
+                            "memory") from error
+        raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
+                        "copy or download the file again") from error
+    yield from _released(parser, tags)
+
+
+def _memory(content: bytes) -> int:
+    return len(content) + _NODE_BYTES * content.count(b"<")
+
+
+class _Cutter:
+    """Cutter of a file into the children of its root, as long as these are plain.
+
+    Args:
+        name: of the file.
+        stream: at its beginning.
+        prolog: reads up to the root.
+        tags: of the children.
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, prolog: _Prolog,
+                 tags: Collection[str]) -> None:
+        self._name, self._stream, self._prolog = source_name(name), stream, prolog
+        self._closing = {tag.encode(): f"</{tag}>".encode() for tag in tags}
+        self._parser = etree.XMLParser(**_SAFELY)
+        self._head = self._content = b""
+        self._position = 0
+        self._first = self._newlines = 0  # line of the first child, and those since
+
+    def children(self) -> Iterator[tuple[int, Element]]:
+        """Yield children and their lines, up to the first that is not plain."""
+        while not self._prolog.is_done and (chunk := self._stream.read(_CHUNK)):
+            self._content += self._prolog.passing(chunk)
+        body = self._prolog.plain_body(self._content)
+        self._head, self._content = self._content[:body], self._content[body:]
+        self._first = self._head.count(b"\n") + 1
+        while body and (piece := self._next_piece()):
+            try:
+                element, end = etree.fromstring(b"<x>" + piece + b"<y/></x>", self._parser)
+            except (etree.XMLSyntaxError, ValueError):  # damaged, or more than one element
+                return
+            yield self._line + element.sourceline - 1, element
+            self._position += len(piece)
+            # libxml2 counts to 65,535.
+            self._newlines += end.sourceline - 1 if len(piece) < 1 << 16 else piece.count(b"\n")
+
+    def rest(self) -> Iterator[bytes]:
+        """Yield the prolog, as many lines as were cut, and what follows that."""
+        yield self._head
+        for done in range(0, self._newlines, _CHUNK):  # as text they would be too large
+            yield b"<!--" + b"\n" * min(_CHUNK, self._newlines - done) + b"-->"
+        yield self._content[self._position:]
+        yield from _chunks(self._stream)
+
+    @property
+    def _line(self) -> int:
+        return self._first + self._newlines
+
+    def _next_piece(self) -> bytes | None:
+        """Return the next child with the white space before it."""
+        size = 0
+        while True:
+            start = _TAG.match(self._content, self._position)
+            closing = start and self._closing.get(start[1])
+            if start and closing:
+                end = self._content.find(closing, start.end())
+                if end >= 0:
+                    return self._content[self._position:end + len(closing)]
+            left = self._content[self._position:]
+            if (start and not closing) or (not start and len(left) > _MOST_TAG_BYTES):
+                return None
+            if not (more := self._stream.read(max(_CHUNK, len(left)))):
+                return None
+            size += _memory(more)
+            check_record_size(size, f"{self._name}:{self._line}")
+            self._content, self._position = left + more, 0
 
 
 class _OwnDtd(etree.Resolver):
@@ -178,11 +279,20 @@ class _Prolog:
         self._size = 0
         self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.StartElementHandler = self._check_root
+        self._parser.XmlDeclHandler = self._note_declaration
+        self._parser.StartDoctypeDeclHandler = self._note_doctype
+        self._is_plain = True
+        self._root_at, self._plain_root = 0, b""
 
-    def feed(self, chunk: bytes) -> None:
-        """Read the next bytes, up to the root element."""
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the root was found."""
+        return self._parser is None
+
+    def passing(self, chunk: bytes) -> bytes:
+        """Read the next bytes, up to the root element, and return them."""
         if self._parser is None:
-            return
+            return chunk
         self._size += len(chunk)
         if self._size > _MOST_PROLOG_BYTES:
             raise DataError(f"{self._name}: found no element in the first megabyte, expected "
@@ -194,14 +304,33 @@ class _Prolog:
         except (expat.ExpatError, LookupError, ValueError) as error:
             raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: not XML ({error}); "
                             f"expected an XML file with {self._expected}") from error
+        return chunk
+
+    def plain_body(self, content: bytes) -> int:
+        """Return where the content of the root begins, if that is plain; otherwise 0.
+
+        Args:
+            content: from the beginning.
+        """
+        end = self._root_at + len(self._plain_root)
+        return end if self._plain_root and content[self._root_at:end] == self._plain_root else 0
+
+    def _note_declaration(self, version: str, encoding: str | None, _: int) -> None:
+        self._is_plain = version == "1.0" and (encoding or "utf-8").lower() == "utf-8"
+
+    def _note_doctype(self, _name: str, _system: str | None, _public: str | None,
+                      has_declarations: bool) -> None:
+        self._is_plain = self._is_plain and not has_declarations
 
     def _refuse_entity(self, entity: str, *_: Any) -> None:
         raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found a declaration of "
                         f"the entity {entity!r}, expected none; such files can exhaust memory or "
                         "read others, so take the declarations out if you trust it")
 
-    def _check_root(self, root: str, _: Any) -> None:
+    def _check_root(self, root: str, attributes: Mapping[str, str]) -> None:
         if root not in self._roots:
             raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found the root "
                             f"element <{root}>, expected {self._expected}")
+        if self._is_plain and not attributes:
+            self._root_at, self._plain_root = self._parser.CurrentByteIndex, f"<{root}>".encode()
         raise _RootFound

@@ -16,7 +16,7 @@ from bmtools.corpus.texts.pubmed_updates import (
     find_newest,
     in_order,
 )
-from bmtools.corpus.xml_stream import xml_elements
+from bmtools.corpus.xml_stream import xml_children
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import source_name
 from bmtools.records import Record
@@ -81,20 +81,20 @@ def newest_records(newest: NewestInFile, titles: bool, other_abstracts: bool,
 def file_records(name: str, titles: bool, other_abstracts: bool, chooser: NewestChooser | None,
                  counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Yield the records of one file; see `pubmed_records`."""
-    for element in xml_elements(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
+    source = source_name(name)
+    for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
         if element.tag in _DELETIONS:
             _delete(element, chooser, counts)
-        elif element.tag in ARTICLES or element.getparent().tag not in ARTICLES:
-            place = f"{source_name(name)}:{element.sourceline}"
-            try:
-                citation = _Citation(element, place)
-                if chooser and not chooser.takes(citation.number):
-                    counts["citations that others replace or delete left out"] += 1
-                    continue
-            except RecordError as error:
-                reject(error)
+            continue
+        try:
+            citation = _Citation(element, f"{source}:{line}")
+            if chooser and not chooser.takes(citation.number):
+                counts["citations that others replace or delete left out"] += 1
                 continue
-            yield from _records(citation, titles, other_abstracts, counts)
+        except RecordError as error:
+            reject(error)
+            continue
+        yield from _records(citation, titles, other_abstracts, counts)
 
 
 def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str]) -> None:
