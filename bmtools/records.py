@@ -28,6 +28,14 @@ class Record(dict[str, Any]):
         super().__init__(*args, **keys)
         self.place = place
 
+    @classmethod
+    def read(cls, keys: dict[str, Any], place: str) -> Record:
+        """Make one in half of the time."""
+        record = cls.__new__(cls)
+        record.update(keys)
+        record.place = place
+        return record
+
     def replace(self, **keys: Any) -> Record:
         """Copy the record with some keys changed; it keeps its place."""
         return Record({**self, **keys}, place=self.place)
@@ -117,6 +125,10 @@ def converted(content: Any, shape: Any, place: str, strict: bool = True) -> Any:
         return msgspec.convert(content, shape, strict=strict)
     except msgspec.ValidationError as error:
         raise RecordError(place, readable(str(error)), content) from None
+
+
+CHECKED = frozenset(("entities", "relations", "answers", "target"))
+"""Keys whose values must agree with others; of all others the types suffice."""
 
 
 def check(record: Record) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import msgspec
 from bmtools.corpus.duplicates import Duplicates, UniqueIds
 from bmtools.corpus.overlap import SetSeen, is_annotated
 from bmtools.corpus.sentences import sentence_records
-from bmtools.errors import RecordError, Reject
+from bmtools.errors import BmtoolsError, RecordError, Reject
 from bmtools.io.output import encode_lines
 from bmtools.io.passes import PassRun
 from bmtools.io.workers import InputFile, Outcome
@@ -95,6 +96,8 @@ class FileWorker:
         """Yield the records of a file in outcomes of about a megabyte."""
         counts, rejects = Counter[str](), list[RecordError]()
         heads, lines, size = list[_Head](), list[bytes](), 0
+        # What comes by a pipe goes on as it comes.
+        most = _CHUNK_BYTES if Path(file.name).is_file() else select.PIPE_BUF
 
         def outcome() -> Outcome:
             found = Outcome(b"".join(lines), sum(head.lines for head in heads),
@@ -105,22 +108,26 @@ class FileWorker:
                 one.clear()
             return found
 
-        for record in self._read(file.name, counts=counts, reject=rejects.append,
-                                 **self._options, **file.options):
-            record = record.replace(**self._changes.given)
-            try:
-                check(record)
-            except RecordError as error:
-                rejects.append(error)
-                continue
-            made = self._changes.split(record, counts, rejects.append)
-            heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
-                               record if self._changes.sentences else None))
-            lines.append(encode_lines(made))
-            size += len(lines[-1])
-            if size > _CHUNK_BYTES:
-                yield outcome()
-                size = 0
+        try:
+            for record in self._read(file.name, counts=counts, reject=rejects.append,
+                                     **self._options, **file.options):
+                record = record.replace(**self._changes.given)
+                try:
+                    check(record)
+                except RecordError as error:
+                    rejects.append(error)
+                    continue
+                made = self._changes.split(record, counts, rejects.append)
+                heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
+                                   record if self._changes.sentences else None))
+                lines.append(encode_lines(made))
+                size += len(lines[-1])
+                if size > most:
+                    yield outcome()
+                    size = 0
+        except BmtoolsError:
+            yield outcome()
+            raise
         yield outcome()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,8 +23,8 @@ import msgspec
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
-from bmtools.io.record_size import limited_lines
-from bmtools.records import ORIGINS, Record, check
+from bmtools.io.record_size import limited_content, limited_lines
+from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -31,6 +32,7 @@ else:
     from backports import zstd
 
 STDIN = "-"
+_OBJECTS = msgspec.json.Decoder(dict[str, Any])
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
@@ -213,8 +215,7 @@ class RecordReader:
         for number, name in enumerate(self.names):
             digest = hashlib.sha256()
             with open_text(name) as stream:
-                for record in parse_records(self.lines(stream, number), source_name(name),
-                                            self.reject, digest=digest):
+                for record in self._parsed(stream, number, digest):
                     is_empty = False
                     for key, found in self._origins.items():
                         if record.get(key):
@@ -223,6 +224,21 @@ class RecordReader:
             self.hashes[source_name(name)] = digest.hexdigest()
         if is_empty:
             refuse_empty(self.names, self.allow_empty)
+
+    def _parsed(self, stream: BinaryIO, number: int, digest: hashlib._Hash) -> Iterator[Record]:
+        """Yield the records of a source, which is read as far as they go."""
+        name = source_name(self.names[number])
+        start = lines = 0
+        for content in limited_content(stream, name):
+            digest.update(content)
+            first, end = self.own_part(content, number, start)
+            lines += with_newlines(content[:first]).count(b"\n")
+            own = with_newlines(content[first:end])
+            yield from parse_lines(own, name, self.reject, lines)
+            if end < len(content):  # the rest is another shard's
+                return
+            start += len(content)
+            lines += own.count(b"\n")
 
     def lines(self, stream: BinaryIO, number: int) -> Iterator[bytes]:
         """Yield the lines of a source, by its number among the names."""
@@ -257,8 +273,57 @@ def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
         raise DataError(f"{listed}{more}: found no {what}, expected at least one{way_out}")
 
 
-def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int = 0,
-                  digest: hashlib._Hash | None = None) -> Iterator[Record]:
+def parse_lines(content: bytes, name: str, reject: Reject, before: int = 0) -> Iterator[Record]:
+    """Parse and check whole lines in one go, or one by one where something is wrong with them.
+
+    Args:
+        content: the lines, UTF-8; all end in LF but perhaps the last one of a source.
+        name: name of their source in messages.
+        reject: receives bad records.
+        before: lines of the source before these.
+    """
+    found = _parse_at_once(content)
+    if found is None:
+        yield from parse_records(io.BytesIO(content), name, reject, before)
+        return
+    for number, keys in enumerate(found, before + 1):
+        record = Record.read(keys, f"{name}:{number}")
+        if not CHECKED.isdisjoint(keys):
+            try:
+                check(record)
+            except RecordError as error:
+                reject(error)
+                continue
+        yield record
+
+
+_ends = itemgetter(0, -1)
+_OBJECT = tuple(b"{}")
+
+
+def _parse_at_once(content: bytes) -> list[dict[str, Any]] | None:
+    """Parse lines of an object each, as nearly all are; None where they may be others.
+
+    The parser takes any white space between objects. No value goes on after `}`, LF and `{`, so
+    there is an object at least on each line, and if there are as many as lines, one.
+    """
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not all(lines) or any(ends != _OBJECT for ends in set(map(_ends, lines))):
+        return None
+    try:
+        found = _OBJECTS.decode_lines(content)
+        if len(found) == len(lines):
+            msgspec.convert(found, list[RecordFields])
+            return found
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    return None
+
+
+def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
+                  before: int = 0) -> Iterator[Record]:
     """Parse and check lines, one record each; blank ones are skipped.
 
     Args:
@@ -267,15 +332,12 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
         name: name of their source in messages.
         reject: receives bad records.
         before: lines of the source before these.
-        digest: updated with the lines.
 
     Raises:
         DataError: lines that are no records at all, or that end before they are complete.
     """
     number = before
     for line in lines:
-        if digest is not None:
-            digest.update(line)
         for part in split_line(line) if b"\r" in line else (line,):
             number += 1
             place = f"{name}:{number}"
@@ -283,7 +345,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
                 text = part.decode("utf-8").lstrip(_IGNORED)
                 if not text.strip():
                     continue
-                record = Record(msgspec.json.decode(text, type=dict), place=place)
+                record = Record(_OBJECTS.decode(text), place=place)
                 check(record)
             except (UnicodeDecodeError, msgspec.DecodeError, RecursionError,
                     RecordError) as error:

@@ -131,14 +131,14 @@ class PassRun:
         reject = stage.rejecting(reject) if self._lasts else reject
         for outcome in self._outcomes(stage, parts, make_worker, self._totals):
             outcome = amend(outcome) if amend else outcome
+            if not self._lasts:
+                yield outcome.lines  # before an error: readers are told that there are no more
             outcome.hand_over(reject)
             self.records += outcome.records
             self.counts.update(outcome.counts)
             set_status(activity, self.records, unit="records")
             if self._lasts:
                 stage.file(RECORDS).write(outcome.lines)
-            else:
-                yield outcome.lines
             if aside is not None:
                 (stage.file(ASIDE) if self._lasts else aside).write(outcome.aside)
         if self._lasts:

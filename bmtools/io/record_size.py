@@ -12,6 +12,7 @@ from bmtools.errors import DataError, setting
 MEGABYTES = 32
 """The default."""
 MEGABYTE = 1_000_000
+_CHUNK_BYTES = 1 << 18
 
 
 @contextmanager
@@ -48,6 +49,17 @@ def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
         if len(line) > most:
             check_record_size(len(line), f"{name}:{number}")
         yield line
+
+
+def limited_content(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the content of a stream as it comes, in whole lines; see `limited_lines`."""
+    line = 1
+    while content := stream.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+        lines = content.count(b"\n")
+        content += rest_of_line(stream, len(content) - 1 - content.rfind(b"\n"),
+                                f"{name}:{line + lines}")
+        yield content
+        line += content.count(b"\n")
 
 
 def rest_of_line(stream: BinaryIO, size: int, place: str) -> bytes:

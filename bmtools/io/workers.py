@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from io import BytesIO
 from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from bmtools.errors import RecordError, Reject, require_at_least, setting
-from bmtools.io.jsonl import RecordReader, is_compressed, parse_records
+from bmtools.errors import BmtoolsError, RecordError, Reject, require_at_least, setting
+from bmtools.io.jsonl import RecordReader, is_compressed, parse_lines
 from bmtools.io.output import encode_lines
 from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
@@ -63,10 +62,13 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, records: Iterable[Record]) -> Outcome:
-        """Add records, and return itself."""
-        found = list(records)
-        self.lines += encode_lines(found)
-        self.records += len(found)
+        """Add records, and return itself; those before an error are added, too."""
+        found: list[Record] = []
+        try:
+            found.extend(records)
+        finally:
+            self.lines += encode_lines(found)
+            self.records += len(found)
         return self
 
     def set_aside(self, record: Record) -> None:
@@ -130,9 +132,13 @@ class RecordWorker:
     def __call__(self, block: Block) -> Iterator[Outcome]:
         """Yield the outcome of a block."""
         outcome = Outcome()
-        records = parse_records(BytesIO(block.lines), block.name, outcome.reject,
-                                block.first_line - 1)
-        yield outcome.add(self._step(records, outcome))
+        records = parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1)
+        try:
+            outcome.add(self._step(records, outcome))
+        except BmtoolsError:
+            yield outcome
+            raise
+        yield outcome
 
 
 def record_worker(make_step: Callable[[], Step]) -> Callable[[], Worker]:
@@ -156,6 +162,11 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
         for group, encoded in zip(groups, results if groups else (), strict=True):
             yield group[-1].number, group[-1].after, map(_decode, encoded)
         return
+    if workers.jobs == 1:
+        worker = make_worker()
+        for part in parts:
+            yield part.number, part.after, worker(part)
+        return
     taken: deque[tuple[int, str]] = deque()
 
     def taking() -> Iterator[Part]:
@@ -167,7 +178,7 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
     with closing(map_parallel(taking(), partial(_Sender, make_worker, spool), workers.jobs,
                               remedy)) as sent:
         for result in sent:
-            yield *taken.popleft(), result if isinstance(result, list) else _received(result)
+            yield *taken.popleft(), _received(*result)
 
 
 class _Sender:
@@ -181,23 +192,34 @@ class _Sender:
     def __init__(self, make_worker: Callable[[], Worker], spool: Path) -> None:
         self._worker, self._spool = make_worker(), spool
 
-    def __call__(self, part: Part) -> list[Outcome] | Path:
-        """Return the outcomes of a block, or a file with those of a file."""
-        if isinstance(part, Block):
-            return list(self._worker(part))
+    def __call__(self, part: Part) -> tuple[list[Outcome] | Path, BmtoolsError | None]:
+        """Return the outcomes of a block, or a file with those of a file, and what ended them."""
+        outcomes: list[Outcome] = []
         path = self._spool.with_name(f"{self._spool.name}-{part.number}")
-        with path.open("wb") as stream:
-            for outcome in self._worker(part):
-                encoded = _encode(outcome)
-                stream.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
-        return path
+        try:
+            if isinstance(part, Block):
+                outcomes.extend(self._worker(part))
+            else:
+                with path.open("wb") as stream:
+                    for outcome in self._worker(part):
+                        encoded = _encode(outcome)
+                        stream.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
+        except BmtoolsError as error:
+            return outcomes or path, error
+        return outcomes or path, None
 
 
-def _received(path: Path) -> Iterator[Outcome]:
-    with path.open("rb") as stream:
-        path.unlink()
-        while length := stream.read(_LENGTH_BYTES):
-            yield _decode(stream.read(int.from_bytes(length)))
+def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterator[Outcome]:
+    """Yield outcomes, and raise the error that ended them."""
+    if isinstance(sent, list):
+        yield from sent
+    else:
+        with sent.open("rb") as stream:
+            sent.unlink()
+            while length := stream.read(_LENGTH_BYTES):
+                yield _decode(stream.read(int.from_bytes(length)))
+    if error is not None:
+        raise error
 
 
 def _groups(parts: Iterator[Part]) -> Iterator[list[Part]]:
