@@ -21,11 +21,10 @@ import msgspec
 import numpy as np
 
 from bmtools.errors import DataError, RecordError, Reject, setting
-from bmtools.io.jsonl import RecordReader, parse_records
+from bmtools.io.jsonl import RecordReader, parse_lines
 from bmtools.io.output import temporary_file
 from bmtools.io.parallel import Block, map_parallel, read_blocks
 from bmtools.keyed_random import derive
-from bmtools.records import RecordFields
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher, Matches
 from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
@@ -36,8 +35,6 @@ from bmtools.vocab.segmenters import Segmenter, load_segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")
 # Keys whose content is checked beyond its type.
-_CHECKED_KEYS = ("entities", "relations", "answers", "target")
-_DECODER = msgspec.json.Decoder(RecordFields)
 
 
 @dataclass(frozen=True)
@@ -273,18 +270,6 @@ def _previous(matches: Matches) -> np.ndarray:
 
 
 def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, Any]]]:
-    """Parse and check the records of a block; return each with its line number.
-
-    Lines are parsed all at once, and one by one only where that fails or tells too little about
-    what is wrong. Only the keys that commands agree on are kept for sure.
-    """
-    lines = block.lines.splitlines(keepends=True)
-    try:
-        found = _DECODER.decode_lines(block.lines)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        found = []
-    if len(found) == len(lines) and not any(key in record for record in found
-                                            for key in _CHECKED_KEYS):
-        return list(enumerate(found, block.first_line))
-    records = parse_records(lines, block.name, reject, block.first_line - 1)
+    """Parse and check the records of a block; return each with its line number."""
+    records = parse_lines(block.lines, block.name, reject, block.first_line - 1)
     return [(int(record.place.rpartition(":")[2]), record) for record in records]

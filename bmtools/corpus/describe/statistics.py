@@ -15,7 +15,7 @@ from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import ChunkWords
 from bmtools.errors import RecordError
 from bmtools.evaluation.annotation_counts import AnnotationCounts
-from bmtools.io.jsonl import parse_records
+from bmtools.io.jsonl import parse_lines
 from bmtools.io.parallel import Block
 from bmtools.records import Record, document_of, full_text
 from bmtools.search.reservoir import word_keys
@@ -126,8 +126,7 @@ class BlockDescriber:
 
     def __call__(self, block: Block) -> DescribedBlock:
         rejects: list[RecordError] = []
-        lines = block.lines.splitlines(keepends=True)
-        records = list(parse_records(lines, block.name, rejects.append, block.first_line - 1))
+        records = list(parse_lines(block.lines, block.name, rejects.append, block.first_line - 1))
         texts = [full_text(record) for record in records]
         statistics = Statistics(
             sum(len(text.encode()) for text in texts), sum(map(len, texts)),
