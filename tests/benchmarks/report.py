@@ -135,6 +135,15 @@ def _dedup(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), "")
 
 
+def _clean(params: Measured, info: Measured) -> Row:
+    rates = info["megabytes_per_second"]
+    return (f"`clean` with all repairs, lengths, shares and language, {info['megabytes']:.0f} MB, "
+            f"{_number(rates['bmtools'])} MB/s a core (without language and Unicode "
+            f"{_number(rates['without language and Unicode'])})",
+            f"a script with ftfy and py3langid on whole texts, {_number(rates['script'])} MB/s",
+            _times(info["times_faster"]), "")
+
+
 def _transfer(params: Measured, info: Measured) -> Row:
     return (f"`init-weights --method contextual`, {params['layers']} layers of {params['width']}",
             f"batches of {params['beside']}", _times(info["times_faster"]), "")
@@ -225,6 +234,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_near_duplicates_against_datasketch": _dedup,
+    "test_clean_against_a_script": _clean,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
     "test_ctranslate2_against_generate": _translate,

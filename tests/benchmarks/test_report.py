@@ -74,6 +74,9 @@ def test_each_other_benchmark_is_a_row() -> None:
         measured("test_contexts_against_pyahocorasick", {}, times_faster=2.1, words=10_000,
                  megabytes=192.0, times_faster_than_matching_alone=4.9,
                  peak_megabytes={"pyahocorasick": 50, "matching": 70, "sampling": 105}),
+        measured("test_clean_against_a_script", {}, times_faster=8.2, megabytes=20.4,
+                 megabytes_per_second={"script": 1.7, "bmtools": 13.9,
+                                       "without language and Unicode": 21.2}),
         measured("test_contexts_against_plain_batches",
                  {"layers": 4, "width": 256, "beside": "32 in file order"}, times_faster=2.3),
         measured("test_encoder_per_token", {"family": "bert", "layers": 4, "width": 256},
@@ -94,6 +97,9 @@ def test_each_other_benchmark_is_a_row() -> None:
         "| `build-vocab --tokenizer-type bpe`, 13 MB | the bare library | 1.2 times | 3.0 |",
         "| `find-contexts`, 10,000 words, 192 MB, one process | pyahocorasick, which samples "
         "nothing | 2.1 times; without sampling 4.9 | 2.1 |",
+        "| `clean` with all repairs, lengths, shares and language, 20 MB, 14 MB/s a core (without "
+        "language and Unicode 21) | a script with ftfy and py3langid on whole texts, 1.7 MB/s | "
+        "8.2 times |  |",
         "| `init-weights --method contextual`, 4 layers of 256 | batches of 32 in file order | "
         "2.3 times |  |",
         "| fast encoder, bert, 4 layers of 256: 12 microseconds per token on one thread | "

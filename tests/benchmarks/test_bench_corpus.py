@@ -1,0 +1,120 @@
+"""Work on corpora beside the usual scripts: `pytest --benchmark-enable -s tests/benchmarks`.
+
+`clean` stands beside the script that one writes for it: JSON Lines, ftfy and py3langid on whole
+texts, and Gopher's rules as loops over words and characters; and, where datatrove is installed,
+beside its GopherQualityFilter alone. All work is that of one core, in processor time, without
+imports. Without that option each runs once on little input, and only what is kept is compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.corpus.cleaning.clean import CleaningStep
+from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.io.parallel import Block
+from bmtools.io.workers import record_worker
+
+_ROUNDS = 3
+_CORPORA = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-reports.jsonl.gz")
+_BLOCK_LINES = 500
+_PLAIN = "basic,entities,copyright,publisher,navigation,repeated-lines"
+_RULES = {"min_words": 50, "max_words": 100_000, "min_alphabetic_words": 0.8,
+          "max_symbol_share": 0.1, "max_digit_share": 0.1, "max_repeated_lines": 0.3}
+
+
+def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:
+    """Clean by bmtools, and return the ids of what stays."""
+    worker = record_worker(partial(CleaningStep, RepairConfig(repairs), FilterConfig(**filters),
+                                   PersonalDataConfig()))()
+    kept = b"".join(
+        outcome.lines for number in range(0, len(lines), _BLOCK_LINES)
+        for outcome in worker(Block(number, "f", number + 1, b"".join(
+            lines[number:number + _BLOCK_LINES]), "")))
+    return [json.loads(line)["id"] for line in kept.splitlines()]
+
+
+def clean_by_script(lines: list[bytes]) -> list[str]:
+    """Clean as a script does that tries every rule on every text."""
+    import ftfy
+    import py3langid
+
+    kept = []
+    for line in lines:
+        record = json.loads(line)
+        text = " ".join(ftfy.fix_text(record["text"], uncurl_quotes=False).split())
+        record["text"] = text
+        words = text.split()
+        if (_RULES["min_words"] <= len(words) <= _RULES["max_words"]
+                and sum(any(map(str.isalpha, word)) for word in words) >= 0.8 * len(words)
+                and sum(not (sign.isalnum() or sign.isspace()) for sign in text) <= 0.1 * len(text)
+                and sum("0" <= sign <= "9" for sign in text) <= 0.1 * len(text)
+                and py3langid.classify(text)[0] == "en"):
+            json.dumps(record, ensure_ascii=False)
+            kept.append(record["id"])
+    return kept
+
+
+def filter_by_datatrove(lines: list[bytes]) -> list[str]:
+    """Apply datatrove's filter of Gopher's quality rules."""
+    from datatrove.data import Document
+    from datatrove.pipeline.filters import GopherQualityFilter
+
+    rules = GopherQualityFilter()
+    documents = [Document(text=json.loads(line)["text"], id=str(number))
+                 for number, line in enumerate(lines)]
+    return [one.id for one in documents if rules.filter(one) is True]
+
+
+@pytest.mark.data
+def test_clean_against_a_script(benchmark: Any, data: Path) -> None:
+    lines = []
+    for name in _CORPORA:
+        with gzip.open(data / name) as stream:
+            lines += itertools.islice(stream, 150 if benchmark.disabled else None)
+    sides: dict[str, Callable[[list[bytes]], list[str]]] = {
+        "script": clean_by_script,
+        "bmtools": lambda lines: clean_lines(lines, "all", languages="en", **_RULES),
+        "without language and Unicode": lambda lines: clean_lines(lines, _PLAIN, **_RULES)}
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    kept = {}
+
+    def take_turns() -> None:
+        for name, clean in sides.items():
+            clean(lines[:1])  # imports, loads the model
+            started = time.process_time()
+            kept[name] = clean(lines)
+            seconds[name].append(time.process_time() - started)
+
+    benchmark.pedantic(take_turns, rounds=_ROUNDS)
+    assert len(kept["bmtools"]) > len(lines) / 2
+    # The script counts the words of truncation marks; ftfy, more signs than the rules do.
+    differ = set(kept["bmtools"]) ^ set(kept["script"])
+    assert len(differ) <= len(lines) / 500, differ
+    if not benchmark.disabled:
+        report(benchmark, lines, {name: statistics.median(one) for name, one in seconds.items()})
+
+
+def report(benchmark: Any, lines: list[bytes], seconds: dict[str, float]) -> None:
+    megabytes = sum(map(len, lines)) / 1e6
+    rates = {name: round(megabytes / taken, 1) for name, taken in seconds.items()}
+    try:
+        few = lines[:200]
+        started = time.process_time()
+        filter_by_datatrove(few)
+        rates["datatrove"] = round(sum(map(len, few)) / 1e6 / (time.process_time() - started), 2)
+    except ImportError:
+        pass
+    benchmark.extra_info.update(megabytes=round(megabytes, 1), megabytes_per_second=rates,
+                                times_faster=round(seconds["script"] / seconds["bmtools"], 2))
+    print(f"\n{megabytes:.0f} MB, megabytes a second of one core: {rates}")
