@@ -40,6 +40,9 @@ def corpus_files(name: str, *endings: str, counts: Counter[str]) -> Iterator[str
     Raises:
         DataError: a damaged archive, or one that unpacks to far more than texts do.
     """
+    if isinstance(name, MemberName):
+        yield name
+        return
     is_document = bool(endings) and member_ending(name).lower() in endings  # an EPUB is a zip, too
     archive = None if name == STDIN or is_document else archive_of(name)
     if archive is not None:

@@ -202,9 +202,11 @@ def not_plain_text(head: bytes, name: str) -> str | None:
 _SUFFIXES = (".csv", ".tsv")
 _SEPARATORS = "\t,;"
 _NAME = re.compile(r"[^\W\d](?:[\w .()/%#-]{0,38}[\w)%#])?")
-_TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
-_ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
-_KNOWN = frozenset((*_TEXT_NAMES, *_ID_NAMES, "title", "label", "tag", "type", "source", "lang"))
+TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
+"""Columns and keys that hold the text of a record in tables made elsewhere."""
+ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
+"""Columns that hold its id."""
+_KNOWN = frozenset((*TEXT_NAMES, *ID_NAMES, "title", "label", "tag", "type", "source", "lang"))
 _COLUMNS_SHOWN = 4
 
 
@@ -225,7 +227,7 @@ class _Table(NamedTuple):
 
     def text_column(self) -> int:
         """Find the column of the text: by its name, else the one with the longest values."""
-        named = self.column(_TEXT_NAMES) if self.has_header else None
+        named = self.column(TEXT_NAMES) if self.has_header else None
         if named is not None:
             return named
         widths = [sum(map(len, column)) for column in zip(*self.rows, strict=False)]
@@ -251,7 +253,7 @@ def _table_conversion(lines: Sequence[str], name: str) -> str:
     header, text = table.rows[0], table.text_column()
     shown = ", ".join(header[:_COLUMNS_SHOWN])[:60] + ", ..." * (len(header) > _COLUMNS_SHOWN)
     if table.has_header:
-        number = table.column(_ID_NAMES)
+        number = table.column(ID_NAMES)
         id_column = "" if number is None else f" --id-column {shlex.quote(header[number])}"
         options = f"{id_column} --text-column {shlex.quote(header[text])}"
     else:

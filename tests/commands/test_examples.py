@@ -173,6 +173,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     for name, documents in (
             ("pages/1.html", PAGE.encode()), ("page.html", PAGE.encode()),
             ("book.epub", epub({"a": "<p>Il cuore.</p>"})),
+            ("downloads/a.pdf", pdf(["Il cuore."])), ("downloads/b.txt", b"Febbre."),
             ("article.pdf", pdf(["Il cuore."])), ("articles/1.pdf", pdf(["Il cuore."])),
             ("crawl.warc.gz", gzip.compress(warc(1, PAGE.encode()))),
             ("NOTEEVENTS.csv.gz", gzip.compress(b"ROW_ID,CATEGORY,TEXT\n1,Physician ,Well.\n"))):

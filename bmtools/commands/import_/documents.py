@@ -65,3 +65,17 @@ def epub(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
     from bmtools.corpus.texts.epub import epub_records
 
     return epub_records(files, counts, reject)
+
+
+@source_format("auto", "Files of mixed formats", "", "downloads -o texts.jsonl",
+               "downloads --rejects unread.jsonl -o texts.jsonl", archives=True)
+@imports_documents
+def auto(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Files whose formats are found by content and name, each read as its subcommand does.
+
+    Known are text, table, jsonl, mimic, pubmed, pmc, xmi, html, warc, pdf, epub and parquet, with
+    their defaults; other files are counted. meta.file is the file.
+    """
+    from bmtools.corpus.texts.mixed import mixed_records
+
+    return mixed_records(files, counts, reject)

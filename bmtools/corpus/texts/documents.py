@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
 Document = dict[str, Any]
+_LINE = re.compile(r"(:\d+): ")
 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
@@ -51,8 +53,10 @@ def file_id(file: str, name: str) -> str:
 
 def file_error(file: str, error: DataError) -> RecordError:
     """Make the fault of a file that of a record, which `reject` can take."""
-    reason = str(error).removeprefix(source_name(file)).lstrip(": ")
-    return RecordError(source_name(file), reason)
+    told = str(error).removeprefix(source_name(file))
+    line = _LINE.match(told)
+    place = source_name(file) + (line[1] if line else "")
+    return RecordError(place, told[line.end() if line else 0:].lstrip(": "))
 
 
 def whole_file(name: str, records: int = 1) -> bytes:

@@ -1,0 +1,204 @@
+"""Files of mixed formats, each of which is found by content and name."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+
+from bmtools.corpus.settings import TableConfig
+from bmtools.corpus.texts.documents import file_error, file_id
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.archives import corpus_files, is_tar
+from bmtools.io.folders import archive_of, member_ending
+from bmtools.io.foreign import HEAD_BYTES, ID_NAMES, TEXT_NAMES, foreign_bytes
+from bmtools.io.jsonl import STDIN, MemberName, open_bytes, source_name, source_stem, zstd
+from bmtools.records import Record
+
+_NAMED = 3
+_EPUB = b"mimetypeapplication/epub+zip"
+_PROSE = (".txt", ".text", ".md", ".asc", "")
+_TABLES = (".csv", ".tsv")
+_ROOTS = {"pubmed": re.compile(r"<(?:PubmedArticleSet|MedlineCitationSet)\b"),
+          "pmc": re.compile(r"<(?:\w+:)?(?:pmc-articleset|article)\b"),
+          "xmi": re.compile(r"<(?:\w+:)?XMI\b"),
+          "html": re.compile(r"<!doctype html|<html\b", re.IGNORECASE)}
+
+
+def mixed_records(names: Iterable[str], counts: Counter[str] | None = None,
+                  reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the records of files of any format that `format_of` knows, `meta.file` naming each.
+
+    Each reader takes its defaults; plain text makes a record of a file. Ids of records that are a
+    file are its path, without endings.
+
+    Args:
+        names: files, folders and archives of such, also archives in folders; `-` for stdin.
+        counts: counts files by format, those of no format that is known, and what readers leave
+            out.
+        reject: receives a file that cannot be read, and what readers reject.
+    """
+    counts = Counter() if counts is None else counts
+    for name in names:
+        unknown: list[str] = []
+        for file, form in _files(name, counts):
+            path = source_name(file).removeprefix(f"{source_name(name).rstrip('/')}/")
+            if not form:
+                unknown.append(path)
+                continue
+            counts[f"files of the format {form}"] += 1
+            own_id = source_stem(file)
+            try:
+                for record in _read(form, file, counts, reject):
+                    if record["id"] == own_id:
+                        record["id"] = file_id(file, name)
+                    record["meta"] = {**record.get("meta", {}), "file": path}
+                    yield record
+            except RecordError:
+                raise
+            except DataError as error:
+                reject(file_error(file, error))
+        if unknown:
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            listed = ", ".join(unknown[:_NAMED])
+            counts[f"files of no known format ({listed}{more})"] += len(unknown)
+
+
+def _files(name: str, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Yield files with their formats, and those of archives that lie in folders."""
+    if name != STDIN and archive_of(name) and str(archive_of(name)) == name \
+            and _form_of_file(name) == "epub":
+        yield name, "epub"
+        return
+    for file in corpus_files(name, counts=counts):
+        if isinstance(file, MemberName):
+            yield _form_of_member(file)
+        elif file != name and _is_archive(file):
+            yield from _files(file, counts)
+        else:
+            yield file, _form_of_file(file)
+
+
+def _is_archive(file: str) -> bool:
+    """Tell whether a file is a tar archive, or a zip archive that is no document."""
+    head = _head(file)
+    is_zip = head.startswith(b"PK") and archive_of(file) is not None
+    return is_tar(head) or (is_zip and b"[Content_Types].xml" not in head
+                            and not head[30:].startswith(b"mimetype"))
+
+
+def _head(file: str) -> bytes:
+    """Look at a file, which a member of an archive allows only before it is read."""
+    if isinstance(file, MemberName):
+        return _unpacked(file.opener().peek(HEAD_BYTES))[:HEAD_BYTES]  # type: ignore[attr-defined]
+    with open_bytes(file) as stream:
+        found: bytes = stream.peek(HEAD_BYTES)  # type: ignore[attr-defined]
+        return found[:HEAD_BYTES]
+
+
+def _form_of_file(file: str) -> str:
+    return format_of(_head(file), file)
+
+
+def _form_of_member(file: MemberName) -> tuple[str, str]:
+    """Look at a file of an archive, which can be opened only once."""
+    stream = file.opener()
+    again = MemberName(file, lambda: stream)
+    return again, format_of(_head(again), file)
+
+
+def _unpacked(head: bytes) -> bytes:
+    """Undo gzip or zstd, as far as a head can be."""
+    try:
+        if head.startswith(b"\x1f\x8b"):
+            return zlib.decompressobj(31).decompress(head, HEAD_BYTES)
+        if head.startswith(b"\x28\xb5\x2f\xfd"):
+            return zstd.ZstdDecompressor().decompress(head, HEAD_BYTES)
+    except (zlib.error, zstd.ZstdError):
+        return b""
+    return head
+
+
+def format_of(head: bytes, name: str) -> str:
+    """Find the format of a file.
+
+    Args:
+        head: its first bytes, unpacked.
+        name: of the file.
+
+    Returns:
+        name of the subcommand of `import`; empty where none is known.
+    """
+    ending = member_ending(name).lower()
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    if head.startswith(b"PK"):
+        return "epub" if _EPUB in head[:100] or ending == ".epub" else ""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"WARC/"):
+        return "warc"
+    if ending in (".html", ".htm", ".xhtml"):
+        return "html"
+    return "" if foreign_bytes(head, name) else _format_of_text(head.decode("utf-8", "ignore"),
+                                                               name, ending)
+
+
+def _format_of_text(head: str, name: str, ending: str) -> str:
+    start = head.lstrip("\ufeff \t\r\n")
+    if start.startswith("<"):
+        found = {match.start(): form for form, root in _ROOTS.items()
+                 if (match := root.search(start))}
+        return found[min(found)] if found else ""
+    line = start.partition("\n")[0]
+    if start.startswith("{"):
+        return "jsonl" if '"text"' in line else ""
+    columns = {column.lower() for column in _columns(line)}
+    if columns >= {"row_id", "category", "text"} or columns >= {"note_id", "note_type", "text"}:
+        return "mimic"
+    if ending in _TABLES:
+        return "table" if columns & set(TEXT_NAMES) else ""
+    return "text" if ending in _PROSE and start else ""
+
+
+def _columns(line: str) -> list[str]:
+    return [column.strip('" \r') for column in re.split("[\t,;|]", line)]
+
+
+def _read_table(file: str, reject: Reject) -> Iterator[Record]:
+    from bmtools.corpus.tables import table_records
+
+    head = _head(file).decode("utf-8-sig", "ignore")
+    by_name = {column.lower(): column for column in _columns(head.lstrip().partition("\n")[0])}
+    text, own_id = (next((by_name[name] for name in names if name in by_name), "")
+                    for names in (TEXT_NAMES, ID_NAMES))
+    return table_records([file], TableConfig(text, id_column=own_id), reject)
+
+
+# Readers by format: module, function. They are imported where they are used.
+_READERS = {
+    "epub": ("texts.epub", "epub_records"), "html": ("texts.web", "html_records"),
+    "jsonl": ("texts.other_jsonl", "jsonl_records"), "mimic": ("texts.mimic", "mimic_records"),
+    "parquet": ("texts.arrow", "parquet_records"), "pdf": ("texts.pdf", "pdf_records"),
+    "pubmed": ("texts.pubmed", "pubmed_records"), "warc": ("texts.web", "warc_records"),
+    "xmi": ("sets.xmi", "xmi_records")}
+
+
+def _read(form: str, file: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Read a file by the reader of its format, with the defaults of its subcommand."""
+    if form == "table":
+        return _read_table(file, reject)
+    if form == "text":
+        from bmtools.corpus.texts.plain_text import text_records
+
+        return text_records([file], "file")
+    if form == "pmc":
+        from bmtools.corpus.texts.jats import jats_records
+
+        return jats_records([file], counts=counts)
+    module, function = _READERS[form]
+    read: Callable[..., Iterator[Record]] = getattr(
+        import_module(f"bmtools.corpus.{module}"), function)
+    return read([file], counts=counts, reject=reject)
