@@ -154,9 +154,11 @@ class _BandFile:
 
     def add(self, signatures: np.ndarray) -> None:
         """Add the bands of some records."""
-        used = signatures[:, :self.shape.bands * self.shape.rows].astype(np.uint64)
-        bands = used.reshape(len(used), self.shape.bands, self.shape.rows)
-        self._file.write(mix((bands * self._factors).sum(axis=2)).T.tobytes())
+        used = signatures[:, :self.shape.bands * self.shape.rows]
+        bands = np.zeros((len(used), self.shape.bands), np.uint64)
+        for row, factor in enumerate(self._factors):
+            bands += used[:, row::self.shape.rows] * factor
+        self._file.write(mix(bands).T.tobytes())
         self._sizes.append(len(used))
 
     def columns(self) -> Iterator[np.ndarray]:

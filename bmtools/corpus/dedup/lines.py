@@ -12,7 +12,7 @@ from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block
 
-_IGNORED = b"\xef\xbb\xbf\x1e"  # at the beginning of a line; see `io.jsonl`
+_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.jsonl`
 
 
 class _Fields(msgspec.Struct):
@@ -55,4 +55,7 @@ def count_lines(block: Block) -> int:
 
 def as_lines(lines: Sequence[bytes]) -> bytes:
     """Join lines as they are written again: without marks before them, each with its end."""
-    return b"".join([line.lstrip(_IGNORED).rstrip() + b"\n" for line in lines])
+    content = b"".join(lines)
+    if content.endswith(b"\n") and _MARK not in content and _BOM[:1] not in content:
+        return content  # as they nearly always are
+    return b"".join([line.lstrip(_MARK + _BOM).rstrip() + b"\n" for line in lines])
