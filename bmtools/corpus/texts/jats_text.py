@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lxml import etree
+
 from bmtools.corpus.account import SUPERSCRIPTS
 from bmtools.corpus.texts.citations import FIRST, LAST, without_citations
 from bmtools.corpus.texts.jats_elements import BLOCKS, MOVES, NOTES, PLAIN, SECTIONS, Classes
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
-_WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
+_BLANKS = re.compile(" {2,}")
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 
@@ -59,13 +61,13 @@ class Text:
             self._add_inline(element)
         elif tag in MOVES and self._paragraphs:
             self._moved.append(element)
+        elif tag in PLAIN and self._is_plain(element):
+            self.end_line()
+            self._add_line(_text(element))
         else:
             self.end_line()
             self._paragraphs += tag == "p"
-            if tag in PLAIN and self._is_plain(element):
-                self._line.extend(element.itertext())
-            else:
-                self.add_content(element)
+            self.add_content(element)
             self._paragraphs -= tag == "p"
             self.end_line()
             if not self._paragraphs:
@@ -148,6 +150,9 @@ class Text:
         self._line.clear()
         if self.drops_citations and FIRST in line:
             line = without_citations(line)
+        self._add_line(line)
+
+    def _add_line(self, line: str) -> None:
         if line := single_spaced(line):
             self.lines.append(line)
             self.size += len(line) + len(BREAK)
@@ -162,11 +167,18 @@ def _is_raised_citation(element: Element, is_citation: bool) -> bool:
 
 def plain(element: Element | None) -> str:
     """Join the text inside an element, with single spaces."""
-    return "" if element is None else single_spaced("".join(element.itertext()))
+    return "" if element is None else single_spaced(_text(element))
+
+
+def _text(element: Element) -> str:
+    """Join the text inside an element, four times as fast as by `itertext`."""
+    return etree.tostring(element, method="text", encoding="unicode", with_tail=False)
 
 
 def single_spaced(text: str) -> str:
     """Replace white space in the sense of XML by single spaces, and drop it at the ends."""
-    if "  " in text or "\n" in text or "\t" in text or "\r" in text:
-        text = _WHITE.sub(" ", text)
+    for white in "\n\t\r":
+        text = text.replace(white, " ")
+    if "  " in text:
+        text = _BLANKS.sub(" ", text)
     return text.strip(" ")
