@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
 from bmtools.io.workers import InputFile, Workers, files_of_shard
 
+WORKER_OPTIONS = "jobs ray"
 PASS_OPTIONS = "jobs shard ray resume"
 """The options, for the groups of a command's help."""
 
@@ -117,13 +118,24 @@ def _make_passes(values: dict[str, Any]) -> None:
     values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"))
     records = values.get("records")
     names = records.names if isinstance(records, RecordReader) else values.get("files", ())
-    for name in names if workers.ray else ():
-        if name == STDIN or not Path(name).is_file():
-            raise ValueError(f"--ray: found {name!r}, expected files that the nodes can read")
+    _require_files(workers, names)
     if shard and records is not None:
         values["records"] = RecordShard(records, shard)
 
 
+def _require_files(workers: Workers, names: Iterable[str]) -> None:
+    """Refuse what other machines could not read."""
+    for name in names if workers.ray else ():
+        if name == STDIN or not Path(name).is_file():
+            raise ValueError(f"--ray: found {name!r}, expected files that the nodes can read")
+
+
+def _check_workers(values: dict[str, Any]) -> None:
+    _require_files(values["workers"], values.get("files", ()))
+
+
+takes_workers = partial(add_options, [takes_settings(Workers, "workers")], _check_workers)
+"""Add `--jobs` and `--ray`, for commands that count over all their input; passes `workers`."""
 takes_passes = partial(add_options, [
     takes_settings(Workers, "workers"), takes_shard("Work on"), takes_resume, takes_overwrite],
     _make_passes)

@@ -17,6 +17,7 @@ from bmtools.cli.options import (
     writes_plot,
     writes_records,
 )
+from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
@@ -24,13 +25,14 @@ from bmtools.cli.vocabularies import load_vocabularies, named_paths
 from bmtools.corpus.describe.settings import DescribeConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import source_stem
+from bmtools.io.workers import Workers
 
 
 @click.command("describe", cls=Command, examples=(
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
     "bmtools describe corpus.jsonl --topics medicine --vocab vocabulary --table"),
     groups={"Counts": "vocab topics total compare bands uncased keys most",
-            "Report": "table plot output jobs"},
+            "Report": "table plot output jobs ray"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
 @takes_files
 @takes_rejects
@@ -45,11 +47,10 @@ from bmtools.io.jsonl import source_stem
 @takes_settings(DescribeConfig, "config")
 @prints_results
 @writes_plot("lengths, words by frequency, topics, years and origins")
-@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Processes that read; 0: one for each core. They change no byte.")
+@takes_workers
 @writes_records
 def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], topics: str | None,
-            total: bool, compare: bool, config: DescribeConfig, plot: Path | None, jobs: int,
+            total: bool, compare: bool, config: DescribeConfig, plot: Path | None, workers: Workers,
             output: str) -> None:
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
 
@@ -68,7 +69,7 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(describe(
         _named(sources(files)), config, vocabularies=vocabularies, total=total, compare=compare,
-        topics=read_topics(topics) if topics else None, reject=reject, jobs=jobs),
+        topics=read_topics(topics) if topics else None, reject=reject, workers=workers),
         output, _print_tables)
     if plot is not None:
         from bmtools.reports.corpus_plot import plot_corpora

@@ -9,26 +9,27 @@ import msgspec
 
 from bmtools.cli.closing import after_mix
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_records
+from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, source_stem
+from bmtools.io.workers import Workers
 
 
 @click.command("mix", cls=Command, examples=(
     "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
     "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
-    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output jobs"},
+    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output jobs ray"},
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               help="A file of records, and its name if it is another one; repeat it.")
 @takes_rejects
 @takes_settings(MixConfig, "config")
-@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Processes that read; 0: one for each core. They change no byte.")
+@takes_workers
 @writes_records
-def command(files: tuple[str, ...], reject: Reject, config: MixConfig, jobs: int,
+def command(files: tuple[str, ...], reject: Reject, config: MixConfig, workers: Workers,
             output: str) -> None:
     """Mix corpora into one by weights, sizes or words, and shuffle it.
 
@@ -41,7 +42,7 @@ def command(files: tuple[str, ...], reject: Reject, config: MixConfig, jobs: int
         config.parts(dict.fromkeys(paths, 1))
     from bmtools.corpus.sampling.mix import mix
 
-    with mix(paths, config, reject, jobs) as mixture:
+    with mix(paths, config, reject, workers) as mixture:
         write_stream((msgspec.Raw(line.rstrip()) for line in mixture.lines()), output, "writing")
         finish(*after_mix(mixture.parts, output))
 

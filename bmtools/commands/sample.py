@@ -17,19 +17,21 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import SampleConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT
+from bmtools.io.workers import Workers
 
 
 @click.command("sample", cls=Command, examples=(
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
     "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
     groups={"Sample": "size words records share by allow-fewer seed", "Output": "output ladder "
-            "compression jobs"},
+            "compression jobs ray"},
     meanings={"output": "Write one sample here; .gz and .zst compress."})
 @takes_files
 @takes_rejects
@@ -40,10 +42,9 @@ from bmtools.io.output import STDOUT
               show_default=True, help="Compression of the files of a ladder.")
 @takes_overwrite
 @takes_settings(SampleConfig, "config")
-@click.option("--jobs", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Processes that read; 0: one for each core. They change no byte.")
+@takes_workers
 def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | None,
-            compression: str, overwrite: bool, config: SampleConfig, jobs: int) -> None:
+            compression: str, overwrite: bool, config: SampleConfig, workers: Workers) -> None:
     """Choose records at random by size, words, number or share.
 
     The order of choice is a hash of each record's id and the seed, so a sample has all that a
@@ -61,10 +62,10 @@ def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | 
     records = RecordReader(sources(files), reject)
     if ladder is not None:
         ending = ".jsonl" if compression == "none" else f".jsonl.{compression}"
-        [line] = print_results([write_ladder(records, ladder, config, jobs=jobs, ending=ending,
-                                             overwrite=overwrite)])
+        [line] = print_results([write_ladder(records, ladder, config, workers=workers,
+                                             ending=ending, overwrite=overwrite)])
         finish(*after_sample(line["samples"], line["output"]))
         return
-    with sample(records, config, jobs) as chosen:
+    with sample(records, config, workers) as chosen:
         write_stream((msgspec.Raw(line.rstrip()) for _, line in chosen.lines()), output)
         finish(*after_sample(chosen.rungs, output))

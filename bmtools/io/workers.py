@@ -11,6 +11,7 @@ from functools import partial
 from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
 from bmtools.records import Record
+from bmtools.status import counted
 
 _LENGTH_BYTES = 8
 _GROUP = 8  # blocks that a node of a cluster takes at a time
@@ -41,6 +43,10 @@ class Workers:
 
     def __post_init__(self) -> None:
         require_at_least(self, jobs=0)
+
+
+ONE_WORKER = Workers(jobs=1)
+"""This process."""
 
 
 @dataclass
@@ -149,6 +155,25 @@ def record_worker(make_step: Callable[[], Step]) -> Callable[[], Worker]:
 def record_blocks(records: RecordReader) -> Iterator[Part]:
     """Return the parts of a pass over records; see `read_blocks`."""
     return read_blocks(records)
+
+
+def collected(records: RecordReader, make_worker: Callable[[], Worker], workers: Workers,
+              reject: Reject, activity: str) -> Iterator[bytes]:
+    """Yield the lines of all outcomes of blocks, in the order of these.
+
+    Args:
+        records: names the files; its `hashes` are filled.
+        make_worker: called once in each process, to which it is sent.
+        workers: do the work.
+        reject: receives bad records.
+        activity: a few words for the status.
+    """
+    blocks = counted(record_blocks(records), activity, unit="megabytes")
+    with TemporaryDirectory(prefix="bmtools-") as directory:
+        for _, _, outcomes in results_of(blocks, make_worker, workers, Path(directory) / "spool"):
+            for outcome in outcomes:
+                outcome.hand_over(reject)
+                yield outcome.lines
 
 
 def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers: Workers,

@@ -146,7 +146,8 @@ _FILES = {
                   '[[sets]]\nname = "Organs"\ntask = "ner"\nmetrics = ["f1"]\n'
                   '[[averages]]\nname = "Mean"\n[[published]]\ntable = "1"\n'
                   'main = true\nmodels = ["old"]\nscores = {Organs = [80.5]}\n',
-    "config.toml": 'lang = "it"\n[text]\nsource = "notes"\nduplicates = "refuse"\n'}
+    "config.toml": 'lang = "it"\n[text]\nsource = "notes"\nduplicates = "refuse"\n',
+    "topics.toml": 'Heart = ["cardi*", "heart failure"]\nLung = ["asma"]\n'}
 _LINES: dict[str, list[dict[str, Any]]] = {
     "in.jsonl": _RECORDS, "tagged.jsonl": _TAGGED, "maskings.jsonl": _MASKINGS,
     "annotated.jsonl": _ANNOTATED, "predicted.jsonl": _PREDICTED,
@@ -235,6 +236,10 @@ READERS = (
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),
     Reader("in.jsonl", "clean --repairs all --personal-data mask in.jsonl"),
     Reader("words.txt", "clean --remove words.txt in.jsonl", weight=.5),
+    Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
+    Reader("in.jsonl", "mix --corpus in.jsonl", weight=.5),
+    Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml --compare", weight=.5),
+    Reader("topics.toml", "describe in.jsonl --topics topics.toml"),
     Reader("in.jsonl", "find-contexts --words words.txt --processes 1 in.jsonl"),
     Reader("words.txt", "find-contexts --words words.txt --processes 1 in.jsonl"),
     Reader("in.jsonl", "compare-vocab --vocab tokenizer in.jsonl"),

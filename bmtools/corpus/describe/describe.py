@@ -15,27 +15,25 @@ from bmtools.corpus.describe.statistics import (
     OTHERS,
     UNSTATED,
     BlockDescriber,
-    DescribedBlock,
     Statistics,
+    decode_block,
     histogram,
     quantiles,
 )
 from bmtools.errors import Reject, refuse
 from bmtools.io.jsonl import RecordReader, refuse_empty
-from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.record_size import MEGABYTE
-from bmtools.status import counted
+from bmtools.io.workers import ONE_WORKER, Workers, collected
 
 TOTAL = "total"
 _DIGITS = 4
-_REMEDY = "use fewer jobs"
 
 
 def describe(corpora: Mapping[str, str], config: DescribeConfig | None = None, *,
              vocabularies: Mapping[str, str] | None = None,
              topics: Mapping[str, Sequence[str]] | None = None, total: bool = False,
              compare: bool = False, reject: Reject = refuse,
-             jobs: int = 1) -> Iterator[dict[str, Any]]:
+             workers: Workers = ONE_WORKER) -> Iterator[dict[str, Any]]:
     """Describe corpora, and sets with their annotations.
 
     Memory holds distinct words up to a million, 8 bytes a document, and distinct lengths and
@@ -49,7 +47,7 @@ def describe(corpora: Mapping[str, str], config: DescribeConfig | None = None, *
         total: add a line about all corpora together.
         compare: add a line about the words of each two corpora.
         reject: receives bad records.
-        jobs: processes; 0 for one a core.
+        workers: do the work.
 
     Raises:
         DataError: a corpus without records.
@@ -61,7 +59,8 @@ def describe(corpora: Mapping[str, str], config: DescribeConfig | None = None, *
     kept: dict[str, WordFrequencies] = {}
     for name, path in corpora.items():
         statistics, words = Statistics(), WordFrequencies()
-        for block in _described(path, make_worker, reject, jobs):
+        for found in collected(RecordReader([path]), make_worker, workers, reject, "describing"):
+            block = decode_block(found)
             for own, frequencies in ((statistics, words), (everything, all_words))[:1 + total]:
                 own.merge(block.statistics)
                 frequencies.add(block.words)
@@ -76,14 +75,6 @@ def describe(corpora: Mapping[str, str], config: DescribeConfig | None = None, *
     for (one, words), (other, others) in combinations(kept.items(), 2):
         yield {"corpus": one, "other": other, **compare_words(
             words.word_counts(), others.word_counts(), config.bounds)}
-
-
-def _described(path: str, make_worker: Any, reject: Reject, jobs: int) -> Iterator[DescribedBlock]:
-    blocks = counted(read_blocks(RecordReader([path])), "describing", unit="megabytes")
-    for block in map_parallel(blocks, make_worker, jobs, _REMEDY):
-        for error in block.rejects:
-            reject(error)
-        yield block
 
 
 def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.corpus.describe.topics import Topics
 from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import ChunkWords
-from bmtools.errors import RecordError
 from bmtools.evaluation.annotation_counts import AnnotationCounts
 from bmtools.io.jsonl import parse_lines
 from bmtools.io.parallel import Block
+from bmtools.io.workers import Outcome
 from bmtools.records import Record, document_of, full_text
 from bmtools.search.reservoir import word_keys
 from bmtools.vocab.encoding import Encoder
@@ -98,11 +99,16 @@ class Statistics:
 
 @dataclass(frozen=True)
 class DescribedBlock:
-    """Statistics of a block, how often its words occur, and its bad records."""
+    """Statistics of a block, and how often its words occur."""
 
     statistics: Statistics
     words: Counter[str]
-    rejects: list[RecordError]
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=np.ndarray.tobytes).encode
+decode_block = msgspec.msgpack.Decoder(DescribedBlock, dec_hook=lambda kind, found: (
+    np.frombuffer(found, "u8") if kind is np.ndarray else kind(found))).decode
+"""Read what a `BlockDescriber` has found."""
 
 
 class BlockDescriber:
@@ -124,9 +130,10 @@ class BlockDescriber:
         self._encoders = {name: (Encoder(backend), sorted(unknown_ids(backend)))
                           for name, backend in backends.items()}
 
-    def __call__(self, block: Block) -> DescribedBlock:
-        rejects: list[RecordError] = []
-        records = list(parse_lines(block.lines, block.name, rejects.append, block.first_line - 1))
+    def __call__(self, block: Block) -> list[Outcome]:
+        """Count what is in a block."""
+        outcome = Outcome()
+        records = list(parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1))
         texts = [full_text(record) for record in records]
         statistics = Statistics(
             sum(len(text.encode()) for text in texts), sum(map(len, texts)),
@@ -137,7 +144,8 @@ class BlockDescriber:
             documents=[np.unique(word_keys(map(document_of, records), 0))])
         statistics.annotations.add(records)
         folded = [text.casefold() for text in texts] if self._uncased else texts
-        return DescribedBlock(statistics, self._words.frequencies(folded), rejects)
+        outcome.lines = _encode(DescribedBlock(statistics, self._words.frequencies(folded)))
+        return [outcome]
 
     def _tokens(self, texts: Sequence[str], name: str) -> TokenCounts:
         encoder, unknown = self._encoders[name]

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import ChunkWords
-from bmtools.errors import RecordError, Reject
-from bmtools.io.jsonl import RecordReader, parse_records
-from bmtools.io.parallel import Block, map_parallel, read_blocks
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader, parse_lines
+from bmtools.io.parallel import Block
+from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import Record, full_text
 from bmtools.search.reservoir import word_keys
-from bmtools.status import counted
 
 UNSTATED = ""
 """Value of a key that a record lacks."""
-_REMEDY = "use fewer jobs"
 _NO_RECORD = (1 << 32) - 1  # no record has so many bytes
 
 
@@ -36,7 +35,6 @@ class Measured:
         sizes: (lines,) uint32, bytes of title and text; the highest number where no record is.
         words: (lines,) uint32; empty where they are not asked for.
         values: of the key to stratify by, of each record.
-        rejects: bad records.
     """
 
     priorities: bytes
@@ -44,7 +42,10 @@ class Measured:
     sizes: bytes
     words: bytes
     values: list[str]
-    rejects: list[RecordError]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Measured).decode
 
 
 class BlockMeasurer:
@@ -60,24 +61,26 @@ class BlockMeasurer:
         self._seed, self._by = seed, by
         self._words = ChunkWords() if count_words else None
 
-    def __call__(self, block: Block) -> Measured:
-        lines = block.lines.splitlines(keepends=True)
-        rejects: list[RecordError] = []
-        records = list(parse_records(lines, block.name, rejects.append, block.first_line - 1))
+    def __call__(self, block: Block) -> list[Outcome]:
+        """Measure a block."""
+        outcome = Outcome()
+        records = list(parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1))
+        lines = len(block.lines.splitlines())
         places = [int(record.place.rpartition(":")[2]) - block.first_line for record in records]
         texts = [full_text(record) for record in records]
         encoded = [text.encode() for text in texts]
 
         def column(values: Any, kind: str, missing: int = 0) -> bytes:
-            found = np.full(len(lines), missing, dtype=kind)
+            found = np.full(lines, missing, dtype=kind)
             found[places] = np.fromiter(values, kind, len(records))
             return found.tobytes()
 
-        return Measured(
+        outcome.lines = _encode(Measured(
             column(word_keys((record["id"] for record in records), self._seed), "u8"),
             column(map(zlib.crc32, encoded), "u4"), column(map(len, encoded), "u4", _NO_RECORD),
             b"" if self._words is None else column(map(self._words.number, texts), "u4"),
-            [stated(record, self._by) for record in records] if self._by else [], rejects)
+            [stated(record, self._by) for record in records] if self._by else []))
+        return [outcome]
 
 
 def stated(record: Record, key: str) -> str:
@@ -157,7 +160,7 @@ class Measures:
 
 
 def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bool = False,
-            by: str = "", jobs: int = 1) -> Measures:
+            by: str = "", workers: Workers = ONE_WORKER) -> Measures:
     """Measure all records of some files; `records.hashes` is filled.
 
     Args:
@@ -166,16 +169,10 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
         seed: of the order.
         count_words: whether words are counted.
         by: key to stratify by; none if empty.
-        jobs: processes; 0 for one a core.
+        workers: do the work.
     """
     measures = Measures()
-    for block in map_parallel(_counted(read_blocks(records)),
-                            partial(BlockMeasurer, seed, count_words, by), jobs, _REMEDY):
-        for error in block.rejects:
-            reject(error)
-        measures.add(block)
+    for lines in collected(records, partial(BlockMeasurer, seed, count_words, by), workers, reject,
+                           "measuring"):
+        measures.add(_decode(lines))
     return measures
-
-
-def _counted(blocks: Iterator[Block]) -> Iterator[Block]:
-    return counted(blocks, "measuring", unit="megabytes")

@@ -18,6 +18,7 @@ from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import temporary_file
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.spool import rereadable
+from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.keyed_random import derive
 
 _BUCKET_BYTES = 64 * MEGABYTE
@@ -86,14 +87,14 @@ def _read_bucket(bucket: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
-        jobs: int = 1) -> Iterator[Mixture]:
+        workers: Workers = ONE_WORKER) -> Iterator[Mixture]:
     """Choose the records of a mixture, which can be read until the block ends.
 
     Args:
         corpora: files of records by name; read twice.
         config: what to choose.
         reject: receives bad records.
-        jobs: processes that read; 0 for one a core.
+        workers: read the records.
 
     Raises:
         ValueError: amounts or weights of other corpora.
@@ -102,7 +103,7 @@ def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
     with rereadable(list(corpora.values())) as files:
         readers = {name: RecordReader([file], reject)
                    for name, file in zip(corpora, files, strict=True)}
-        measured = {name: measure(reader, reject, config.seed, jobs=jobs,
+        measured = {name: measure(reader, reject, config.seed, workers=workers,
                                   count_words=config.unit == "words")
                     for name, reader in readers.items()}
         totals = {name: int(_amounts(one, config.unit)[one.order()].sum(dtype="u8"))

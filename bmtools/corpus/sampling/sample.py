@@ -27,6 +27,7 @@ from bmtools.io.output import open_output
 from bmtools.io.parallel import read_blocks
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.spool import rereadable
+from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.status import counted
 
 _LEFT_OUT = 255
@@ -76,7 +77,8 @@ def selected_lines(reader: RecordReader, selected: np.ndarray) -> Iterator[tuple
 
 
 @contextmanager
-def sample(records: RecordReader, config: SampleConfig, jobs: int = 1) -> Iterator[Sample]:
+def sample(records: RecordReader, config: SampleConfig,
+           workers: Workers = ONE_WORKER) -> Iterator[Sample]:
     """Choose samples of records, which can be read until the block ends.
 
     Memory holds some 20 bytes a line. The records are read twice; what comes through a pipe is
@@ -85,7 +87,7 @@ def sample(records: RecordReader, config: SampleConfig, jobs: int = 1) -> Iterat
     Args:
         records: of the corpus; their `reject` receives bad ones.
         config: what to choose.
-        jobs: processes that read; 0 for one a core.
+        workers: read the records.
 
     Raises:
         DataError: there is less than a sample should have, or no record is small enough for it.
@@ -93,7 +95,7 @@ def sample(records: RecordReader, config: SampleConfig, jobs: int = 1) -> Iterat
     rungs = config.rungs()
     with rereadable(records.names) as names:
         reader = RecordReader(names, records.reject)
-        measures = measure(reader, records.reject, config.seed, by=config.by, jobs=jobs,
+        measures = measure(reader, records.reject, config.seed, by=config.by, workers=workers,
                            count_words=bool(config.words))
         levels, found = choose(measures, names, rungs, config.allow_fewer)
         records.hashes.update(reader.hashes)
@@ -152,15 +154,16 @@ def _spelled(amount: int, unit: str) -> str:
     return f"{amount:,} {unit}"
 
 
-def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *, jobs: int = 1,
-                 ending: str = ".jsonl", overwrite: bool = False) -> dict[str, Any]:
+def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
+                 workers: Workers = ONE_WORKER, ending: str = ".jsonl",
+                 overwrite: bool = False) -> dict[str, Any]:
     """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
 
     Args:
         records: of the corpus.
         output: directory to write.
         config: what to choose.
-        jobs: processes that read; 0 for one a core.
+        workers: read the records.
         ending: of the files; `.jsonl.gz` and `.jsonl.zst` compress.
         overwrite: replace a directory that is not empty.
 
@@ -169,7 +172,7 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *, j
     """
     started = monotonic()
     with new_directory(output, overwrite) as directory, \
-            sample(records, config, jobs) as chosen, ExitStack() as stack:
+            sample(records, config, workers) as chosen, ExitStack() as stack:
         rungs = [{**rung, "file": f"{rung['sample']}{ending}"} for rung in chosen.rungs]
         streams = [stack.enter_context(open_output(str(directory / rung["file"])))
                    for rung in rungs]

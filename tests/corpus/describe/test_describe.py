@@ -16,6 +16,7 @@ from bmtools.corpus.describe.settings import DescribeConfig
 from bmtools.corpus.describe.statistics import Statistics, histogram, quantiles
 from bmtools.errors import DataError
 from bmtools.io import parallel
+from bmtools.io.workers import Workers
 from bmtools.records import full_text
 from bmtools.vocab.words import find_words
 
@@ -73,7 +74,7 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
     def lines(jobs: int) -> list[str]:
         return [json.dumps(line) for line in describe(
             {"a": str(source), "b": str(source)}, DescribeConfig(keys="meta.document", most=5),
-            topics={"Lung": ["asma", "toss*"]}, total=True, compare=True, jobs=jobs)]
+            topics={"Lung": ["asma", "toss*"]}, total=True, compare=True, workers=Workers(jobs))]
 
     expected = lines(1)
     monkeypatch.setattr(parallel, "_BLOCK_BYTES", 3_000)

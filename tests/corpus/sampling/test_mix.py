@@ -14,6 +14,7 @@ from bmtools.corpus.sampling import mix as mixing
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import DataError, refuse
 from bmtools.io import parallel
+from bmtools.io.workers import Workers
 from bmtools.vocab.words import find_words
 
 
@@ -32,7 +33,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> str:
 
 
 def mixed(corpora: dict[str, str], jobs: int = 1, **settings: Any) -> list[dict[str, Any]]:
-    with mixing.mix(corpora, MixConfig(**settings), refuse, jobs) as mixture:
+    with mixing.mix(corpora, MixConfig(**settings), refuse, Workers(jobs)) as mixture:
         found = [json.loads(line) for line in mixture.lines()]
         assert len(found) == sum(part["records"] for part in mixture.parts)
         return found

@@ -17,6 +17,7 @@ from bmtools.corpus.sampling.settings import SampleConfig, parse_amount
 from bmtools.errors import DataError
 from bmtools.io import parallel
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.workers import Workers
 
 WORDS = ("asma", "febbre", "l'artrosi", "x-ray", "tosse;", "è", "0.5 mg", "e", "\u00a0", "-")
 
@@ -46,7 +47,8 @@ def size(record: dict[str, Any]) -> int:
 
 def ladder(*paths: Path, jobs: int = 1, **settings: Any) -> list[list[dict[str, Any]]]:
     """Read the samples of a ladder, the smallest first."""
-    with sampling.sample(RecordReader([*map(str, paths)]), SampleConfig(**settings), jobs) as found:
+    with sampling.sample(RecordReader([*map(str, paths)]), SampleConfig(**settings),
+                         Workers(jobs)) as found:
         lines = [(level, json.loads(line)) for level, line in found.lines()]
         samples = [[record for level, record in lines if level <= number]
                    for number in range(len(found.rungs))]
