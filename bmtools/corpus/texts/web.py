@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, BinaryIO
 
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.licences import licence_name
@@ -155,13 +155,31 @@ def _decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
     return content.decode("utf-8", "replace")
 
 
+class _Forward:
+    """Stream without a way to seek, which fastwarc would try, and panic in pipes (fastwarc 2.0)."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next bytes."""
+        content = self._stream.read(size)
+        self._position += len(content)
+        return content
+
+    def tell(self) -> int:
+        """Return the number of bytes read."""
+        return self._position
+
+
 def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Yield the pages of an archive."""
     from fastwarc.warc import ArchiveIterator
 
     position, record = 0, None
     with open_bytes(name) as stream:
-        records = ArchiveIterator(stream, parse_http=False)
+        records = ArchiveIterator(_Forward(stream), parse_http=False)
         while True:
             try:
                 record = next(records, None)

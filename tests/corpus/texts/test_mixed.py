@@ -97,9 +97,9 @@ def test_damage_to_one_file_is_rejected_and_the_others_stay(folder: Path) -> Non
     rejected: list[RecordError] = []
     ids = {record["id"] for record in mixed_records([str(folder)], reject=rejected.append)}
     assert ids >= IDS - {"b/x", "7"}
-    assert [error.place for error in rejected] == [f"{folder}/b/x.pdf.gz", f"{folder}/c.xml"]
-    assert "damaged XML" in rejected[1].reason
-    with pytest.raises(DataError, match=r"x\.pdf\.gz: this PDF cannot be read"):
+    assert [error.place for error in rejected] == [f"{folder}/c.xml:1", f"{folder}/b/x.pdf.gz"]
+    assert "damaged XML" in rejected[0].reason
+    with pytest.raises(DataError, match=r"c\.xml:1: damaged XML"):
         list(mixed_records([str(folder)]))
 
 
