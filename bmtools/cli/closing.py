@@ -66,20 +66,21 @@ def after_clean(kept: int, counts: Mapping[str, int], output: str) -> Closing:
 
     Args:
         kept: records written.
-        counts: of records, as `dropped RULE` and `changed RULE`, and of changes as `places RULE`.
+        counts: of records, as `dropped RULE`, `changed RULE` and `found KIND` of personal data, and
+            of `places RULE`.
         output: file of the records.
     """
-    dropped, changed = ({name.removeprefix(what): count for name, count in sorted(counts.items())
-                         if name.startswith(what)} for what in ("dropped ", "changed "))
-    facts = [f"{kept:,} of {kept + sum(dropped.values()):,} records{_to(output)}"]
-    if dropped:
-        facts.append("dropped: " + ", ".join(
-            f"{rule} {count:,}" for rule, count in dropped.items()))
-    if changed:
-        facts.append("changed: " + ", ".join(
-            f"{rule} {count:,} (places {counts[f'places {rule}']:,})"
-            for rule, count in changed.items()))
-    return "; ".join(facts), _with_file("build-vocab {} -o vocabulary", output)
+    facts = []
+    for what in ("dropped", "changed", "found"):
+        rules = {name.removeprefix(f"{what} "): count for name, count in sorted(counts.items())
+                 if name.startswith(f"{what} ")}
+        listed = (f"{rule} {count:,}" + (f" (places {places:,})" if (
+            places := counts.get(f"places {rule}", 0)) and what != "dropped" else "")
+            for rule, count in rules.items())
+        facts += [f"{what}: {', '.join(listed)}"] if rules else []
+    dropped = sum(count for name, count in counts.items() if name.startswith("dropped "))
+    return ("; ".join([f"{kept:,} of {kept + dropped:,} records{_to(output)}", *facts]),
+            _with_file("dedup {} -o distinct.jsonl", output))
 
 
 def after_translate(totals: str, output: str) -> Closing:

@@ -26,8 +26,9 @@ def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
                   tmp_path / "d.jsonl")
     assert outcome.records == [{"id": "a", "text": "Il cuore\npompa"},
                                {"id": "c", "text": "Scrivere a [EMAIL] ora"}]
-    assert "bmtools: 2 of 3 records; dropped: min-words 1; changed: email 1 (places 1), " \
-        "line-ends 1 (places 1), truncation-marks 1 (places 1), white-space 2 (places 2)" \
+    assert "bmtools: 2 of 3 records; dropped: min-words 1; changed: " \
+        "line-ends 1 (places 1), truncation-marks 1 (places 1), white-space 2 (places 2); " \
+        "found: email 1 (places 1) in " \
         in outcome.err
     assert json.loads((tmp_path / "d.jsonl").read_text()) == {
         "id": "b", "text": "Il cuore",

@@ -12,7 +12,12 @@ from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.corpus.cleaning.filters import source_filters, text_filters
 from bmtools.corpus.cleaning.personal_data import PersonalData
 from bmtools.corpus.cleaning.repairs import Repairs
-from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.cleaning.settings import (
+    KINDS,
+    FilterConfig,
+    PersonalDataConfig,
+    RepairConfig,
+)
 from bmtools.corpus.sentences import sections_of
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.workers import Outcome
@@ -232,7 +237,8 @@ def clean(records: Iterable[Record], cleaner: Cleaner, counts: Counter[str],
     Args:
         records: of any number.
         cleaner: cleans each.
-        counts: counts records as `dropped RULE` and `changed RULE`, and changes as `places RULE`.
+        counts: counts records as `dropped RULE`, `changed RULE` and, with personal data, `found
+            KIND`, and the places in them as `places RULE`.
         set_aside: receives the records left out, with the reason under `meta.dropped`.
         reject: receives records that cannot be cleaned.
     """
@@ -247,6 +253,6 @@ def clean(records: Iterable[Record], cleaner: Cleaner, counts: Counter[str],
             set_aside(cleaned.dropped)
             continue
         for rule, places in cleaned.changes.items():
-            counts[f"changed {rule}"] += 1
+            counts[f"{'found' if rule in KINDS else 'changed'} {rule}"] += 1
             counts[f"places {rule}"] += places
         yield cleaned.record
