@@ -144,6 +144,13 @@ def _clean(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), "")
 
 
+def _pubmed(params: Measured, info: Measured) -> Row:
+    return (f"`import pubmed`, {info['megabytes']} MB of XML, "
+            f"{info['megabytes_per_second']:.0f} MB/s on one core (lxml alone "
+            f"{info['lxml_megabytes_per_second']:.0f})", "pubmed_parser, which writes nothing",
+            _times(info["times_faster"]), "")
+
+
 def _transfer(params: Measured, info: Measured) -> Row:
     return (f"`init-weights --method contextual`, {params['layers']} layers of {params['width']}",
             f"batches of {params['beside']}", _times(info["times_faster"]), "")
@@ -235,6 +242,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_contexts_against_pyahocorasick": _contexts,
     "test_near_duplicates_against_datasketch": _dedup,
     "test_clean_against_a_script": _clean,
+    "test_pubmed_against_pubmed_parser": _pubmed,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
     "test_ctranslate2_against_generate": _translate,

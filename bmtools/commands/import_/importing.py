@@ -134,7 +134,7 @@ def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
         takes: adds the argument FILES.
         account: proves that the records of a file hold its text; adds `--account`.
         plan: says which files are read, in which order and with which further options, where that
-            depends on all of them; gets names and options.
+            depends on all of them; gets names, the number of jobs and options.
     """
     _READERS[read.__module__, read.__name__] = read, account
 
@@ -154,8 +154,9 @@ def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
                                        "expected files")
             passes = passes.in_this_process()
-        parts = list(input_files(
-            plan(names, **options) if plan else [(name, {}) for name in names]))
+        planned = plan(names, passes.workers.jobs, **options) if plan else (
+            (name, {}) for name in names)
+        parts = list(input_files(planned))
         find_reader = functools.partial(_find_reader, read.__module__, read.__name__, with_account)
         seen = SetSeen(_other_part(name, output) for name in check_against)
         imported = ImportedRecords(duplicates, changes, seen)

@@ -36,7 +36,7 @@ def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], 
     return pubmed_account(records, name, counts, **options)
 
 
-def _pubmed_plan(names: Sequence[str], updates: bool,
+def _pubmed_plan(names: Sequence[str], jobs: int, updates: bool,
                  **_: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     from bmtools.corpus.texts.pubmed_updates import find_newest, in_order
 
@@ -45,7 +45,7 @@ def _pubmed_plan(names: Sequence[str], updates: bool,
         return
     if STDIN in names:
         raise click.UsageError("--updates: found stdin, which cannot be read twice, expected files")
-    yield from ((newest.name, {"newest": newest}) for newest in find_newest(in_order(names)))
+    yield from ((newest.name, {"newest": newest}) for newest in find_newest(in_order(names), jobs))
 
 
 @source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts updates account",

@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import STDIN, open_bytes, source_name
+from bmtools.io.parallel import map_parallel
 from bmtools.status import counted
 
 _FILE_NAME = re.compile(r"(?:medline|pubmed)(\d\d)n(\d{4,})\.xml")
@@ -71,7 +72,7 @@ class NewestInFile:
     newest_versions: dict[int, int]
 
 
-def find_newest(names: Sequence[str]) -> list[NewestInFile]:
+def find_newest(names: Sequence[str], jobs: int = 1) -> list[NewestInFile]:
     """Find the newest version of each PMID that no later file deletes.
 
     Files are searched for PMIDs alone, from the last one to the first, with a bitmap of those seen:
@@ -79,6 +80,7 @@ def find_newest(names: Sequence[str]) -> list[NewestInFile]:
 
     Args:
         names: files in the order in which they apply.
+        jobs: processes that search; 0 for one a core.
 
     Raises:
         DataError: one is stdin, which cannot be read twice.
@@ -88,8 +90,10 @@ def find_newest(names: Sequence[str]) -> list[NewestInFile]:
                         "name files")
     seen = _Seen()
     newest = []
-    for name in counted(names[::-1], "looking for updates", len(names), "files"):
-        numbers = array("Q", _numbers(name))
+    backwards = names[::-1]
+    found = map_parallel(backwards, _searcher, jobs, f"use fewer {setting('jobs')}")
+    for name, numbers in zip(backwards, counted(found, "looking for updates", len(names), "files"),
+                             strict=True):
         newest.append(NewestInFile(name, seen.replaced(numbers), zlib.crc32(numbers),
                                    seen.newest_versions))
     return newest[::-1]
@@ -127,6 +131,14 @@ class _Seen:
             self._first_versions[pmid >> 3] |= 1 << (pmid & 7)
         if version != 1:
             self._others.add((pmid, version))
+
+
+def _searcher() -> Callable[[str], array[int]]:
+    return _search
+
+
+def _search(name: str) -> array[int]:
+    return array("Q", _numbers(name))
 
 
 def _numbers(name: str) -> Iterator[int]:

@@ -14,7 +14,7 @@ import pytest
 
 from bmtools.corpus.texts import pubmed_updates
 from bmtools.corpus.texts.pubmed import pubmed_records
-from bmtools.corpus.texts.pubmed_updates import in_order
+from bmtools.corpus.texts.pubmed_updates import find_newest, in_order
 from bmtools.errors import DataError, RecordError
 
 Write = Callable[..., list[str]]
@@ -142,6 +142,12 @@ def test_what_a_first_pass_cannot_see_is_refused(write: Write) -> None:
                     "</CommentsCorrectionsList></MedlineCitation></PubmedArticle>"):
         with pytest.raises(DataError, match=r"1\.xml: found other PMIDs than in a first pass"):
             list(pubmed_records(write(content), updates=True, reject=lambda error: None))
+
+
+def test_two_jobs_find_the_same(write: Write) -> None:
+    names = write(citation(1, "a") + citation(2, "b") + citation(3, "c"), citation(2, "b2"),
+                  deletion(1))
+    assert find_newest(names, 2) == find_newest(names)
 
 
 def test_stdin_cannot_be_read_twice() -> None:
