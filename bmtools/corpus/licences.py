@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 PUBLIC_DOMAIN = "public-domain"
 _URL = re.compile(r"creativecommons\.org/licen[sc]es/(by(?:-(?:nc|nd|sa))*)(?:/(\d\.\d))?")
 _DEDICATION = re.compile(r"creativecommons\.org/(?:licen[sc]es/)?(?:publicdomain/(zero|mark)|"
                          r"publicdomain)")
-_SHORT = re.compile(r"\bcc[\s-]?(by(?:[\s-]?(?:nc|nd|sa))*)\b(?:[\s-]*v?(\d\.\d))?")
+_SHORT = re.compile(r"\bcc[\s_-]?(by(?:[\s_-]?(?:nc|nd|sa))*)\b(?:[\s_-]*v?(\d\.\d))?")
 _LONG = re.compile(
     r"creative commons,? attribution((?:[\s,-]*(?:and )?(?:non[\s-]?commercial|"
     r"no[\s-]?deriv(?:ative)?s?(?: works?)?|share[\s-]?alike))*)"
@@ -17,7 +16,7 @@ _LONG = re.compile(
     r"(?:,? (?:version )?v?(\d\.\d))?")
 _PARTS = (("NC", "commercial"), ("SA", "alike"), ("ND", "deriv"))
 _VERSION = re.compile(r"\d\.\d")
-_ZERO = re.compile(r"\bcc[\s-]?0\b|creative commons (?:cc0|zero)")
+_ZERO = re.compile(r"\bcc[\s_-]?0\b|creative commons (?:cc0|zero)")
 
 
 def licence_name(*stated: str) -> str:
@@ -41,7 +40,7 @@ def _name(statement: str) -> str:
     if _ZERO.search(statement):
         return "CC0-1.0"
     if found := _SHORT.search(statement):
-        return _joined(re.sub(r"[\s-]?(nc|nd|sa)", r"-\1", found[1]), found[2])
+        return _joined(re.sub(r"[\s_-]?(nc|nd|sa)", r"-\1", found[1]), found[2])
     if found := _LONG.search(statement):
         parts = [short for short, word in _PARTS if word in found[1]]
         version = _VERSION.search(found[0])
@@ -51,16 +50,3 @@ def _name(statement: str) -> str:
 
 def _joined(parts: str, version: str | None) -> str:
     return f"CC-{parts.upper()}" + (f"-{version}" if version else "")
-
-
-def allows_commercial_use(name: str) -> bool:
-    """Tell whether a licence is one of PMC's commercial-use group, or the public domain.
-
-    Source: PMC Open Access Subset, groups oa_comm (CC0, CC BY, CC BY-SA, CC BY-ND), oa_noncomm
-    and oa_other.
-    """
-    return licence_name(name) != "" and "NC" not in _parts(licence_name(name))
-
-
-def _parts(name: str) -> Iterable[str]:
-    return name.split("-")

@@ -15,6 +15,7 @@ from typing import Any
 from bmtools.corpus.cleaning.repairs import truncation_mark
 from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
 from bmtools.corpus.languages import found_language, primary_language
+from bmtools.corpus.licences import licence_name
 from bmtools.errors import setting
 from bmtools.installation import require_extra
 from bmtools.records import Record
@@ -24,22 +25,21 @@ Filter = Callable[[Record], Any]
 _WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
 _LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
 _DIGITS = string.digits.encode()
-_COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "publicdomain", "pddl", "odc-by", "odbl",
-               "apache", "mit", "bsd")
-_LICENCE_URL = re.compile(r"creativecommons\.org/(licenses|publicdomain)/([a-z\-]+)")
+_COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
+               "odc-by", "odbl", "apache", "mit", "bsd")
 _VERSION = re.compile(r"[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
 
 
 def source_filters(config: FilterConfig) -> dict[str, Filter]:
     """Return the filters that look at a record as it came, by name; only those that are on."""
-    known = {licence_name(one) for one in config.licences.split(",") if one.strip()}
+    known = {licence_kind(one) for one in config.licences.split(",") if one.strip()}
     allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
     filters: dict[str, tuple[object, Filter]] = {
         "from-year": (config.from_year, lambda record: _year_unless(
             record, lambda year: year >= config.from_year)),
         "to-year": (config.to_year, lambda record: _year_unless(
             record, lambda year: year <= config.to_year)),
-        "licences": (allowed, lambda record: None if licence_name(
+        "licences": (allowed, lambda record: None if licence_kind(
             record.get("licence", "")) in allowed else record.get("licence", "no licence")),
         "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
             record["text"]) or None)}
@@ -102,16 +102,9 @@ def repeated_lines(text: str) -> float:
     return (len(lines) - len(set(lines))) / max(len(lines), 1)
 
 
-def licence_name(licence: str) -> str:
+def licence_kind(licence: str) -> str:
     """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
-    plain = licence.lower().strip().replace("_", "-")
-    if found := _LICENCE_URL.search(plain):
-        return {"zero": "cc0", "mark": "publicdomain"}.get(found[2], f"cc-{found[2]}")
-    plain = plain.replace("creative commons", "cc").replace("attribution", "by")
-    for word, short in (("noncommercial", "nc"), ("non-commercial", "nc"), ("sharealike", "sa"),
-                        ("share-alike", "sa"), ("noderivatives", "nd"), ("noderivs", "nd"),
-                        ("public domain", "publicdomain")):
-        plain = plain.replace(word, short)
+    plain = licence_name(licence).lower() or licence.lower().strip().replace("_", "-")
     return "-".join(_VERSION.sub("", plain).split()).strip("-")
 
 

@@ -9,7 +9,7 @@ import pytest
 from bmtools.corpus.cleaning.filters import (
     alphabetic_words,
     digit_share,
-    licence_name,
+    licence_kind,
     repeated_lines,
     source_filters,
     symbol_share,
@@ -76,10 +76,11 @@ def test_measures() -> None:
     ("https://creativecommons.org/licenses/by-nc/4.0/", "cc-by-nc"),
     ("http://creativecommons.org/publicdomain/zero/1.0/", "cc0"), ("CC0 1.0", "cc0"),
     ("Creative Commons Attribution-NonCommercial 3.0 Unported", "cc-by-nc"),
-    ("Apache-2.0", "apache"), ("MIT License", "mit"), ("Public Domain", "publicdomain"),
+    ("Apache-2.0", "apache"), ("MIT License", "mit"), ("Public Domain", "public-domain"),
+    ("https://creativecommons.org/publicdomain/mark/1.0/", "cc-pdm"),
     ("CC BY-SA 3.0 IT", "cc-by-sa")])
 def test_names_of_licences(licence: str, expected: str) -> None:
-    assert licence_name(licence) == expected
+    assert licence_kind(licence) == expected
 
 
 @pytest.mark.parametrize(("settings", "message"), [
