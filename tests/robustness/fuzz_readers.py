@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robustness.fuzz_documents import COMMANDS as DOCUMENTS
+from robustness.fuzz_documents import write_documents
 from robustness.fuzz_sets import REAL_FILES, Balance
 
 from bmtools.evaluation.settings import TASKS
@@ -286,6 +288,7 @@ READERS = (
     Reader("tagger/bmtools.json", "predict --model tagger tagged.jsonl"),
     Reader("shards/shard-00000.safetensors", f"pretrain --model model shards {_STEPS}"),
     Reader("shards/bmtools.json", f"pretrain --model model shards {_STEPS}"),
+    *(Reader(file, command, weight=.5) for file, command in DOCUMENTS),
     *(Reader(one.file, one.command.format(one.file), one.packed, .2, balance=one.balance)
       for one in REAL_FILES),
 )
@@ -302,6 +305,7 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    write_documents(folder)
     for real in REAL_FILES:
         real.write(folder)
     for name, lines in _LINES.items():

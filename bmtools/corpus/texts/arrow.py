@@ -107,7 +107,8 @@ def _split_files(folder: Path) -> list[tuple[str, Path]]:
             (split, file) for _, file in _split_files(_inside(folder, split)))]
     if (files := _described(folder, "state.json", "_data_files")) is not None:
         split = read_json(str(folder / "state.json"), "an object", dict[str, Any]).get("_split")
-        return [(split or "", _inside(folder, str(file.get("filename")))) for file in files]
+        return [(split if isinstance(split, str) else "", _inside(folder, isinstance(file, dict)
+                 and file.get("filename"))) for file in files]
     found = [(_split_of(file), file) for file in sorted(folder.rglob("*"))
              if file.suffix in (".parquet", ".arrow") and file.is_file()]
     if not found:
@@ -126,10 +127,10 @@ def _described(folder: Path, name: str, key: str) -> list[Any] | None:
     return listed
 
 
-def _inside(folder: Path, name: str) -> Path:
-    if Path(name).name != name or name in ("", ".."):
-        raise DataError(f"{folder}: found the name {name[:80]!r} in its description, expected one "
-                        "in this folder")
+def _inside(folder: Path, name: object) -> Path:
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
+        raise DataError(f"{folder}: found the name {str(name)[:80]!r} in its description, expected "
+                        "that of a file in this folder")
     return folder / name
 
 

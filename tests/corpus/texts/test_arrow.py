@@ -114,6 +114,7 @@ def test_a_folder_of_the_hub(write, tmp_path) -> None:
     ("dataset_dict.json", '{"splits": ["../x"]}', "found the name '../x' in its description"),
     ("dataset_dict.json", '{"splits": [".."]}', r"found the name '\.\.' in its description"),
     ("state.json", '{"_data_files": [{"filename": "/etc/passwd"}]}', "found the name '/etc/pas"),
+    ("state.json", '{"_data_files": [1]}', "found the name 'False' in its description"),
     ("dataset_dict.json", '{"splits": 1}', "key 'splits': found 1, expected a list"),
     ("other.json", "{}", "found no dataset_dict.json, state.json or Parquet files")])
 def test_no_dataset(tmp_path, name: str, content: str, told: str) -> None:
