@@ -25,7 +25,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Shells start background jobs with Ctrl-C ignored, nohup with hang-ups, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-pytest_plugins = ["toy_models"]
+pytest_plugins = ["ray_nodes", "toy_models"]
 DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 WARM = Path(__file__).with_name("warm_bmtools.py")
 

@@ -1,6 +1,6 @@
 """Commands that a signal ends at random moments: what stands then, and what a rerun makes of it.
 
-`make kill KILLS=1000` ends as many and prints a table; otherwise four are ended. The number of
+`make kill KILLS=1000` ends as many and prints a table; otherwise six are ended. The number of
 each is its seed.
 """
 
@@ -22,21 +22,21 @@ from commands.test_battery import kit_paths  # noqa: F401
 from commands.test_outputs import ALL, DIRECTORIES, FURTHER, WRITE_NOTHING, make_kit
 from robustness.kill_processes import Ending, Moment, run_pipeline
 
-KILLS = int(os.environ.get("BMTOOLS_KILLS", "4"))
+KILLS = int(os.environ.get("BMTOOLS_KILLS", "6"))
 SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT: 1}
-RESUMED = ("tokenize", "pretrain", "distill", "translate")
+RESUMED = ("tokenize", "pretrain", "distill", "translate", "import jsonl", "clean", "dedup")
 MORE = {"tokenize": ("--shard-tokens", "500"), "pretrain": ("--save-steps", "1"),
         "distill": ("--save-steps", "1"), "find-contexts": ("--max-sentences", "500"),
-        "init-weights": ("--method", "contextual")}
+        "init-weights": ("--method", "contextual"), "clean": ("--jobs", "2", "--min-words", "8")}
 PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
              ("import jsonl", "finetune ner"), ("translate", "tokenize"), ("predict", "score-pppl"),
              ("find-contexts", "init-weights"))
 # The first ones are those of the short form.
-NAMES = [("import jsonl", "build-vocab"), ("tokenize",), ("score-mrr",), ("translate",),
-         *((name,) for name in ALL
-           if name not in (*WRITE_NOTHING, "tokenize", "score-mrr", "translate")),
-         *PIPELINES[1:]]
-STREAM, COPIES = ("import jsonl", "translate", "predict", "find-contexts", "tokenize"), 120
+_FIRST = ("tokenize", "score-mrr", "translate", "clean", "dedup")
+NAMES = [("import jsonl", "build-vocab"), *((name,) for name in _FIRST),
+         *((name,) for name in ALL if name not in (*WRITE_NOTHING, *_FIRST)), *PIPELINES[1:]]
+STREAM, COPIES = ("import jsonl", "translate", "predict", "find-contexts", "tokenize", "clean",
+                  "dedup"), 120
 AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal
 FREE, OLDER, FILLED = "a free name", "an older output", "an older directory that stays"
 STATES = ("nothing", "old", "whole", "between")

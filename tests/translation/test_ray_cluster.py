@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray_nodes import NODES, kill_a_node
 
 from bmtools.errors import BmtoolsError
 from bmtools.translation import ray_cluster
@@ -22,22 +21,6 @@ from bmtools.translation.ray_cluster import RayTranslator
 from bmtools.translation.settings import RayConfig
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
-NODES = 2
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two nodes, and a head that does no work; commands are connected to any of the three."""
-    pytest.importorskip("ray", reason="the extra ray is not installed")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
-
-    before = signal.getsignal(signal.SIGTERM)
-    one = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    one.nodes = [one.add_node(num_cpus=1) for _ in range(NODES)]
-    signal.signal(signal.SIGTERM, before)  # its nodes end the process at one
-    yield one
-    one.shutdown()
 
 
 def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
@@ -51,7 +34,6 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
         for number in range(0, 9000, 5)))
     command = ("translate", source, "--source-lang", "en", "--target-lang", "it", "--engine",
                "memory", "--memory", memory)
-    import ray
 
     alone, together = tmp_path / "alone.jsonl", tmp_path / "together.jsonl"
     outcome = run(*command, "-o", alone)
@@ -63,9 +45,7 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
             self._step()
         begun.append(len(self._workers))
         if len(begun) == 3:
-            connected = ray._private.worker.global_worker.node.raylet_socket_name
-            lost = next(node for node in cluster.nodes if node.raylet_socket_name != connected)
-            cluster.remove_node(lost, allow_graceful=False)
+            kill_a_node(cluster)
         return submit(self, sentences)
 
     monkeypatch.setattr(RayTranslator, "submit", submitting)

@@ -1,0 +1,69 @@
+"""Passes over records on a Ray cluster of this machine, by Ray Data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_nodes import kill_a_node
+
+from bmtools.errors import BmtoolsError
+from bmtools.io import parallel, ray_cluster
+
+pytestmark = [pytest.mark.filterwarnings("default"),  # Ray's own
+              pytest.mark.slow]
+
+
+def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
+        cluster: Any, run: Callable[..., Any], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 4_000)
+    source = tmp_path / "in.jsonl"
+    lines = [json.dumps({"id": str(number), "text": f"Asthma {'and so ' * (number % 9)}on."}) + "\n"
+             for number in range(5_000)]
+    lines[3_000] = '{"id": "bad"}\n'
+    source.write_text("".join(lines))
+
+    def clean(name: str, *options: Any) -> list[Any]:
+        outputs = [tmp_path / f"{name}-{kind}" for kind in ("kept", "dropped", "bad")]
+        outcome = run("clean", source, "--min-words", "10", "-o", outputs[0], "--dropped",
+                      outputs[1], "--rejects", outputs[2], *options)
+        assert outcome.code == 0, outcome.err
+        assert outcome.out == ""
+        closing = outcome.err.splitlines()[-1].split(" in ")[0]  # after the status
+        return [closing.replace(name, "x"),
+                *(path.read_bytes() for path in outputs)]
+
+    alone = clean("alone")
+    assert [one.count(b"\n") for one in alone[1:]] == [2_776, 2_223, 1]
+    take, taken = ray_cluster._result, []
+
+    def taking(row: dict[str, Any]) -> tuple[int, bytes]:
+        taken.append(row)
+        if len(taken) == 12:
+            kill_a_node(cluster)
+        return take(row)
+
+    monkeypatch.setattr(ray_cluster, "_result", taking)
+    assert clean("ray", "--ray", cluster.address) == alone
+    assert len(taken) > 60
+
+
+def test_a_failure_names_the_node(cluster: Any, run: Callable[..., Any], tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
+    good.write_text("<PubmedArticleSet/>")
+    bad.write_text("<PubmedArticleSet>")
+    outcome = run("import", "pubmed", good, bad, "-o", tmp_path / "out", "--ray", cluster.address,
+                  "--allow-empty")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {bad}:1: ")
+    assert "(on node " in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+def test_another_version_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloudpickle = pytest.importorskip("ray.cloudpickle", reason="the extra ray is not installed")
+    with pytest.raises(BmtoolsError, match=r"found bmtools .*, expected 0\.0 as where the command"):
+        ray_cluster._made(cloudpickle.dumps(("0.0", list, [])))
