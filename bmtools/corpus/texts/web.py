@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.licences import licence_name
@@ -31,7 +31,10 @@ WARC = (".warc",)
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _HEAD_BYTES = 4096
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w:.-]+)""", re.IGNORECASE)
-_LANG = re.compile(r"""<html\b[^>]{0,1000}?\slang\s*=\s*["']?([A-Za-z]{2,3})\b""", re.IGNORECASE)
+_LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
+                   re.IGNORECASE)
+_WHITE = re.compile(r"[ \t\r\n\f]+")
+_ENDS_OF_LINES = re.compile(r"[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
 _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
                            re.IGNORECASE)
 # Pages that say so are Windows-1252, as browsers know.
@@ -108,10 +111,13 @@ def page(content: bytes, counts: Counter[str], charset: str | None = None,
         keys of a record; None where there is no main text.
     """
     html = _decoded(content, charset, counts)
-    found = _extract()(html, url=url, include_comments=False, with_metadata=True,
-                       date_extraction_params={"extensive_search": False})
-    text = found and found.text and found.text.strip()
-    if not text:
+    trafilatura = _trafilatura()
+    tree = trafilatura.load_html(html)
+    found = None if tree is None else trafilatura.bare_extraction(
+        _with_single_blanks(tree), url=url, include_comments=False, with_metadata=True,
+        date_extraction_params={"extensive_search": False})
+    text = _ENDS_OF_LINES.sub("", found.text or "").strip() if found else ""
+    if not found or not text:
         counts["pages without a main text left out"] += 1
         return None
     language = _LANG.search(html)
@@ -128,14 +134,25 @@ def _licence(found: str, html: str) -> str:
     return licence_name(link[0] if link else "", found) or found
 
 
+def _with_single_blanks(tree: Any) -> Any:
+    """Set single blanks for the white space of a page, which shows in preformatted text alone."""
+    as_it_is = {inner for outer in tree.iter("pre", "textarea") for inner in outer.iter()}
+    for element in tree.iter():
+        if element.text and element not in as_it_is:
+            element.text = _WHITE.sub(" ", element.text)
+        if element.tail and element.getparent() not in as_it_is:
+            element.tail = _WHITE.sub(" ", element.tail)
+    return tree
+
+
 @cache
-def _extract() -> Any:
+def _trafilatura() -> Any:
     """Import trafilatura, which takes half a second, and silence what it logs of poor pages."""
     import trafilatura
 
     for name in ("trafilatura", "htmldate", "courlan", "justext"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    return trafilatura.bare_extraction
+    return trafilatura
 
 
 def _decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
@@ -179,7 +196,7 @@ def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Rec
 
     position, record = 0, None
     with open_bytes(name) as stream:
-        records = ArchiveIterator(_Forward(stream), parse_http=False)
+        records = ArchiveIterator(cast("BinaryIO", _Forward(stream)), parse_http=False)
         while True:
             try:
                 record = next(records, None)

@@ -39,6 +39,15 @@ def test_a_page(write) -> None:
                     "meta": {"date": "2021-03-04", "year": 2021}}
 
 
+def test_white_space_is_that_of_the_page_not_of_its_source(write) -> None:
+    body = ("<article>\n\t<p>\n  Il paziente\n\t\tha la  <i> febbre</i>\n</p>\n"
+            f"<p>{SENTENCE * 4}</p><ul>\n<li>\n  Uno\n  due</li></ul><pre>a\n  b</pre></article>")
+    page, = html_records([write(f'<html xml:lang="it">{body}</html>'.encode())])
+    assert page["text"].split("\n") == [
+        "Il paziente ha la febbre", (SENTENCE * 4).strip(), "- Uno due", "a", "  b"]
+    assert page["lang"] == "it"
+
+
 @pytest.mark.parametrize(("charset", "encoding"), [
     ("utf-8", "utf-8"), ("iso-8859-1", "cp1252"), ("iso-8859-1", "utf-8"), ("wrong", "cp1252"),
     ("punycode", "utf-8"), ("utf-8", "utf-16"), ("x", "utf-8-sig")])
