@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import warnings
 from collections.abc import Iterable
 from contextlib import closing
 from hashlib import blake2b
@@ -63,8 +64,9 @@ def read_patterns(name: str) -> list[re.Pattern[str]]:
     patterns = []
     for number, line in read_list(name, "regular expressions"):
         try:
-            pattern = re.compile(line, re.MULTILINE)
-        except re.error as error:
+            with warnings.catch_warnings(action="error"):
+                pattern = re.compile(line, re.MULTILINE)
+        except (re.error, FutureWarning, OverflowError, RecursionError) as error:
             raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r} ({error}), "
                             "expected a regular expression of Python") from error
         if pattern.match(""):
