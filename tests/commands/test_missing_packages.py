@@ -30,3 +30,13 @@ def test_a_plot_needs_matplotlib(run: Callable[..., Any], corpus: Path, tiny_che
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith("bmtools: --plot: ")
     assert outcome.err.endswith(f"; {install_command('plot')}\n")
+
+
+def test_near_duplicates_need_rensa(run: Callable[..., Any], corpus: Path,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmtools.installation.util.find_spec", lambda name: None)
+    outcome = run("dedup", corpus, "--jobs", "1")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: --duplicates near needs the package rensa: "
+                           f"{install_command('dedup')}\n")
+    assert run("dedup", corpus, "--jobs", "1", "--duplicates", "exact").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -238,6 +239,12 @@ READERS = (
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),
     Reader("in.jsonl", "clean --repairs all --personal-data mask in.jsonl"),
     Reader("words.txt", "clean --remove words.txt in.jsonl", weight=.5),
+    Reader("in.jsonl", "dedup --jobs 1 in.jsonl", weight=.5),
+    *(Reader(f"signatures/part-00000/{name}", "dedup --jobs 1 in.jsonl --against signatures",
+             weight=.3, said=("signatures/part-00000",))
+      for name in ("bmtools.json", "signatures.npy", "digests.npy", "ids.npy", "id_ends.npy")),
+    *(Reader(file, "decontaminate --jobs 1 in.jsonl --evaluation tagged.jsonl --least-words 2",
+             weight=.5) for file in ("in.jsonl", "tagged.jsonl")),
     Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
     Reader("in.jsonl", "mix --corpus in.jsonl", weight=.5),
     Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml --compare", weight=.5),
@@ -324,6 +331,8 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
         folder / "in.jsonl")
     run("tokenize", "--tokenizer", folder / "tokenizer", "--processes", "1", "-o",
         folder / "shards", folder / "in.jsonl")
+    run("dedup", "--jobs", "1", folder / "in.jsonl", "--signatures", folder / "signatures", "-o",
+        os.devnull)
     run("score-mrr", "--model", folder / "model", "-o", folder / "mrr.jsonl",
         folder / "maskings.jsonl")
 

@@ -75,7 +75,9 @@ class EvaluationRuns:
             DataError: no record has a text that is long enough.
         """
         found: dict[str, tuple[str, str]] = {}
+        files: dict[str, None] = {}
         for record in records:
+            files[record.place.rpartition(":")[0]] = None
             for text in _texts(record, config.key_list):
                 found.setdefault(text, (record["id"], record.place))
         words = Words.of(fold_texts([*found]))
@@ -83,9 +85,9 @@ class EvaluationRuns:
         sizes = np.minimum(lengths, config.ngram_words)
         is_long = (lengths >= min(config.least_words, config.ngram_words)) & (lengths > 0)
         if not is_long.any():
-            raise DataError(f"found no evaluation text of {config.least_words} words or more under "
-                            f"{config.keys}; {setting('least_words')} and {setting('keys')} look "
-                            "for others")
+            raise DataError(
+                f"{', '.join(files)}: found no text of {config.least_words} words or more under "
+                f"{config.keys}; {setting('least_words')} and {setting('keys')} look for others")
         hashes: list[np.ndarray] = []
         texts: list[np.ndarray] = []
         used = tuple(np.unique(sizes[is_long]).tolist())

@@ -22,7 +22,7 @@ from bmtools.corpus.dedup.parts import Part, PartWriter
 from bmtools.corpus.dedup.settings import DedupConfig
 from bmtools.corpus.dedup.signatures import Sketcher, Sketches
 from bmtools.corpus.dedup.store import open_parts, refuse_known
-from bmtools.errors import DataError
+from bmtools.errors import DataError, setting
 from bmtools.installation import require_extra
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.output import encode_lines
@@ -163,7 +163,7 @@ def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None 
     """
     config = config or DedupConfig()
     if config.duplicates == "near":
-        require_extra("rensa", "the search for near duplicates", "dedup")
+        require_extra("rensa", f"{setting('duplicates')} near", "dedup")
     files = [name for name in against if not Path(name).is_dir()]
     parts = [part for name in against if name not in files
              for part in open_parts(Path(name), config)]

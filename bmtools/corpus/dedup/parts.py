@@ -54,7 +54,7 @@ class Part:
         """Return the id of a record."""
         ends = self.arrays["id_ends"]
         first = int(ends[number - 1]) if number else 0
-        return self.arrays["ids"][first:int(ends[number])].tobytes().decode()
+        return self.arrays["ids"][first:int(ends[number])].tobytes().decode("utf-8", "replace")
 
     def source(self, number: int) -> str:
         """Return the name of the source of a record."""

@@ -62,15 +62,16 @@ def _open_part(path: Path, config: DedupConfig) -> Part:
         file = path / f"{name}.npy"
         with reading(file, "cannot be read", _WAY_OUT):
             arrays[name] = np.load(file, mmap_mode="r", allow_pickle=False)
-            if arrays[name].dtype != kind:
+            if arrays[name].dtype != kind or not arrays[name].ndim:
                 raise ValueError(f"found {arrays[name].dtype}, expected {kind}")
     records, ends = len(arrays["digests"]), arrays["id_ends"]
-    shapes = {"signatures": (records, expected["permutations"]),
-              "ids": (int(ends[-1]) if records and len(ends) else 0,)}
+    shapes = {"signatures": (records, expected["permutations"]), "ids": (int(ends[-1:].sum()),)}
     for name, array in arrays.items():
         if array.shape != shapes.get(name, (records,)):
             raise CheckpointError(f"{path / name}.npy: found the shape {array.shape}, expected "
                                   f"{shapes.get(name, (records,))}; {_WAY_OUT}")
+    if (np.diff(ends, prepend=0) < 0).any():
+        raise CheckpointError(f"{path}/id_ends.npy: found ids that overlap; {_WAY_OUT}")
     inputs = manifest.get("inputs", {})
     return Part(arrays, [(0, f"{path.parent.name}/{path.name} ({', '.join(inputs)})")])
 
