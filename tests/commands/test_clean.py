@@ -77,7 +77,7 @@ def test_rules_come_from_a_toml_file(run: Run, write_lines: Callable[..., Path],
 
 @pytest.mark.parametrize(("pattern", "message"), [
     ("(a", "own:1: found '(a' (missing ), unterminated subpattern at position 0), expected a"),
-    ("[[a]", "own:1: found '[[a]' (Possible nested set at position 0), expected a"),
+    ("[[a]", "own:1: found '[[a]' (Possible nested set at position 1), expected a"),
     ("a*", "own:1: found 'a*', which matches an empty text, expected")])
 def test_wrong_patterns(run: Run, corpus: Path, tmp_path: Path, pattern: str,
                         message: str) -> None:
