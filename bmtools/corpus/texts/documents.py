@@ -14,7 +14,7 @@ from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
 Document = dict[str, Any]
-_LINE = re.compile(r"(:\d+): ")
+_WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part of it, a line
 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
@@ -54,9 +54,9 @@ def file_id(file: str, name: str) -> str:
 def file_error(file: str, error: DataError) -> RecordError:
     """Make the fault of a file that of a record, which `reject` can take."""
     told = str(error).removeprefix(source_name(file))
-    line = _LINE.match(told)
-    place = source_name(file) + (line[1] if line else "")
-    return RecordError(place, told[line.end() if line else 0:].lstrip(": "))
+    within = _WITHIN.match(told)
+    place = source_name(file) + (within[1] if within else "")
+    return RecordError(place, told[within.end() if within else 0:])
 
 
 def whole_file(name: str, records: int = 1) -> bytes:

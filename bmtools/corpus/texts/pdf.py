@@ -21,7 +21,7 @@ from bmtools.records import Record
 
 _MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images
 _MOST_STREAM_BYTES = 32_000_000
-_MOST_OPERATORS = 20_000_000  # of all pages; pypdf does some 200,000 a second
+_MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
 _SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
 _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
