@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from html.entities import html5
 from itertools import chain
@@ -66,14 +66,27 @@ def xml_children(name: str, roots: Collection[str],
     A child is parsed alone, from its tag to the next that closes it. Where that is not well-formed
     or not certain (comments between them, names of characters, damage), the file is read on as by
     `xml_elements`, with the same result.
+
+    Raises:
+        DataError: as `xml_elements`; or the root has elements, but none of these.
     """
     with open_bytes(name) as stream:
         if not stream.peek(1):  # type: ignore[attr-defined]
             return
+        is_found = False
+
+        def refuse_others(root: Element) -> None:
+            if not is_found and len(root):
+                raise DataError(f"{source_name(name)}: found <{root[0].tag}> in <{root.tag}>, "
+                                f"expected {' or '.join(f'<{tag}>' for tag in tags)}")
+
         cutter = _Cutter(name, stream, _Prolog(name, roots), tags)
-        yield from cutter.children()
-        for element in _streamed(name, tags, cutter.rest()):
+        for line, element in cutter.children():
+            is_found = True
+            yield line, element
+        for element in _streamed(name, tags, cutter.rest(), at_end=refuse_others):
             if element.getparent().getparent() is None:
+                is_found = True
                 yield element.sourceline, element
 
 
@@ -87,7 +100,8 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
-              characters: frozenset[str] | None = None) -> Iterator[Element]:
+              characters: frozenset[str] | None = None,
+              at_end: Callable[[Element], object] = id) -> Iterator[Element]:
     size, line = 0, 1  # since the last element, and where that began
     parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
     parser.resolvers.add(_OwnDtd(characters))
@@ -103,7 +117,7 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
                 continue
             size += _memory(chunk)
             check_record_size(size, f"{source_name(name)}:{line}")
-        parser.close()
+        root = parser.close()
     except etree.XMLSyntaxError as error:
         _refuse_unknown_entity(parser, name)
         # The first entry of the log is the cause of the others.
@@ -117,6 +131,7 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
         raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                         "copy or download the file again") from error
     yield from _released(parser, tags)
+    at_end(root)
 
 
 def _memory(content: bytes) -> int:

@@ -132,7 +132,7 @@ DOCUMENTS = {
     "other elements": f"<Set>{BODY}<c><a>no</a></c><a/>text<a >2</a >{BODY}</Set>",
     "nested": f"<Set>{BODY}<a>1<a>2</a></a>{BODY}</Set>",
     "sections": f"<Set>{BODY}<a><![CDATA[</a><a>]]></a>{BODY}</Set>",
-    "attributes": f"<Set xmlns='urn:x' xmlns:y='urn:y'>{BODY}<y:a>1</y:a></Set>",
+    "attributes": f"<Set z='1' xmlns:y='urn:y'>{BODY}<y:a>1</y:a></Set>",
     "a root that goes on": f"<Set\n>{BODY}</Set>",
     "declarations": f"<!DOCTYPE Set [<!ATTLIST a z CDATA 'w'>]><Set>{BODY}</Set>",
     "another encoding": f"<?xml version='1.0' encoding='latin-1'?><Set>{BODY}<a>\u00e9</a></Set>",
@@ -189,6 +189,15 @@ def test_damaged_children_are_the_same_when_cut(source, kind: str) -> None:
     whole = DOCUMENTS[kind].encode()
     for seed in range(150):
         check_same(source(mutate(whole, Random(seed))))
+
+
+@pytest.mark.parametrize(("content", "told"), [
+    ("<Set><b/><c/></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
+    ("<Set><b><a/></b></Set>", r"in\.xml: found <b> in <Set>, expected <a>"),
+    ("<Set xmlns='urn:x'><a/></Set>", r"in\.xml: found <{urn:x}a> in <{urn:x}Set>, expected <a>")])
+def test_a_root_with_other_children_alone_is_refused(source, content: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        list(xml_children(source(content), ("Set",), ("a",)))
 
 
 def test_memory_does_not_grow_where_children_are_cut(source) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import time
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.texts.pubmed import pubmed_records
-from bmtools.errors import RecordError
+from bmtools.corpus.languages import two_letters
+from bmtools.corpus.texts.pubmed import ROOTS, pubmed_records
+from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 
 ARTICLE = """<Journal><Title>J</Title><JournalIssue><PubDate>
@@ -223,6 +226,54 @@ def test_a_citation_without_pmid_is_bad(source) -> None:
     assert len(rejected) == 1
 
 
+DTD = ('<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd" [{}]>'
+       "<PubmedArticleSet>\n{}")
+WHOLE = f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
+FAULTS = {
+    "cut XML": (DTD.format("", WHOLE * 3)[:-9], r":\d+: damaged XML"),
+    "cut tag": (DTD.format("", WHOLE + "<Pubm"), r":\d+: damaged XML"),
+    "NUL": (DTD.format("", WHOLE.replace("X.", "X\0.")), r":\d+: damaged XML"),
+    "encoding that is another": (b"<?xml version='1.0' encoding='utf-8'?><PubmedArticleSet>"
+                                 + WHOLE.replace("X.", "\u00e9").encode("latin-1"), "damaged XML"),
+    "UTF-16 without a mark": (DTD.format("", WHOLE).encode("utf-16")[2:], r":\d+: "),
+    "unknown encoding": (b"<?xml version='1.0' encoding='x-none'?><PubmedArticleSet/>", "not XML"),
+    "bomb": (DTD.format("".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(12)),
+                        "&l11;"), "found a declaration of the entity 'l0'"),
+    "external entity": (DTD.format("<!ENTITY f SYSTEM 'file:///etc/hostname'>", WHOLE.replace(
+        "X.", "&f;")), "found a declaration of the entity 'f'"),
+    "unknown entity": (DTD.format("", WHOLE.replace("X.", "&own;")), "found the entity '&own;'"),
+    "deep": (DTD.format("", WHOLE.replace("X.", "<i>" * 10_000)), "256 levels"),
+    "a text without end": (DTD.format("", WHOLE.replace("X.", "x" * 11_000_000)), "ten mega"),
+    "elements without end": (DTD.format("", "<PubmedArticle>" + "<i/>" * 500_000), "a record of"),
+    "another root": ("<html>\n</html>", "found the root element <html>, expected <Pubmed"),
+    **{root: (f"<{root}><Citation>{WHOLE}</Citation></{root}>",
+              f"found <Citation> in <{root}>, expected <PubmedArticle> or <Pub") for root in ROOTS},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_one_line_in_little_memory_and_time(tmp_path: Path, fault: str) -> None:
+    content, told = FAULTS[fault]
+    path = tmp_path / "in.xml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    two_letters("eng")  # imports a library
+    started = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=told) as caught:
+            list(pubmed_records([str(path)]))
+        assert tracemalloc.get_traced_memory()[1] < 3 * path.stat().st_size + 8_000_000
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - started < 5
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_abstract_of_two_megabytes_is_read(source) -> None:
+    assert len(one(source(citation(abstract(part("cuore " * 333_333)))))["text"]) == 1_999_997
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "citations", "abstracts", "structured"), [
     ("medline16n0902.xml.gz", 604, 526, 215), ("pubmed24-sample.xml.gz", 4, 3, 1),
@@ -239,17 +290,21 @@ def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations
     assert sum("sections" in record["meta"] for record in records) == structured
     content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     root = ElementTree.fromstring(content.decode("utf-8-sig"))
-    expected = {}
+    expected, labels = {}, {}
     for found in root.iter("MedlineCitation"):
-        parts = ["".join(text.itertext()) for text in found.findall("Article/Abstract/*")
-                 if text.tag == "AbstractText"]
+        texts = found.findall("Article/Abstract/AbstractText")
+        parts = ["".join(text.itertext()) for text in texts]
         if parts:
             expected[found.findtext("PMID")] = " ".join(" ".join(parts).split())
+            labels[found.findtext("PMID")] = [
+                (text.get("Label"), text.get("NlmCategory")) for text in texts if text.get("Label")]
     for record in with_abstract:
         sections = record["meta"].get("sections")
         text = record["text"]
         parts = [text[part["start"]:part["end"]] for part in sections] if sections else [text]
         assert " ".join(" ".join(parts).split()) == expected[record["id"]]
+        assert [(part["label"], part.get("category")) for part in sections or ()] == labels[
+            record["id"]]
 
 
 @pytest.mark.data
@@ -262,5 +317,7 @@ def test_real_counts_beside_the_abstracts(data: Path) -> None:
                        "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
     titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]
-    assert titles
+    assert len(titles) == 8
+    assert sum("it" in record["meta"]["languages"] for record in pubmed_records(
+        [str(data / "en/pubmed-xml/medline16n0902.xml.gz")], titles=True)) == 18
     assert not any(title.startswith("[") for title in titles)
