@@ -10,7 +10,6 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
-from bmtools.data.contamination import warn_of_leak
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import open_corpus, tokenize
@@ -20,6 +19,7 @@ from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.status import counted, set_status
 from bmtools.training.checks import check_corpus_files
+from bmtools.training.contamination import warn_of_leak
 from bmtools.training.distributed import others_wait
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import EVALUATE, REPLAY, DataConfig, TrainingPlan, runs_directory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bmtools.data import contamination
-from bmtools.data.contamination import Leak, find_leak, warn_of_leak
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning
+from bmtools.training import contamination
+from bmtools.training.contamination import Leak, find_leak, warn_of_leak
 
 
 def corpus_of(*documents: np.ndarray) -> Corpus:
