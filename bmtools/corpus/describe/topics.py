@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,16 +14,16 @@ from bmtools.vocab.words import find_words
 
 MEDICINE = "medicine"
 """Name of the topics that come with bmtools."""
-_MOST_WORDS = 200_000
+_MOST_CHUNKS = 200_000
 _STEM = "*"
 
 
 @dataclass(frozen=True)
 class _Keyword:
-    """A keyword: words one after the other, the last of which may be the beginning of one."""
+    """A keyword of several words, the last of which may be the beginning of one."""
 
     topic: int
-    words: tuple[str, ...]
+    words: list[str]
     is_stem: bool
 
     def is_at(self, words: Sequence[str], start: int) -> bool:
@@ -32,6 +32,9 @@ class _Keyword:
         found = words[start:start + len(self.words)]
         return found[:-1] == whole and len(found) == len(self.words) and (
             found[-1].startswith(last) if self.is_stem else found[-1] == last)
+
+
+_ChunkTopics = tuple[list[int], list[_Keyword]]
 
 
 class Topics:
@@ -44,22 +47,32 @@ class Topics:
 
     def __init__(self, keywords: Mapping[str, Sequence[str]]) -> None:
         self.names = list(keywords)
-        self._by_word: dict[str, list[_Keyword]] = defaultdict(list)
-        self._by_stem: dict[str, list[_Keyword]] = defaultdict(list)
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._by_stem: dict[str, list[int]] = defaultdict(list)
+        self._several: dict[str, list[_Keyword]] = defaultdict(list)
         for topic, own in enumerate(keywords.values()):
             for text in own:
-                words, is_stem = tuple(find_words(text.casefold())), text.endswith(_STEM)
-                if words:
-                    index = self._by_stem if is_stem and len(words) == 1 else self._by_word
-                    index[words[0]].append(_Keyword(topic, words, is_stem))
+                words, is_stem = find_words(text.casefold()), text.endswith(_STEM)
+                if len(words) == 1:
+                    (self._by_stem if is_stem else self._by_word)[words[0]].append(topic)
+                elif words:
+                    self._several[words[0]].append(_Keyword(topic, words, is_stem))
         self._stem_lengths = sorted({*map(len, self._by_stem)})
-        self._known: dict[str, list[_Keyword]] = {}
+        self._chunks = _Chunks(self.of_chunk)
 
     def count(self, text: str) -> Counter[int]:
         """Count the keywords in a text by the number of their topic."""
-        words = find_words(text.casefold())
-        return Counter(keyword.topic for start, word in enumerate(words)
-                       for keyword in self._candidates(word) if keyword.is_at(words, start))
+        topics: list[int] = []
+        several: list[_Keyword] = []
+        for own, begun in filter(None, map(self._chunks.__getitem__, text.split())):
+            topics += own
+            several += begun
+        folded = text.casefold() if several else ""
+        if any(keyword.words[-1] in folded for keyword in several):
+            words = find_words(folded)
+            topics += [keyword.topic for start, word in enumerate(words)
+                       for keyword in self._several.get(word, ()) if keyword.is_at(words, start)]
+        return Counter(topics)
 
     def main_topic(self, counts: Mapping[int, int]) -> str | None:
         """Name the topic with most keywords, the first of several; None without any."""
@@ -67,15 +80,27 @@ class Topics:
             return None
         return self.names[max(counts, key=lambda topic: (counts[topic], -topic))]
 
-    def _candidates(self, word: str) -> list[_Keyword]:
-        """List the keywords that a word may begin."""
-        found = self._known.get(word)
-        if found is None:
-            found = [*self._by_word.get(word, ()), *(
-                keyword for length in self._stem_lengths
-                for keyword in self._by_stem.get(word[:length], ()) if length <= len(word))]
-            if len(self._known) < _MOST_WORDS:
-                self._known[word] = found
+    def of_chunk(self, chunk: str) -> _ChunkTopics | None:
+        """Return the topics of a chunk between white space, and keywords that may begin in it."""
+        words = find_words(chunk.casefold())
+        topics = [topic for word in words for topic in (*self._by_word.get(word, ()), *(
+            topic for length in self._stem_lengths if length <= len(word)
+            for topic in self._by_stem.get(word[:length], ())))]
+        several = [keyword for word in words for keyword in self._several.get(word, ())]
+        return (topics, several) if topics or several else None
+
+
+class _Chunks(dict[str, _ChunkTopics | None]):
+    """Topics of the chunks of a text; each distinct one is looked at once."""
+
+    def __init__(self, of_chunk: Callable[[str], _ChunkTopics | None]) -> None:
+        super().__init__()
+        self._of_chunk = of_chunk
+
+    def __missing__(self, chunk: str) -> _ChunkTopics | None:
+        found = self._of_chunk(chunk)
+        if len(self) < _MOST_CHUNKS:
+            self[chunk] = found
         return found
 
 
