@@ -22,6 +22,8 @@ from bmtools.records import Record
 _MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images
 _MOST_STREAM_BYTES = 32_000_000
 _MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
+_FORM_WORK = 300  # operators that take as long as a form, or an image
+_MOST_FORMS = 5000  # of a page; pypdf reads no more
 _SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
 _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
@@ -59,7 +61,7 @@ def _read_pdf(name: str, counts: Counter[str]) -> Document:
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
                             "password; qpdf --password=... --decrypt removes it")
-        pages = _page_texts(reader, place)
+        pages = _page_texts(reader, place, counts)
         about = _about(reader)
     found = paragraphs(pages, counts)
     if not found:
@@ -79,7 +81,7 @@ def _naming_faults(place: str) -> Iterator[None]:
     limits: dict[str, Any] = dict.fromkeys((f"{one}_maximum_output_length" for one in (
         "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
     try:
-        with apply_configuration(**limits):
+        with apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits):
             yield
     except DataError:
         raise
@@ -89,21 +91,25 @@ def _naming_faults(place: str) -> Iterator[None]:
                         "one, or copy or download it again") from error
 
 
-def _page_texts(reader: Any, place: str) -> list[str]:
+def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
     """Extract the text of all pages, with a limit on the work: forms can nest, and pages repeat."""
-    left = _MOST_OPERATORS
+    left, forms = _MOST_OPERATORS, 0
 
-    def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
+    def count(operator: bytes = b"", *_: object) -> None:
+        nonlocal left, forms
+        forms += operator == b"Do"
+        left -= _FORM_WORK if operator == b"Do" else 1
         if left < 0:
             raise DataError(f"{place}: found more than {_MOST_OPERATORS} operators on its pages, "
                             "expected less; such files can take days")
 
     texts, size, seen = [], 0, set[int]()
     for page in reader.pages:
+        forms = 0
         mend_blanks(page.get("/Resources"), seen)
         text = page.extract_text(space_width=BLANK, visitor_operand_before=count)
+        if forms > _MOST_FORMS:
+            counts[f"pages with more than {_MOST_FORMS} forms, not all read"] += 1
         size += len(text)
         check_record_size(size, place)
         count()

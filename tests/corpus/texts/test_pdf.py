@@ -116,6 +116,13 @@ def test_work_is_limited(write, monkeypatch) -> None:
     monkeypatch.setattr(reader, "_MOST_OPERATORS", 100)
     with pytest.raises(DataError, match="found more than 100 operators"):
         list(pdf_records([write(nested_forms(20))]))
+    monkeypatch.setattr(reader, "_MOST_FORMS", 3)
+    monkeypatch.setattr(reader, "_MOST_OPERATORS", 3000)
+    counts: Counter[str] = Counter()
+    with pytest.raises(DataError, match="found no text in 1 pages"):
+        list(pdf_records([write(nested_forms(3))], counts))
+    assert counts["pages with more than 3 forms, not all read"] == 1
+    monkeypatch.setattr(reader, "_MOST_OPERATORS", 100)
     many = pdf(["a"] * 200)
     with pytest.raises(DataError, match="found more than 100 operators"):
         list(pdf_records([write(many)]))
