@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeVar
 
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import open_bytes, source_name
@@ -99,19 +100,18 @@ class _Matching:
     signs_are: str
     signs_in: str
     moving: dict[int, Piece] = field(default_factory=dict)
-    waiting: _Waiting = ()
+    ends: dict[_Waiting, Counter[str]] = field(default_factory=lambda: {(): Counter()})
     moved: int = 0  # pieces that may move, so far
 
     def follow(self, text: str) -> None:
         """Find the text of a record in the next pieces."""
-        ways: _Ways = {(0, self.waiting): Counter()}
+        ways: _Ways = {(0, waiting): counts for waiting, counts in self.ends.items()}
         while True:
             ways = self._with_moved(ways, text)
-            if whole := [way for way in ways if way[0] == len(text)]:
-                way = min(whole, key=lambda way: len(way[1]))
-                self.counts.update(ways[way])
-                self.waiting = way[1]
-                self.moving = {number: self.moving[number] for number in self.waiting}
+            if whole := {way[1]: counts for way, counts in ways.items() if way[0] == len(text)}:
+                self.ends = whole
+                self.moving = {number: self.moving[number] for waiting in whole
+                               for number in waiting}
                 return
             piece = next(self.pieces, None)
             if piece is None:
@@ -130,25 +130,48 @@ class _Matching:
 
     def end(self) -> None:
         """Refuse what is left of the source, but for what may be left out."""
-        for piece in chain((self.moving[number] for number in self.waiting), self.pieces):
+        waiting = min(self.ends, key=len)
+        self.counts.update(self.ends[waiting])
+        for piece in chain((self.moving[number] for number in waiting), self.pieces):
             for part in piece.parts or [piece]:
-                counts = self._ends(part, "", 0).get(0)
-                if counts is None:
+                ways = self._after(part, {(0, ()): Counter()}, "")
+                if not ways:
                     rest = part.text.lstrip(self.signs) if self.signs_in in part.place else \
                         part.text
                     raise _unaccounted(part.place, rest)
-                self.counts.update(counts)
+                self.counts.update(ways[0, ()])
 
     def _after(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
         """Return the ways to read a record up to the end of a piece."""
         found: _Ways = {}
+        size, is_soft = len(piece.text), piece.added or piece.left_out
+        if not is_soft and self.signs and self.signs_in in piece.place:
+            return self._without_signs(piece.text, ways, text)
         for (at, waiting), counts in ways.items():
-            for end, more in self._ends(piece, text, at).items():
-                found.setdefault((end, waiting), counts + more)
-        if len(found) > 4 * _WAYS:
-            ordered = sorted(found)
-            return {way: found[way] for way in (*ordered[:_WAYS], *ordered[-_WAYS:])}
-        return found
+            if is_soft:
+                left_out = {LEFT_OUT.format(piece.left_out): size} if piece.left_out else {}
+                found.setdefault((at, waiting), counts + Counter(left_out))
+            if text.startswith(piece.text, at):
+                more = Counter({ADDED if piece.added else IN_RECORDS: size})
+                found.setdefault((at + size, waiting), counts + more)
+        return _fewer(found)
+
+    def _without_signs(self, piece: str, ways: _Ways, text: str) -> _Ways:
+        """Return the ways to read a record up to the end of a piece whose signs may be absent."""
+        begun: dict[tuple[int, _Waiting], tuple[int, _Waiting]] = {way: way for way in ways}
+        for character in piece:
+            is_sign = character in self.signs
+            further: dict[tuple[int, _Waiting], tuple[int, _Waiting]] = {}
+            for (at, waiting), start in begun.items():
+                if text.startswith(character, at):
+                    further.setdefault((at + 1, waiting), start)
+                if is_sign:
+                    further.setdefault((at, waiting), start)
+            begun = _fewer(further)
+        sign = LEFT_OUT.format(self.signs_are)
+        return {(at, waiting): ways[start] + Counter(
+            {IN_RECORDS: at - start[0], sign: len(piece) - at + start[0]})
+            for (at, waiting), start in begun.items()}
 
     def _with_moved(self, ways: _Ways, text: str) -> _Ways:
         """Add the ways in which a record goes on with pieces that wait."""
@@ -160,37 +183,12 @@ class _Matching:
                     rest = tuple(one for one in waiting if one != number)
                     inner: _Ways = {(at, rest): counts}
                     for part in self.moving[number].parts:
-                        inner = self._after(part, inner, text)
+                        inner = self._with_moved(self._after(part, inner, text), text)
                     further |= {way: more for way, more in inner.items()
                                 if way[0] > at and way not in found}
             found |= further
             fresh = further
         return found
-
-    def _ends(self, piece: Piece, text: str, at: int) -> dict[int, Counter[str]]:
-        """Return the places in a record where a piece may end, and what each way counts."""
-        size = len(piece.text)
-        found: dict[int, Counter[str]] = {}
-        if piece.added:
-            found[at] = Counter()
-        elif piece.left_out:
-            found[at] = Counter({LEFT_OUT.format(piece.left_out): size})
-        elif self.signs and self.signs_in in piece.place:
-            return self._ends_without_signs(piece.text, text, at)
-        if text.startswith(piece.text, at):
-            found[at + size] = Counter({ADDED if piece.added else IN_RECORDS: size})
-        return found
-
-    def _ends_without_signs(self, piece: str, text: str, at: int) -> dict[int, Counter[str]]:
-        ends = {at}
-        for character in piece:
-            stay = ends if character in self.signs else set[int]()
-            ends = {end + 1 for end in ends if text.startswith(character, end)} | stay
-            if len(ends) > 2 * _WAYS:  # in long runs of signs, all or none of them are there
-                ordered = sorted(ends)
-                ends = {*ordered[:_WAYS], *ordered[-_WAYS:]}
-        sign = LEFT_OUT.format(self.signs_are)
-        return {end: Counter({IN_RECORDS: end - at, sign: len(piece) - end + at}) for end in ends}
 
     def _fail(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
         """Refuse a piece that no way goes on with.
@@ -208,6 +206,17 @@ class _Matching:
                 break
             alike += 1
         raise _unaccounted(piece.place, piece.text[alike:], text[at:])
+
+
+_Value = TypeVar("_Value")
+
+
+def _fewer(ways: dict[tuple[int, _Waiting], _Value]) -> dict[tuple[int, _Waiting], _Value]:
+    """Keep some of many ways: in long runs of signs, about all or about none are there."""
+    if len(ways) <= 4 * _WAYS:
+        return ways
+    ordered = sorted(ways)
+    return {way: ways[way] for way in (*ordered[:_WAYS], *ordered[-_WAYS:])}
 
 
 def _unaccounted(place: str, text: str, found: str = "") -> DataError:

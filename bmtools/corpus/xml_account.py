@@ -32,7 +32,8 @@ class XmlClasses:
             and its attributes; empty for the others. The outermost class counts.
         units: elements that records are made of; text outside them should be left out.
         unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
-        moves: elements whose text may come after the paragraph that they are in.
+        moves: tells of an element, by its path, whether its text may come later in the record, as
+            after the paragraph that it is in.
         added: gives text that the reader puts before that of an element.
         textless: elements that may have no text of their own, where some is left out as stray.
         may_be_left_out: names the class of an element whose text a record may have or not.
@@ -41,7 +42,7 @@ class XmlClasses:
     left_out: Callable[[Path, Attributes], str]
     units: Sequence[str] = ()
     unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
-    moves: frozenset[str] = frozenset()
+    moves: Callable[[Path], bool] = lambda _: False
     added: Callable[[Path, Attributes], str] = _none
     textless: frozenset[str] = frozenset()
     may_be_left_out: Callable[[Path, Attributes], str] = _none
@@ -125,7 +126,7 @@ class _Nodes:
         if left_out := self._classes.left_out(path, attributes):
             self._left_out = depth, left_out
             return
-        if tag in self._classes.moves:
+        if self._classes.moves(path):
             self._moving.append((depth, []))
         if not self._may_be[0] and (left_out := self._classes.may_be_left_out(path, attributes)):
             self._may_be = depth, left_out

@@ -22,7 +22,7 @@ GOOD = (("Asthma", "AIM: We do not know β.\nFig. of lungs\n10⁶ cells"), ("The
 CLASSES = XmlClasses(
     lambda path, _: {"n": "numbers", "x": "citations"}.get(path[-1], ""), units=("d",),
     unit_left_out=lambda pieces: "" if any(piece.place.endswith("/p") for piece in pieces)
-    else "documents without text", moves=frozenset({"f"}),
+    else "documents without text", moves=lambda path: path[-1] == "f",
     may_be_left_out=lambda path, _: "citations" if path[-1] == "y" else "",
     added=lambda path, attributes: f"{attributes['l']}:" if "l" in attributes else "")
 

@@ -12,7 +12,6 @@ from bmtools.corpus.account import accounted
 from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.citations import BRACKETS
 from bmtools.corpus.texts.jats_elements import (
-    MOVES,
     PARTS,
     SUB_ARTICLES,
     TEXTLESS,
@@ -20,6 +19,7 @@ from bmtools.corpus.texts.jats_elements import (
     Classes,
     class_of_article,
     class_of_citation,
+    moves,
 )
 from bmtools.corpus.texts.jats_text import BREAK, Section, Text, plain
 from bmtools.corpus.texts.settings import JatsConfig
@@ -76,7 +76,7 @@ def _drop_namespace(article: Element) -> None:
 def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text; see `accounted`."""
-    classes = XmlClasses(Classes(config).of, ("article",), class_of_article, MOVES,
+    classes = XmlClasses(Classes(config).of, ("article",), class_of_article, moves,
                          lambda path, _: ":" if path[-1] == "subtitle" else "", TEXTLESS,
                          partial(class_of_citation, config))
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
@@ -114,14 +114,16 @@ class _Article:
 
     def records(self) -> Iterator[Record]:
         """Yield the records of the article and of its sub-articles."""
-        text = self._text()
+        text, subs = self._text(), list(self._subs())
         if text.lines:
             yield from self._sections(text) if self._config.by_section else [self._whole(text)]
-        elif self._outer is None:
+        elif self._outer is None and not subs:
             self._counts["articles without text left out"] += 1
-            return
         elif (title := self._title()) and not self._config.by_section:
             yield Record(id=self.id, text=title, **self._keys(), place=self._place)
+        yield from subs
+
+    def _subs(self) -> Iterator[Record]:
         if "sub-articles" in self._config.parts:
             subs = [child for child in self._element if child.tag in SUB_ARTICLES]
             for number, sub in enumerate(subs, 1):
@@ -148,7 +150,7 @@ class _Article:
     def _sections(self, text: Text) -> Iterator[Record]:
         """Yield the sections of the highest level, and what stands between them."""
         whole, at = BREAK.join(text.lines), 0
-        highest = [section for section in text.sections if len(section.path) == 1]
+        highest = [section for section in text.sections if section.is_highest]
         parts: list[tuple[int, int, Section | None]] = []
         for one in highest:
             parts += [(at, one.heading, None), (one.start, one.end, one)]

@@ -100,6 +100,11 @@ class Classes(dict[tuple[str, str, str | None], str]):
         return "" if found and kept.get(tag) else found
 
 
+def moves(path: Sequence[str]) -> bool:
+    """Tell whether an element stands inside a paragraph, and its text behind it."""
+    return path[-1] in MOVES and "p" in path
+
+
 def class_of_article(pieces: Sequence[Piece]) -> str:
     has_text = any("/title-group/" not in piece.place for piece in pieces)
     return "" if has_text else "articles without text"

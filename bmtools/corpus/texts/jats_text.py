@@ -22,13 +22,17 @@ _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 @dataclass
 class Section:
-    """A section: its offsets in the text, `heading` that of its title."""
+    """A section: its offsets in the text, `heading` that of its title.
+
+    One of the highest level is in no other one, nor in a box within a paragraph.
+    """
 
     label: str
     path: list[str]
     kind: str
     heading: int
     start: int
+    is_highest: bool
     end: int = 0
 
     def described(self, before: int = 0) -> dict[str, Any]:
@@ -51,6 +55,7 @@ class Text:
     _labels: list[str] = field(default_factory=list)
     _paragraphs: int = 0  # around the element that is being read
     _moved: list[Element] = field(default_factory=list)
+    _in_moved: int = 0
 
     def add(self, element: Element) -> None:
         """Add an element with all that is in it, and not what follows it."""
@@ -102,7 +107,8 @@ class Text:
         kind = element.get("sec-type") or element.get("abstract-type") or (
             "abstract" if tag == "abstract" else "")
         label = plain(title).rstrip(":") or SECTIONS[tag]
-        section = Section(label, [*self._labels, label], kind, self.size, self.size)
+        section = Section(label, [*self._labels, label], kind, self.size, self.size,
+                          not self._labels and not self._in_moved)
         if label:
             self._labels.append(label)
             self.sections.append(section)
@@ -111,7 +117,7 @@ class Text:
         self.end_line()
         if label:
             self._labels.pop()
-            has_heading = title is not None and self.lines[at:]
+            has_heading = plain(title) and self.lines[at:]
             section.start += len(self.lines[at]) + len(BREAK) if has_heading else 0
             section.end = max(self.size - len(BREAK), section.start)
 
@@ -139,8 +145,10 @@ class Text:
     def _add_moved(self) -> None:
         """Add what stands inside a paragraph behind it."""
         moved, self._moved = self._moved, []
+        self._in_moved += 1
         for element in moved:
             self.add(element)
+        self._in_moved -= 1
 
     def end_line(self) -> None:
         """Let what comes begin another line."""
