@@ -21,7 +21,7 @@ IN_RECORDS = "characters in records"
 LEFT_OUT = "characters left out as {}"
 ADDED = "characters added"
 _SAMPLE = 60  # characters
-_WAYS = 32  # to read a record, from either end of them
+_WAYS = 8  # to read a record, from either end of them
 
 
 # A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
@@ -99,47 +99,65 @@ class _Matching:
     signs: str
     signs_are: str
     signs_in: str
+    text: str = ""  # of records, as far as a way has not read it
+    ways: _Ways = field(default_factory=lambda: {(0, ()): Counter()})
     moving: dict[int, Piece] = field(default_factory=dict)
-    ends: dict[_Waiting, Counter[str]] = field(default_factory=lambda: {(): Counter()})
     moved: int = 0  # pieces that may move, so far
 
     def follow(self, text: str) -> None:
         """Find the text of a record in the next pieces."""
-        ways: _Ways = {(0, waiting): counts for waiting, counts in self.ends.items()}
-        while True:
-            ways = self._with_moved(ways, text)
-            if whole := {way[1]: counts for way, counts in ways.items() if way[0] == len(text)}:
-                self.ends = whole
-                self.moving = {number: self.moving[number] for waiting in whole
-                               for number in waiting}
-                return
+        read = min(at for at, _ in self.ways)
+        self.text = self.text[read:] + text
+        self.ways = {(at - read, waiting): counts for (at, waiting), counts in self.ways.items()}
+        while not self._whole():
             piece = next(self.pieces, None)
             if piece is None:
-                at = max(at for at, _ in ways)
-                raise DataError(
-                    f"{self.name}: found the text {_sample(text[at:])} in a record at its end, "
-                    "expected each character of the file once; please report it, and leave out "
-                    f"{setting('account')} to go on")
-            if piece.parts:
-                self.moved += 1
-                self.moving[self.moved] = piece
-                ways = {(at, (*waiting, self.moved)): counts
-                        for (at, waiting), counts in ways.items()}
-            else:
-                ways = self._after(piece, ways, text) or self._fail(piece, ways, text)
+                raise self._made_up()
+            self._read(piece)
+        used = {number for _, waiting in self.ways for number in waiting}
+        self.moving = {number: self.moving[number] for number in sorted(used)}
 
     def end(self) -> None:
         """Refuse what is left of the source, but for what may be left out."""
-        waiting = min(self.ends, key=len)
-        self.counts.update(self.ends[waiting])
-        for piece in chain((self.moving[number] for number in waiting), self.pieces):
-            for part in piece.parts or [piece]:
-                ways = self._after(part, {(0, ()): Counter()}, "")
-                if not ways:
-                    rest = part.text.lstrip(self.signs) if self.signs_in in part.place else \
-                        part.text
-                    raise _unaccounted(part.place, rest)
-                self.counts.update(ways[0, ()])
+        for piece in self.pieces:
+            self._read(piece)
+        whole = self._whole()
+        if not whole:
+            raise self._made_up()
+        waiting = min(whole, key=len)
+        self.counts.update(whole[waiting])
+        for part in chain.from_iterable(self.moving[number].parts for number in waiting):
+            ways = self._after(part, {(0, ()): Counter()}, "") or self._fail(
+                part, {(0, ()): Counter()}, "")
+            self.counts.update(ways[0, ()])
+
+    def _whole(self) -> dict[_Waiting, Counter[str]]:
+        """Return the ways that have read all records so far."""
+        self.ways = self._with_moved(self.ways, self.text)
+        return {waiting: counts for (at, waiting), counts in self.ways.items()
+                if at == len(self.text)}
+
+    def _read(self, piece: Piece) -> None:
+        """Take the next piece of the source into account."""
+        (at, waiting), counts = next(iter(self.ways.items()))
+        if len(self.ways) == 1 and not (waiting or piece.parts or piece.added or piece.left_out) \
+                and self.text.startswith(piece.text, at) and not self.signs:
+            counts[IN_RECORDS] += len(piece.text)
+            self.ways = {(at + len(piece.text), ()): counts}
+        elif piece.parts:
+            self.moved += 1
+            self.moving[self.moved] = piece
+            self.ways = {(at, (*waiting, self.moved)): counts
+                         for (at, waiting), counts in self.ways.items()}
+        else:
+            ways = self._with_moved(self.ways, self.text)
+            self.ways = self._after(piece, ways, self.text) or self._fail(piece, ways, self.text)
+
+    def _made_up(self) -> DataError:
+        at = max(at for at, _ in self.ways)
+        return DataError(f"{self.name}: found the text {_sample(self.text[at:])} in a record at "
+                         "its end, expected each character of the file once; please report it, "
+                         f"and leave out {setting('account')} to go on")
 
     def _after(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
         """Return the ways to read a record up to the end of a piece."""

@@ -105,9 +105,9 @@ def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> N
         account(tmp_path, [("", "cells 1 L"), ("", "[1] 2.")], document)
 
 
-@pytest.mark.parametrize("kept", [0, 20_000])
+@pytest.mark.parametrize("kept", [0, 8_000])
 def test_long_runs_of_signs_take_no_long_time(tmp_path: Path, kept: int) -> None:
-    document = f"<Set><d><p>a{'[' * 20_000} <y>1</y> b</p></d></Set>"
+    document = f"<Set><d><p>a{'[' * 8_000} <y>1</y> b</p></d></Set>"
     started = time.process_time()
     counts = account(tmp_path, [("", f"a{'[' * kept}b")], document)
     assert counts[IN_RECORDS] == kept + 2

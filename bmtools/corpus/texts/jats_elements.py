@@ -106,7 +106,9 @@ def moves(path: Sequence[str]) -> bool:
 
 
 def class_of_article(pieces: Sequence[Piece]) -> str:
-    has_text = any("/title-group/" not in piece.place for piece in pieces)
+    # The title of an article stays where a sub-article has a record.
+    has_text = any("/title-group/" not in piece.place or any(
+        f"/{tag}/" in piece.place for tag in SUB_ARTICLES) for piece in pieces)
     return "" if has_text else "articles without text"
 
 
