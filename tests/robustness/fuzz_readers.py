@@ -43,6 +43,18 @@ _CITATION = """<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID Version="
 breathe.</AbstractText><AbstractText Label="END">Breath<sub>2</sub>.</AbstractText></Abstract>
 <Language>eng</Language></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>
 """
+_UPDATE = """<?xml version="1.0"?><!DOCTYPE PubmedArticleSet PUBLIC "-//X" "http://nowhere/x.dtd">
+<PubmedArticleSet><PubmedArticle><MedlineCitation VersionID="2"><PMID Version="2">1</PMID>
+<DateRevised><Year>2001</Year><Month>2</Month></DateRevised><Article><ArticleTitle>[Asthma].
+</ArticleTitle><ELocationID EIdType="doi">10.1/a</ELocationID><Abstract><AbstractText>It is.
+</AbstractText><CopyrightInformation>(c)</CopyrightInformation></Abstract><Language>ita</Language>
+</Article><OtherAbstract Type="PIP"><AbstractText>More.</AbstractText></OtherAbstract>
+<OtherID>PMC1 [x]</OtherID></MedlineCitation><PubmedData><ArticleIdList><ArticleId IdType="pmc">PMC1
+</ArticleId></ArticleIdList></PubmedData></PubmedArticle><PubmedBookArticle><BookDocument>
+<PMID Version="1">2</PMID><Book><BookTitle>Lungs</BookTitle></Book><Abstract><AbstractText>They
+breathe.</AbstractText></Abstract></BookDocument></PubmedBookArticle><DeleteCitation>
+<PMID Version="1">1</PMID></DeleteCitation></PubmedArticleSet>
+"""
 _TMX = """<?xml version="1.0"?><tmx version="1.4"><header/><body><tu><tuv xml:lang="en"><seg>Il
 <bpt>x</bpt>paziente.</seg></tuv><tuv xml:lang="it"><seg>Il paziente.</seg></tuv></tu></body></tmx>
 """
@@ -122,7 +134,7 @@ _FILES = {
     "2010/1.txt": "Fever of 38\nwith Aspirin .\n", "2010/1.con": 'c="fever" 1:0 1:0||t="problem"\n',
     "2010/1.rel": 'c="fever" 1:0 1:0||r="PIP"||c="fever" 1:0 1:0\n',
     "spans.tsv": "filename\tlabel\tstart_span\tend_span\ttext\n1\tSYMPTOM\t0\t5\tFever\n",
-    "in.txt": "\n\n".join(TEXTS), "in.xml": _CITATION.format(1), "memory.tmx": _TMX,
+    "in.txt": "\n\n".join(TEXTS), "in.xml": _CITATION.format(1), "update.xml": _UPDATE, "memory.tmx": _TMX,
     "in.conll": "-DOCSTART-\n\nIl O\npaziente O\nha O\nasma B-DIS\n. O\n\nIl O\ncuore B-ORG\n",
     "in.standoff": "1|Il paziente ha asma.\n2|Il cuore pompa.\n",
     "mentions.txt": "1\t15\t19\tasma\tDIS\n2\t3\t8\tcuore\tORG\n",
@@ -206,6 +218,8 @@ READERS = (
            "--account"),
     Reader("case.xmi", "import xmi case.xmi"),
     Reader("article.tar", "import pmc article.tar --by-section"),
+    Reader("update.xml", "import pubmed in.xml update.xml --updates", weight=.5),
+    Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
     Reader("in.conll", "import conll in.conll --documents"),
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
     Reader("mentions.txt", "import standoff in.standoff --annotations mentions.txt"),
