@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bmtools.corpus.dedup.hash_index import HashIndex
 from bmtools.corpus.dedup.words import mix
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning, setting
@@ -20,9 +21,6 @@ _LEAST_SHARE = 0.5  # of a document's runs: formulas of reports have fewer
 _MOST_HELD_OUT = 1_000_000  # tokens
 _MOST_TRAINING = 20_000_000  # tokens, half a second
 _WINDOW = 1 << 16
-# Two tables of bits answer for all but a hundredth of the runs, so that few are searched for.
-_TABLE_BITS = 23
-_PLACE, _SHIFTS = np.uint64((1 << _TABLE_BITS) - 1), (np.uint64(0), np.uint64(40))
 _FACTOR = 0xFF51AFD7ED558CCD
 
 
@@ -63,22 +61,13 @@ def find_leak(held_out: Corpus, training: Sequence[Corpus]) -> Leak:
     """Look for held-out documents in training text, of large corpora in samples of both."""
     hashes, documents = _held_out_runs(held_out)
     counts = np.bincount(documents)
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    tables = [np.zeros(1 << _TABLE_BITS, dtype=bool) for _ in _SHIFTS]
-    for table, shift in zip(tables, _SHIFTS, strict=True):
-        table[hashes >> shift & _PLACE] = True
+    index = HashIndex(hashes)
     seen = np.zeros(len(hashes), dtype=bool)
     total = sum(corpus.tokens for corpus in training)
     share = min(1.0, _MOST_TRAINING / max(total, 1))
     for ids in _windows(training, share):
-        likely = _runs(ids)
-        for table, shift in zip(tables, _SHIFTS, strict=True):
-            likely = likely[table[likely >> shift & _PLACE]]
-        first, last = (np.searchsorted(ordered, likely, side) for side in ("left", "right"))
-        for start, end in zip(*(each[first < last].tolist() for each in (first, last)),
-                              strict=True):
-            seen[order[start:end]] = True
+        for _, numbers in index.find(_runs(ids)):
+            seen[numbers] = True
     shared = np.bincount(documents[seen], minlength=len(counts))
     return Leak(int(((counts > 0) & (shared >= _LEAST_SHARE * counts)).sum()),
                 int((counts > 0).sum()), share)

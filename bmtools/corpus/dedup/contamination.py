@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bmtools.corpus.dedup.folding import batches, fold_texts
+from bmtools.corpus.dedup.hash_index import HashIndex
 from bmtools.corpus.dedup.lines import as_lines, read_texts
 from bmtools.corpus.dedup.settings import ContaminationConfig
 from bmtools.corpus.dedup.words import Words, run_hashes
@@ -22,8 +23,6 @@ from bmtools.io.output import encode_lines
 from bmtools.io.parallel import Block
 from bmtools.io.workers import Outcome
 from bmtools.records import MASK, Record
-
-_LEAST_BITS, _MOST_BITS = 16, 26
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,14 @@ class EvaluationRuns:
     """Runs of words of evaluation texts, by their hashes.
 
     Args:
-        hashes: (runs,) uint64, sorted; a run of several texts is there as often.
-        texts: (runs,) number of the text of each.
-        sizes: numbers of words of a run, ascending.
+        runs: by their size in words, ascending: (runs,) uint64, of which one of several texts is
+            there as often, and (runs,) the number of the text of each.
         counts: (texts,) different runs of each.
         names: id and place of the record of each text.
         short: texts with too few words to be looked for.
     """
 
-    hashes: np.ndarray
-    texts: np.ndarray
-    sizes: tuple[int, ...]
+    runs: dict[int, tuple[np.ndarray, np.ndarray]]
     counts: np.ndarray
     names: list[tuple[str, str]]
     short: int
@@ -88,19 +84,15 @@ class EvaluationRuns:
             raise DataError(
                 f"{', '.join(files)}: found no text of {config.least_words} words or more under "
                 f"{config.keys}; {setting('least_words')} and {setting('keys')} look for others")
-        hashes: list[np.ndarray] = []
-        texts: list[np.ndarray] = []
-        used = tuple(np.unique(sizes[is_long]).tolist())
-        for size, own in run_hashes(words.hashes, used):
-            for number in np.flatnonzero(is_long & (sizes == size)).tolist():
-                hashes.append(np.unique(
-                    own[words.offsets[number]:words.offsets[number + 1] - size + 1]))
-                texts.append(np.full(len(hashes[-1]), number))
-        together = np.concatenate(texts)
-        order = np.argsort(joined := np.concatenate(hashes), kind="stable")
-        return cls(joined[order], together[order], used,
-                   np.bincount(together, minlength=len(found)), [*found.values()],
-                   int((~is_long).sum()))
+        runs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for size, own in run_hashes(words.hashes, np.unique(sizes[is_long]).tolist()):
+            numbers = np.flatnonzero(is_long & (sizes == size))
+            parts = [np.unique(own[words.offsets[number]:words.offsets[number + 1] - size + 1])
+                     for number in numbers.tolist()]
+            runs[size] = np.concatenate(parts), numbers.repeat([*map(len, parts)])
+        counts = np.bincount(np.concatenate([texts for _, texts in runs.values()]),
+                             minlength=len(found))
+        return cls(runs, counts, [*found.values()], int((~is_long).sum()))
 
 
 def _texts(record: Record, keys: Iterable[str]) -> Iterator[str]:
@@ -120,11 +112,7 @@ class ContaminationFinder:
 
     def __init__(self, runs: EvaluationRuns, config: ContaminationConfig | None = None) -> None:
         self._runs, self._config = runs, config or ContaminationConfig()
-        # A table of bits answers for nearly all runs, and fits a cache where there are few.
-        bits = int(np.clip(np.ceil(np.log2(32 * len(runs.hashes))), _LEAST_BITS, _MOST_BITS))
-        self._shift = np.uint64(64 - bits)
-        self._table = np.zeros(1 << bits, dtype=bool)
-        self._table[runs.hashes >> self._shift] = True
+        self._indices = {size: HashIndex(hashes) for size, (hashes, _) in runs.runs.items()}
 
     def __call__(self, block: Block) -> Iterator[Outcome]:
         """Yield the outcome of a block; the second file gets the hits."""
@@ -147,12 +135,12 @@ class ContaminationFinder:
         """Yield what texts share with evaluation texts, each after the number of its text."""
         words = Words.of(fold_texts(texts))
         found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
-        for size, hashes in run_hashes(words.hashes, self._runs.sizes):
-            for first in np.flatnonzero(self._table[hashes >> self._shift]).tolist():
+        for size, hashes in run_hashes(words.hashes, [*self._indices]):
+            for first, numbers in self._indices[size].find(hashes):
                 text = int(np.searchsorted(words.offsets, first, side="right")) - 1
                 if first + size > words.offsets[text + 1]:
                     continue  # it goes on in the next text
-                for evaluation in self._texts_with(hashes[first]):
+                for evaluation in self._runs.runs[size][1][numbers].tolist():
                     own = found.setdefault((text, evaluation), {})
                     own.setdefault(int(hashes[first]), (first, size))
         for (text, evaluation), own in sorted(found.items()):
@@ -162,8 +150,3 @@ class ContaminationFinder:
             if share >= self._config.least_share:
                 yield text, Hit(ids[text], name, place, words.text(first, first + size - 1),
                                 len(own), round(share, 3))
-
-    def _texts_with(self, value: np.uint64) -> list[int]:
-        hashes = self._runs.hashes
-        found = slice(np.searchsorted(hashes, value), np.searchsorted(hashes, value, "right"))
-        return [int(text) for text in self._runs.texts[found]]
