@@ -98,5 +98,5 @@ def epub(chapters: Mapping[str, str], metadata: str = "", spine: Sequence[str] =
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in content.items():
-            archive.writestr(name, text)
+            archive.writestr(name, text, zipfile.ZIP_STORED if name == "mimetype" else None)
     return out.getvalue()

@@ -27,16 +27,14 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind(b"%PDF", "a PDF", "pdftotext {} - | bmtools import text --paragraphs"),
-    _Kind(b"PAR1", "a Parquet file", "python3 -c 'import pandas, sys; pandas.read_parquet("
-          'sys.argv[1]).to_json(sys.stdout, orient="records", lines=True, force_ascii=False)\' {} '
-          "| bmtools import jsonl"),
+    _Kind(b"%PDF", "a PDF", "bmtools import pdf {}"),
+    _Kind(b"PAR1", "a Parquet file", "bmtools import parquet {}"),
     _Kind(b"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
     _Kind(b"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
     _Kind(b"{\\rtf", "an RTF document", "pandoc -t plain --wrap=none {} | bmtools import text"),
     _Kind(b"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
           "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
-    _Kind(b"ARROW1", "an Arrow file", "pandas.read_feather, and its to_json(lines=True)"),
+    _Kind(b"ARROW1", "an Arrow file", "bmtools import dataset with the folder that it is in"),
     _Kind(b"SQLite format 3", "an SQLite database",
           "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
 )
@@ -44,8 +42,9 @@ _ZIP = b"PK\x03\x04"
 _DOCX = _Kind(_ZIP, "a Word document",
               "pandoc -t plain --wrap=none {} | bmtools import text --paragraphs")
 _XLSX = _Kind(_ZIP, "an Excel workbook", "save it as CSV in UTF-8 first")
-_ARCHIVE = _Kind(_ZIP, "a zip archive", "unzip {}, and name the files in it")
-_TAR = _Kind(b"ustar", "a tar archive", "tar -xf {}, and name the files in it")
+_EPUB = _Kind(_ZIP, "an EPUB", "bmtools import epub {}")
+_ARCHIVE = _Kind(_ZIP, "a zip archive", "bmtools import auto {}, or unzip it and name its files")
+_TAR = _Kind(b"ustar", "a tar archive", "bmtools import auto {}, or unpack it and name its files")
 
 
 def foreign_bytes(head: bytes, name: str) -> str | None:
@@ -65,7 +64,8 @@ def foreign_bytes(head: bytes, name: str) -> str | None:
     kind = next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
     if head.startswith(_ZIP):
         kind = _DOCX if b"word/" in head or name.lower().endswith(".docx") else \
-            _XLSX if b"xl/" in head or name.lower().endswith(".xlsx") else _ARCHIVE
+            _XLSX if b"xl/" in head or name.lower().endswith(".xlsx") else \
+            _EPUB if b"application/epub" in head else _ARCHIVE
     elif head[257:262] == _TAR.magic:
         kind = _TAR
     if kind:
@@ -154,6 +154,8 @@ def importer(line: str, name: str) -> str:
             return f"found XML, expected records; type bmtools import {annotated} {file}"
         if "xml" in start[:5] or any(root in start for root in _PUBMED):
             return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
+        if start[:14].lower().startswith(("<html", "<!doctype html")):
+            return f"found HTML, expected records; type bmtools import html {file}"
         return (f"found markup ({start[:20]}), expected records; take the text out, then type "
                 "bmtools import text FILE")
     if line.startswith("-DOCSTART-") or _TAGGED.fullmatch(line):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,21 @@ def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_chec
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --precision int8 needs the package ctranslate2: "
                            f"{install_command('ctranslate2')}\n")
+
+
+@pytest.mark.parametrize(("form", "package", "extra"), [
+    ("html", "trafilatura", "web"), ("warc", "fastwarc", "web"), ("pdf", "pypdf", "documents"),
+    ("parquet", "pyarrow", "parquet"), ("dataset", "pyarrow", "parquet")])
+def test_documents_need_packages(run: Callable[..., Any], tmp_path: Path, form: str, package: str,
+                                 extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec",
+                        lambda name: None if name == package else find(name))
+    (tmp_path / "file").touch()
+    outcome = run("import", form, tmp_path / "file")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: import {form} needs the package {package}: "
+                           f"{install_command(extra)}\n")
 
 
 def test_a_plot_needs_matplotlib(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_documents import epub
 
 Run = Callable[..., Any]
 PROSE = "Perché il paziente è febbrile?\nNon è chiaro.\n"
@@ -37,16 +38,16 @@ BYTES = {
     "utf-32": (PROSE.encode("utf-32"), "found UTF-32 text, expected UTF-8; "
                "type iconv -f UTF-32 -t UTF-8 {}"),
     "pdf": (b"%PDF-1.7\n%\xe2\xe3", "found a PDF, expected text; "
-            "type pdftotext {} - | bmtools import text --paragraphs"),
+            "type bmtools import pdf {}"),
     "docx": (_zip("word/document.xml"), "found a Word document, expected text; "
              "type pandoc -t plain --wrap=none {} | bmtools import text --paragraphs"),
     "xlsx": (_zip("xl/workbook.xml"), "found an Excel workbook, expected text; "
              "type save it as CSV in UTF-8 first"),
     "zip": (_zip("notes.txt"), "found a zip archive, expected text; "
-            "type unzip {}, and name the files in it"),
-    "parquet": (b"PAR1\x15\x04", "found a Parquet file, expected text; type python3 -c "
-                "'import pandas, sys; pandas.read_parquet(sys.argv[1]).to_json(sys.stdout, "
-                'orient="records", lines=True, force_ascii=False)\' {} | bmtools import jsonl'),
+            "type bmtools import auto {}, or unzip it and name its files"),
+    "epub": (epub({"a": "x"}), "found an EPUB, expected text; type bmtools import epub {}"),
+    "parquet": (b"PAR1\x15\x04", "found a Parquet file, expected text; type bmtools import parquet "
+                "{}"),
     "xz": (b"\xfd7zXZ\0\0", "found an xz file, expected text; "
            "type xz -dc {}, and a pipe into this command"),
     "other": (b"ab\0cd", "found the NUL byte 3, expected UTF-8 text, not a binary file"),
@@ -109,8 +110,9 @@ def test_stdin_is_converted_in_the_pipe(shell: Run) -> None:
 NO_RECORDS = {
     "xml": ('<?xml version="1.0"?>\n<PubmedArticleSet/>\n',
             "found XML, expected records; for PubMed's, type bmtools import pubmed notes"),
-    "html": ("<html>\n", "found markup (<html>), expected records; take the text out, then type "
-             "bmtools import text FILE"),
+    "html": ("<html>\n", "found HTML, expected records; type bmtools import html notes"),
+    "markup": ("<x>\n", "found markup (<x>), expected records; take the text out, then type "
+               "bmtools import text FILE"),
     "conll": ("Selegiline\tB-Chemical\n-\tO\n",
               "found tagged tokens, expected records; type bmtools import conll notes"),
     "standoff": ("8701013|La clonidina\n", "found id|text, expected records; type bmtools import "
