@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import click
 import msgspec
@@ -14,6 +17,7 @@ from bmtools.cli.options import (
     takes_files,
     takes_overwrite,
     takes_rejects,
+    writes_file,
     writes_records,
 )
 from bmtools.cli.outputs import OutputDirectory
@@ -23,28 +27,33 @@ from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import SampleConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import STDOUT
+from bmtools.io.output import STDOUT, open_output
 from bmtools.io.workers import Workers
+
+if TYPE_CHECKING:
+    from bmtools.corpus.sampling.sample import Sample
 
 
 @click.command("sample", cls=Command, examples=(
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
     "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
-    groups={"Sample": "size words records share by allow-fewer seed", "Output": "output ladder "
-            "compression jobs ray"},
+    groups={"Sample": "size words records share by allow-fewer seed",
+            "Output": "output ladder rest compression jobs ray"},
     meanings={"output": "Write one sample here; .gz and .zst compress."})
 @takes_files
 @takes_rejects
 @writes_records
 @click.option("--ladder", type=OutputDirectory(), metavar="DIR",
               help="Directory for a file for each of several sizes.")
+@writes_file("--rest", "Write the other records here, as to train on what is not held out.")
 @click.option("--compression", type=click.Choice(["none", "gz", "zst"]), default="none",
               show_default=True, help="Compression of the files of a ladder.")
 @takes_overwrite
 @takes_settings(SampleConfig, "config")
 @takes_workers
 def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | None,
-            compression: str, overwrite: bool, config: SampleConfig, workers: Workers) -> None:
+            rest: str | None, compression: str, overwrite: bool, config: SampleConfig,
+            workers: Workers) -> None:
     """Choose records at random by size, words, number or share.
 
     The order of choice is a hash of each record's id and the seed, so a sample has all that a
@@ -57,6 +66,8 @@ def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | 
         raise click.UsageError(f"found {len(rungs)} samples, expected --ladder DIR for their files")
     if ladder is not None and output != STDOUT:
         raise click.UsageError("found --output and --ladder, expected one of them")
+    if ladder is not None and rest is not None:
+        raise click.UsageError("found --ladder and --rest, expected --rest beside one sample")
     from bmtools.corpus.sampling.sample import sample, write_ladder
 
     records = RecordReader(sources(files), reject)
@@ -66,6 +77,18 @@ def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | 
                                              ending=ending, overwrite=overwrite)])
         finish(*after_sample(line["samples"], line["output"]))
         return
-    with sample(records, config, workers) as chosen:
-        write_stream((msgspec.Raw(line.rstrip()) for _, line in chosen.lines()), output)
+    with sample(records, config, workers) as chosen, \
+            nullcontext() if rest is None else open_output(rest) as others:
+        write_stream(_without_rest(chosen, others), output)
         finish(*after_sample(chosen.rungs, output))
+
+
+def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[msgspec.Raw]:
+    """Yield the sample's records, and write the others beside it."""
+    from bmtools.corpus.sampling.sample import REST
+
+    for level, line in chosen.lines(others is not None):
+        if level < REST:
+            yield msgspec.Raw(line.rstrip())
+        elif others is not None:
+            others.write(line)

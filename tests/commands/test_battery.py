@@ -305,6 +305,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--share", "1.2"), "--share: found '1.2', expected shares"),
         (("--size", "1MB,1000kB"), "--size: found '1MB,1000kB', expected each amount once"),
         (("--records", "1,2"), "found 2 samples, expected --ladder DIR for their files"),
+        (("--records", "1", "--ladder", "d", "--rest", "f"), "found --ladder and --rest"),
         (("--records", "1", "--ladder", "d", "-o", "f"), "found --output and --ladder, expected"),
         (("--records", "1", "--jobs", "-1"), "--jobs: found -1, expected 0 or more"),
         (("--records", "1", "--ray", "auto", "-"), "--ray: found '-', expected files that the"),

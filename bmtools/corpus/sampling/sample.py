@@ -30,7 +30,9 @@ from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.status import counted
 
-_LEFT_OUT = 255
+REST = 254
+"""Level of records that no sample has."""
+_NO_RECORD = 255
 _IGNORED = b"\xef\xbb\xbf\x1e \t"
 
 
@@ -40,7 +42,8 @@ class Sample:
 
     Args:
         reader: of the files, which must not change meanwhile.
-        levels: (lines,) uint8, for each line the number of the smallest sample that has it.
+        levels: (lines,) uint8, for each line the number of the smallest sample that has it; `REST`
+            for a record that none has.
         rungs: what is in each sample, the smallest first.
     """
 
@@ -48,10 +51,13 @@ class Sample:
     levels: np.ndarray
     rungs: list[dict[str, Any]]
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of the largest sample in their order, each after its level; see
-        `selected_lines`."""
-        for number, line in selected_lines(self.reader, self.levels != _LEFT_OUT):
+    def lines(self, rest: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of the largest sample, each after its level; see `selected_lines`.
+
+        Args:
+            rest: also yield the other records.
+        """
+        for number, line in selected_lines(self.reader, self.levels < REST + rest):
             yield int(self.levels[number]), line
 
 
@@ -115,7 +121,8 @@ def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
     sizes = np.cumsum(measures.sizes[order], dtype="u8")
     words = np.cumsum(measures.words[order], dtype="u8") if len(measures.words) else None
     totals = {"size": sizes, "words": words}.get(rungs[0].unit)
-    levels = np.full(measures.lines, _LEFT_OUT, dtype="u1")
+    levels = np.full(measures.lines, _NO_RECORD, dtype="u1")
+    levels[order] = REST
     found = []
     for level, rung in reversed(list(enumerate(rungs))):
         count = _count(rung, len(order), totals, allow_fewer)

@@ -176,6 +176,16 @@ def test_a_ladder_of_files(run: Any, records: list[dict[str, Any]], tmp_path: Pa
     assert json.loads((out / "bmtools.json").read_text())["results"]["samples"][0]["records"] == 10
 
 
+def test_the_rest_is_what_is_not_sampled(run: Any, records: list[dict[str, Any]], source: Path,
+                                         tmp_path: Path) -> None:
+    rest = tmp_path / "rest.jsonl.gz"
+    held_out = run("sample", source, "--share", "0.1", "--rest", rest).records
+    others = [dict(record) for record in RecordReader([str(rest)])]
+    assert len(held_out) == 30 and len(others) == 270
+    assert [one for one in records if one in held_out] == held_out
+    assert [one for one in records if one not in held_out] == others
+
+
 @pytest.mark.data
 def test_the_ladder_of_a_real_corpus(data: Path) -> None:
     """Rungs as BioBIT's, a thousandth of their size, of 7,752 abstracts."""
