@@ -141,14 +141,19 @@ def _unescape(edited: EditedText) -> None:
 def _repair_unicode(edited: EditedText) -> None:
     """Undo UTF-8 read as another encoding, ligatures of fonts, and marks apart from their letters.
 
-    Words that look damaged go to ftfy one by one (Speer 2019), which decides whether they are.
+    Words that look damaged go to ftfy (Speer 2019), which decides whether they are: side by side,
+    for clear cases settle doubtful ones, then one by one.
     """
     if edited.text.isascii():
         return
     if _MOJIBAKE.search(edited.text):
         from ftfy import fix_encoding
 
-        edited.substitute("unicode", _MOJIBAKE_WORD, lambda found: fix_encoding(found[0]))
+        words = _MOJIBAKE_WORD.findall(edited.text)
+        together = fix_encoding(" ".join(words)).split(" ")
+        fixed = dict(zip(words, together, strict=True)) if len(together) == len(words) else {}
+        edited.substitute("unicode", _MOJIBAKE_WORD,
+                          lambda found: fix_encoding(fixed.get(found[0], found[0])))
     if _COMPOSED.search(edited.text):
         edited.substitute("unicode", _LIGATURES, lambda found: normalize("NFKC", found[0]))
         edited.substitute("unicode", _DECOMPOSED, lambda found: normalize("NFC", found[0]))

@@ -32,6 +32,7 @@ CASES = {
         ("A (TRUNCATED)", "A"), ("A truncated protein (truncated SERCA).", None)],
     "entities": [("p &lt; 0.05 &amp;amp; &#945;", "p < 0.05 & α"), ("A&B; AT&T", None)],
     "unicode": [("perchÃ© non Ã¨ giÃ\xa0 cosÃ¬, lâ€™etÃ\xa0", "perché non è già così, l’età"),
+                ("COSÃŒ Ã¨ la cittÃ\xa0", "COSÌ è la città"),
                 ("10 Âµg Â± 2 Â°C", "10 µg ± 2 °C"), ("ﬁbrosi e\u0300 ﬂusso", "fibrosi è flusso"),
                 ("Ångström, Café, naïve, «Ça va», São, ±5°, Ü", None), ("μmol/l – 5 ‰", None)],
     "copyright": [
