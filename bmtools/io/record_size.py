@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO
@@ -12,7 +12,7 @@ from bmtools.errors import DataError, setting
 MEGABYTES = 32
 """The default."""
 MEGABYTE = 1_000_000
-_CHUNK_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 17
 
 
 @contextmanager
@@ -52,9 +52,16 @@ def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def limited_content(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the content of a stream as it comes, in whole lines; see `limited_lines`."""
+    """Yield the content of a stream in whole lines, of a pipe as it comes; see `limited_lines`.
+
+    Args:
+        stream: to its end.
+        name: of the source in messages.
+    """
     line = 1
-    while content := stream.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+    read: Callable[[int], bytes] = stream.read if stream.seekable() else \
+        stream.read1  # type: ignore[attr-defined]
+    while content := read(_CHUNK_BYTES):
         lines = content.count(b"\n")
         content += rest_of_line(stream, len(content) - 1 - content.rfind(b"\n"),
                                 f"{name}:{line + lines}")

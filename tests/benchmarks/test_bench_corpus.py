@@ -3,7 +3,8 @@
 `clean` stands beside the script that one writes for it: JSON Lines, ftfy and py3langid on whole
 texts, and Gopher's rules as loops over words and characters; and, where datatrove is installed,
 beside its GopherQualityFilter alone. All work is that of one core, in processor time, without
-imports. Without that option each runs once on little input, and only what is kept is compared.
+imports. Records are read beside `json` and checks of types in Python. Without that option each
+runs once on little input, and only what is kept is compared.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ import pytest
 
 from bmtools.corpus.cleaning.clean import CleaningStep
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.errors import refuse
+from bmtools.io.jsonl import RecordReader, parse_lines
 from bmtools.io.parallel import Block
+from bmtools.io.record_size import limited_content
 from bmtools.io.workers import record_worker
 
 _ROUNDS = 3
@@ -103,6 +108,64 @@ def test_clean_against_a_script(benchmark: Any, data: Path) -> None:
     assert len(differ) <= len(lines) / 500, differ
     if not benchmark.disabled:
         report(benchmark, lines, {name: statistics.median(one) for name, one in seconds.items()})
+
+
+_TYPES = {"id": str, "text": str, "title": str, "lang": str, "source": str, "licence": str,
+          "text_pair": str, "label": str, "labels": list, "score": float, "entities": list,
+          "relations": list, "question": str, "answers": list, "target": str, "domain": str,
+          "meta": dict}
+
+
+def read_by_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read records by `json`, check the types of their keys, and name the line of each."""
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            record = json.loads(line)
+            if not (isinstance(record, dict) and "id" in record and "text" in record):
+                raise ValueError(f"{path}:{number}")
+            for key, value in record.items():
+                if key in _TYPES and not isinstance(value, _TYPES[key]):
+                    raise ValueError(f"{path}:{number}: {key}")
+            yield f"{path}:{number}", record
+
+
+def read_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read records, with all checks, and the hash of the file."""
+    for record in RecordReader([str(path)]):
+        yield record.place, record
+
+
+def parse_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Parse and check records alone, as a worker does that gets them in blocks."""
+    with path.open("rb") as stream:
+        for content in limited_content(stream, str(path)):
+            for record in parse_lines(content, str(path), refuse):
+                yield record.place, record
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", _CORPORA)
+def test_json_lines_against_json(benchmark: Any, name: str, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    with gzip.open(data / name) as stream:
+        path.write_bytes(b"".join(itertools.islice(stream, 150 if benchmark.disabled else None)))
+    sides = {"json": read_by_json, "bmtools": read_by_bmtools, "parsing alone": parse_by_bmtools}
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+
+    def take_turns() -> None:
+        for side, read in sides.items():
+            started = time.process_time()
+            deque(read(path), 0)
+            seconds[side].append(time.process_time() - started)
+
+    benchmark.pedantic(take_turns, rounds=5)
+    assert list(read_by_bmtools(path)) == list(read_by_json(path))
+    if not benchmark.disabled:
+        megabytes = path.stat().st_size / 1e6
+        rates = {side: round(megabytes / min(one)) for side, one in seconds.items()}
+        benchmark.extra_info.update(megabytes=round(megabytes, 1), megabytes_per_second=rates,
+                                    times_faster=round(rates["bmtools"] / rates["json"], 2))
+        print(f"\n{name}: {megabytes:.0f} MB, megabytes a second of one core: {rates}")
 
 
 def report(benchmark: Any, lines: list[bytes], seconds: dict[str, float]) -> None:
