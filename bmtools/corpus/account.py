@@ -21,7 +21,7 @@ IN_RECORDS = "characters in records"
 LEFT_OUT = "characters left out as {}"
 ADDED = "characters added"
 _SAMPLE = 60  # characters
-_WAYS = 8  # to read a record, from either end of them
+_WAYS = 16  # to read a record, from either end of them
 
 
 # A reader may write the exponent of `10<sup>6</sup>` by characters of its own.
@@ -162,11 +162,11 @@ class _Matching:
     def _after(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
         """Return the ways to read a record up to the end of a piece."""
         found: _Ways = {}
-        size, is_soft = len(piece.text), piece.added or piece.left_out
-        if not is_soft and self.signs and self.signs_in in piece.place:
-            return self._without_signs(piece.text, ways, text)
+        size = len(piece.text)
+        if not piece.added and self.signs and self.signs_in in piece.place:
+            found = self._without_signs(piece.text, ways, text)
         for (at, waiting), counts in ways.items():
-            if is_soft:
+            if piece.added or piece.left_out:
                 left_out = {LEFT_OUT.format(piece.left_out): size} if piece.left_out else {}
                 found.setdefault((at, waiting), counts + Counter(left_out))
             if text.startswith(piece.text, at):

@@ -28,7 +28,9 @@ def without_citations(line: str) -> str:
     Args:
         line: with marks around each citation.
     """
-    return _DANGLING.sub("", _IN_A_ROW.sub(_rest, _BRACKETED.sub(_GAP, line)))
+    shorter = _IN_A_ROW.sub(_rest, _BRACKETED.sub(_GAP, line))
+    # A citation within another one leaves a mark.
+    return _DANGLING.sub("", shorter).replace(FIRST, "").replace(LAST, "")
 
 
 def _rest(run: re.Match[str]) -> str:

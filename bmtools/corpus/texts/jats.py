@@ -107,6 +107,7 @@ class _Article:
         self._meta = front if front is not None and front.tag == "front-stub" else \
             None if front is None else front.find("article-meta")
         self._front, self._outer = front, outer
+        self._titles = None if self._meta is None else self._meta.find("title-group")
         self._ids = self._read_ids()
         inherited = outer[0].lang if outer else "en"  # the default of JATS
         self.lang: str = (element.get(_LANG) or inherited)[:2].lower()
@@ -132,8 +133,11 @@ class _Article:
 
     def _text(self) -> Text:
         text = Text(self._classes, self._config.drop_citations)
-        for abstract in [] if self._meta is None else self._meta.findall("abstract"):
-            text.add(abstract)
+        for front in self._element.iterchildren("front", "front-stub"):
+            for group in front.iter("title-group", "abstract"):
+                if group is not self._titles:  # damaged files may have two
+                    text.add(group)
+        text.end_line()
         for part in self._element:
             if part.tag in PARTS:
                 text.add(part)
@@ -160,6 +164,7 @@ class _Article:
         for start, end, section in parts:
             content = whole[start:end].strip("\n")
             heading = whole[section.heading:start].strip("\n") if section else ""
+            start += len(whole[start:end]) - len(whole[start:end].lstrip("\n"))
             if not content and not heading:
                 continue
             number += 1
@@ -173,12 +178,9 @@ class _Article:
             yield Record(id=f"{self.id}-{number}", **titled, **keys, place=self._place)
 
     def _title(self) -> str:
-        group = None if self._meta is None else self._meta.find("title-group")
-        if group is None:
-            return ""
         titles = []
         for tag in TITLES:
-            for element in group.iterfind(tag):
+            for element in () if self._titles is None else self._titles.iterfind(tag):
                 text = Text(self._classes, self._config.drop_citations)
                 text.add_content(element)
                 text.end_line()

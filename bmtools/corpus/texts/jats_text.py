@@ -156,7 +156,7 @@ class Text:
             return
         line = "".join(self._line)
         self._line.clear()
-        if self.drops_citations and FIRST in line:
+        if self.drops_citations and (FIRST in line or LAST in line):
             line = without_citations(line)
         self._add_line(line)
 
