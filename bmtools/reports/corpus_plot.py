@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.describe.statistics import NO_TOPIC, OTHERS, UNSTATED
-from bmtools.reports.corpus_report import counted_keys
+from bmtools.reports.corpus_report import counted_keys, heading
 from bmtools.reports.drawing import BETTER, SAME, STRONG, WORSE, figure_file
 from bmtools.reports.labels import printable, truncate
 
@@ -39,6 +39,8 @@ def plot_corpora(lines: Sequence[Line], path: Path) -> None:
         lines: as from `describe`.
         path: file to write, in the format of its suffix.
     """
+    from matplotlib.patches import Patch
+
     corpora = [line for line in lines if "records" in line]
     panels = [_Panel(_LEAST_HEIGHT, draw, corpora) for draw in (_draw_lengths, _draw_bands)]
     panels += sorted((_panel(key, corpora) for key in counted_keys(corpora)
@@ -54,7 +56,7 @@ def plot_corpora(lines: Sequence[Line], path: Path) -> None:
             axes.spines[["top", "right"]].set_visible(False)
         for axes in cells[len(panels):]:
             axes.set_axis_off()
-        figure.legend([cells[0].bar(0, 0, color=_colour(number)) for number in range(len(corpora))],
+        figure.legend([Patch(color=_colour(number)) for number in range(len(corpora))],
                       [f"{printable(line['corpus'])} ({line['records']:,} records)"
                        for line in corpora],
                       loc="outside upper center", ncols=min(4, len(corpora)), frameon=False)
@@ -121,13 +123,13 @@ def _draw_years(axes: Axes, corpora: Sequence[Line]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for number, line in enumerate(corpora):
-        years = {int(year): count for year, count in line.get("years", {}).items()
+        years = {int(year): share for year, share in _shares(line, "years").items()
                  if year.isdecimal()}
         axes.plot(list(years), list(years.values()), color=_colour(number), marker=".",
                   linewidth=1.2)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0)
-    axes.set(title="Years", ylabel="records")
+    axes.set(title="Years", ylabel="percent")
 
 
 def _values(key: str, corpora: Sequence[Line]) -> list[str]:
@@ -155,4 +157,4 @@ def _draw_shares(key: str, axes: Axes, corpora: Sequence[Line]) -> None:
     axes.set_yticks(range(len(values)), [truncate(printable(value), _LABEL_WIDTH)
                                          for value in values], fontsize="small")
     axes.set_ylim(max(len(values), _LEAST_BARS) - 0.5, -0.5)
-    axes.set(title=key.replace("_", " ").capitalize(), xlabel="percent")
+    axes.set(title=heading(key).capitalize(), xlabel="percent")

@@ -50,10 +50,17 @@ def counted_keys(corpora: Sequence[Line]) -> list[str]:
 
 def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Table:
     values = list(dict.fromkeys(value for counts in by_corpus.values() for value in counts))
+    if key == "years":
+        values.sort(key=lambda year: (year.isdecimal(), year), reverse=True)
     rows = [[printable(value), *(_cell(counts.get(value, 0)) for counts in by_corpus.values())]
             for value in values[:_MOST_ROWS]]
     rows += [["...", *[""] * len(by_corpus)]] * (len(values) > _MOST_ROWS)
-    return key.replace("_", " ").capitalize(), [key.replace("_", " "), *by_corpus], rows
+    return heading(key).capitalize(), [heading(key), *by_corpus], rows
+
+
+def heading(key: str) -> str:
+    """Return the words for a key: `meta.journal` is "journal"."""
+    return key.rpartition(".")[2].replace("_", " ")
 
 
 def _shared(line: Line) -> Table:
