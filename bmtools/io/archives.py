@@ -7,7 +7,7 @@ import os
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -24,7 +24,8 @@ _EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.
              tarfile.GNUTYPE_LONGLINK)
 
 
-def corpus_files(name: str, *endings: str, counts: Counter[str]) -> Iterator[str]:
+def corpus_files(name: str, *endings: str, counts: Counter[str],
+                 folder: str = "") -> Iterator[str]:
     """Yield the names of the files that a name leads to, in bounded memory.
 
     What is in an archive can be read as long as the next name is not asked for. Nothing is
@@ -36,6 +37,7 @@ def corpus_files(name: str, *endings: str, counts: Counter[str]) -> Iterator[str
         endings: of the files that are taken from folders and archives, as `.xml`; those of others
             are counted. All are taken where none is given.
         counts: counts what is passed over, by reason.
+        folder: in which the file was found, if by `folder_files`.
 
     Raises:
         DataError: a damaged archive, or one that unpacks to far more than texts do.
@@ -43,12 +45,15 @@ def corpus_files(name: str, *endings: str, counts: Counter[str]) -> Iterator[str
     if isinstance(name, MemberName):
         yield name
         return
+    if folder:
+        yield from _wanted(_readable([name], folder, counts), endings, counts)
+        return
     is_document = bool(endings) and member_ending(name).lower() in endings  # an EPUB is a zip, too
     archive = None if name == STDIN or is_document else archive_of(name)
     if archive is not None:
         found = _zip_files(archive, name[len(str(archive)):].strip("/"), counts)
     elif name != STDIN and Path(name).is_dir():
-        found = _folder_files(Path(name), counts)
+        found = _readable(folder_files(name), name, counts)
     else:
         yield from _file_or_tar(name, endings, counts)
         return
@@ -78,17 +83,22 @@ def _is_hidden(path: PurePosixPath) -> bool:
     return any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts)
 
 
-def _folder_files(folder: Path, counts: Counter[str]) -> Iterator[str]:
+def folder_files(folder: str) -> Iterator[str]:
+    """Yield the names of all that is in a folder but folders, in order."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
-        for file in sorted(files):
-            path = Path(parent, file)
-            if _is_hidden(PurePosixPath(path.relative_to(folder))):
-                counts["hidden files passed over"] += 1
-            elif not path.is_file():
-                counts["links and devices passed over"] += 1
-            else:
-                yield str(path)
+        yield from (str(Path(parent, file)) for file in sorted(files))
+
+
+def _readable(names: Iterable[str], folder: str, counts: Counter[str]) -> Iterator[str]:
+    """Yield the files of a folder that are neither hidden nor links to nothing, nor devices."""
+    for name in names:
+        if _is_hidden(PurePosixPath(Path(name).relative_to(folder))):
+            counts["hidden files passed over"] += 1
+        elif not Path(name).is_file():
+            counts["links and devices passed over"] += 1
+        else:
+            yield name
 
 
 def _zip_files(archive: Path, folder: str, counts: Counter[str]) -> Iterator[str]:

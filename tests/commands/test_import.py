@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from backports import zstd
-from toy_documents import warc
+from toy_documents import pdf, warc
 
 from bmtools.records import Record, check
 
@@ -507,3 +507,18 @@ def test_account_shows_a_line_that_is_lost(run, source, monkeypatch) -> None:
                                   "the end")
     assert "leave out --account to go on" in outcome.err
     assert not path.with_name("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: int) -> None:
+    for name in ("a/x.pdf", "b/x.pdf", "b/.hidden.pdf", "b/y.txt", "c.pdf"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(pdf([f"Text of {name}."]))
+    (tmp_path / "empty").mkdir()
+    outcome = run("import", "pdf", tmp_path / "in", tmp_path / "empty", "--jobs", jobs)
+    assert [record["id"] for record in outcome.records] == ["c", "a/x", "b/x"]
+    assert "hidden files passed over: 1" in outcome.err
+    assert "files that do not end in .pdf passed over: 1" in outcome.err
+    nothing = run("import", "pdf", tmp_path / "empty")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert f"{tmp_path}/empty: found no records" in nothing.err

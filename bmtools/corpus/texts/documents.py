@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject
-from bmtools.io.archives import corpus_files
-from bmtools.io.jsonl import open_bytes, source_name, source_stem
+from bmtools.io.archives import corpus_files, folder_files
+from bmtools.io.jsonl import STDIN, open_bytes, source_name, source_stem
 from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
@@ -19,7 +21,7 @@ _WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
                      read: Callable[[str, Counter[str]], Document | None], counts: Counter[str],
-                     reject: Reject) -> Iterator[Record]:
+                     reject: Reject, folder: str = "") -> Iterator[Record]:
     """Yield a record for every file, with the file's name for an id.
 
     Args:
@@ -29,16 +31,31 @@ def document_records(names: Iterable[str], endings: Iterable[str],
             it has counted.
         counts: counts what is left out, by reason.
         reject: receives a file that cannot be read.
+        folder: that the names were found in, if by `files_in_folders`.
     """
     for name in names:
-        for file in corpus_files(name, *endings, counts=counts):
+        for file in corpus_files(name, *endings, counts=counts, folder=folder):
             try:
                 document = read(file, counts)
             except DataError as error:
                 reject(file_error(file, error))
                 continue
             if document is not None:
-                yield Record(id=file_id(file, name), **document, place=source_name(file))
+                yield Record(id=file_id(file, folder or name), **document, place=source_name(file))
+
+
+def files_in_folders(names: Iterable[str]) -> Iterator[tuple[str, Document]]:
+    """Yield the files in folders, each with its `folder`, so that workers can share them.
+
+    Other names, and folders without files, come as they are.
+    """
+    for name in names:
+        found = folder_files(name) if name != STDIN and Path(name).is_dir() else iter(())
+        first = next(found, None)
+        if first is None:
+            yield name, {}
+        else:
+            yield from ((file, {"folder": name}) for file in chain([first], found))
 
 
 def file_id(file: str, name: str) -> str:

@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 
 
 def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse) -> Iterator[Record]:
+                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
     """Yield a record for every book, with its text in paragraphs, one a line.
 
     `meta.sections` has the files of the book with their offsets, by their first headings. Tables
@@ -55,9 +55,10 @@ def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: EPUB files, folders or archives of such; `-` for stdin.
         counts: counts files of a book that are left out.
         reject: receives a book that is damaged or encrypted, or has no text.
+        folder: that the names were found in, if by `files_in_folders`.
     """
     counts = Counter() if counts is None else counts
-    return document_records(names, (".epub",), _read_epub, counts, reject)
+    return document_records(names, (".epub",), _read_epub, counts, reject, folder)
 
 
 def _read_epub(name: str, counts: Counter[str]) -> Document:

@@ -29,7 +29,7 @@ _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
 
 def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
-                reject: Reject = refuse) -> Iterator[Record]:
+                reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
     """Yield a record for every PDF, with its text in paragraphs, one a line.
 
     Columns come in the order in which the file has them. `meta.sections` has the offsets of
@@ -39,10 +39,11 @@ def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
         counts: counts lines that are left out, and hyphens that are removed.
         reject: receives a file that is damaged, encrypted, or has no text but images.
+        folder: that the names were found in, if by `files_in_folders`.
     """
     require_extra("pypdf", "import pdf", "documents")
     counts = Counter() if counts is None else counts
-    return document_records(names, (".pdf",), _read_pdf, counts, reject)
+    return document_records(names, (".pdf",), _read_pdf, counts, reject, folder)
 
 
 def _read_pdf(name: str, counts: Counter[str]) -> Document:

@@ -46,7 +46,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
 
 
 def html_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse) -> Iterator[Record]:
+                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
     """Yield the main text of HTML pages, without navigation, comments and advertisements.
 
     Title, language, licence and date are what the page states; nothing is fetched.
@@ -55,10 +55,11 @@ def html_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: HTML files, folders or archives of such, compressed or not; `-` for stdin.
         counts: counts pages without a main text.
         reject: receives a file that is no HTML.
+        folder: that the names were found in, if by `files_in_folders`.
     """
     _require_web("import html")
     counts = Counter() if counts is None else counts
-    return document_records(names, HTML, _read_page, counts, reject)
+    return document_records(names, HTML, _read_page, counts, reject, folder)
 
 
 def warc_records(names: Iterable[str], counts: Counter[str] | None = None,
