@@ -14,9 +14,14 @@ from typing import Any
 
 from bmtools.corpus.cleaning.repairs import truncation_mark
 from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
-from bmtools.corpus.languages import found_language, primary_language
+from bmtools.corpus.languages import (
+    found_language,
+    load_identifier,
+    primary_language,
+    two_letters,
+)
 from bmtools.corpus.licences import licence_name
-from bmtools.errors import setting
+from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import require_extra
 from bmtools.records import Record
 
@@ -51,7 +56,11 @@ def text_filters(config: FilterConfig) -> dict[str, Filter]:
     """Return the filters that look at a repaired text, the costly ones last; only those on."""
     if config.languages:
         require_extra("py3langid", setting("languages"), "cleaning")
-    languages = {one.strip() for one in config.languages.split(",")}
+    languages = {one.strip() for one in config.languages.split(",") if one.strip()}
+    for one in languages - {DECLARED}:
+        if one not in load_identifier().labels:
+            raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does not "
+                               f"know, expected codes such as en or {DECLARED}")
     filters: dict[str, tuple[bool, Callable[[str], float], Callable[[float], bool]]] = {
         "min-characters": (config.min_characters > 0, len, lambda n: n >= config.min_characters),
         "min-words": (config.min_words > 0, word_count, lambda n: n >= config.min_words),
@@ -128,7 +137,10 @@ def _year_unless(record: Record, is_right: Callable[[int], bool]) -> Any:
 
 def _other_language(record: Record, languages: set[str]) -> Any:
     found = found_language(record["text"])
-    if not found or (languages == {DECLARED} and not record.get("lang")):
+    if not found or found in languages:
         return None
-    allowed = {primary_language(record["lang"])} if languages == {DECLARED} else languages
-    return None if found in allowed else found
+    if DECLARED in languages:
+        declared = two_letters(primary_language(record.get("lang", "")))
+        if declared == found or declared not in load_identifier().labels:
+            return None
+    return found

@@ -52,8 +52,8 @@ class FilterConfig:
             than white space. 0 for no limit.
         max_words: most words of a text; 0 for no limit.
         min_characters: fewest characters of a text, for writing without spaces; 0 for no limit.
-        languages: languages found by py3langid that are kept, by ISO 639-1 codes, or declared for
-            the lang of each record; texts too short to tell are kept.
+        languages: languages found by py3langid that are kept, by ISO 639-1 codes; declared stands
+            for the lang of each record. Texts too short to tell are kept.
         drop_truncated: leave out records whose text has a mark such as (ABSTRACT TRUNCATED)
             instead of removing the mark.
         min_alphabetic_words: smallest share of words with a letter; Gopher: 0.8.

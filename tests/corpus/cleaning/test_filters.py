@@ -17,6 +17,7 @@ from bmtools.corpus.cleaning.filters import (
     word_count,
 )
 from bmtools.corpus.cleaning.settings import FilterConfig
+from bmtools.errors import BmtoolsError
 from bmtools.records import Record
 
 ENGLISH = "The patient was admitted with fever and a dry cough for three days."
@@ -57,6 +58,9 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"languages": "en,it"}, {"text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "it-IT", "text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "it"}, {"languages": "en"}),
+    ({"languages": "declared"}, {"lang": "ita", "text": ITALIAN}, {}),
+    ({"languages": "declared"}, {"lang": "tlh", "text": ITALIAN}, {}),
+    ({"languages": "declared,en"}, {"lang": "it"}, {}),
     ({"languages": "declared"}, {}, {}), ({"languages": "it"}, {"text": "Abstract"}, {})])
 def test_filters(settings: dict[str, Any], record: dict[str, Any],
                  expected: dict[str, Any]) -> None:
@@ -82,6 +86,11 @@ def test_measures() -> None:
     ("CC BY-SA 3.0 IT", "cc-by-sa")])
 def test_names_of_licences(licence: str, expected: str) -> None:
     assert licence_kind(licence) == expected
+
+
+def test_a_language_that_is_not_known_is_refused() -> None:
+    with pytest.raises(BmtoolsError, match="languages: found 'english', which py3langid does not"):
+        text_filters(FilterConfig(languages="it,english"))
 
 
 @pytest.mark.parametrize(("settings", "message"), [
