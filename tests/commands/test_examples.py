@@ -194,7 +194,7 @@ def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str],
         (tmp_path / file.name).symlink_to(file.resolve())
 
     def call(line: str) -> Any:
-        for output in re.findall(r" (?:-o|>) (\S+)", line):
+        for output in re.findall(r" (?:-o|>) ([^\s/]\S*)", line):
             (tmp_path / output).unlink(missing_ok=True)
         environment = {**os.environ, "OMP_NUM_THREADS": "1",
                        "PATH": f"{warm_bmtools}{os.pathsep}{os.environ['PATH']}"}
