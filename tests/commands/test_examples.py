@@ -136,6 +136,10 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("biobit.json", json.dumps({name: [{
                 "ID": "1", "context": "Il cuore.", "question": "Che?", "answer": "cuore"}]
                 for name in ("train", "dev")})),
+            ("article.nxml", "<article><body><p>Il cuore.</p></body></article>"),
+            ("case.xmi", "<xmi:XMI xmlns:xmi='http://www.omg.org/XMI' "
+                         "xmlns:cas='http:///uima/cas.ecore'><cas:Sofa xmi:id='1' "
+                         "sofaID='a' sofaString='Il cuore.'/></xmi:XMI>"),
             ("pubmedqa.json", json.dumps({
                 name: {"QUESTION": "Che?", "CONTEXTS": ["Il cuore."]} for name in "12"})),
             ("test_ground_truth.json", '{"1": "yes"}'),
