@@ -144,6 +144,11 @@ def _clean(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), "")
 
 
+def _articles(_params: Measured, info: Measured) -> Row:
+    return (f"`import pmc`, six articles, {info['megabytes_per_second']:.0f} MB/s a core",
+            "pubmed_parser, two calls a file", _times(info["times_faster"]), "")
+
+
 def _pubmed(params: Measured, info: Measured) -> Row:
     return (f"`import pubmed`, {info['megabytes']} MB of XML, "
             f"{info['megabytes_per_second']:.0f} MB/s on one core (lxml alone "
@@ -243,6 +248,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_near_duplicates_against_datasketch": _dedup,
     "test_clean_against_a_script": _clean,
     "test_pubmed_against_pubmed_parser": _pubmed,
+    "test_articles_beside_pubmed_parser": _articles,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
     "test_ctranslate2_against_generate": _translate,
