@@ -16,6 +16,7 @@ import click
 import pytest
 
 from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.corpus.describe.topics import read_topics
 from bmtools.recipes.toml import read_run_config
 from bmtools.records import Record, check
 
@@ -157,10 +158,12 @@ def test_functions_of_the_api_exist(document: Path) -> None:
 def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
     [shown] = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     assert shown == (ROOT / "examples/quickstart/phases.toml").read_text(encoding="utf-8")
-    for number, code in enumerate(code for path in DOCUMENTS for code in blocks(path, "toml")):
-        path = tmp_path / f"{number}.toml"
-        path.write_text(code, encoding="utf-8")
-        assert read_run_config(str(path)).phases
+    for document in DOCUMENTS:
+        for number, code in enumerate(blocks(document, "toml")):
+            path = tmp_path / f"{document.stem}-{number}.toml"
+            path.write_text(code, encoding="utf-8")
+            is_of_topics = document.stem == "corpus"
+            assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
 
 
 def test_the_record_shown_is_one() -> None:
