@@ -45,13 +45,15 @@ def write_line_stream(lines: Iterable[bytes], output: str = STDOUT) -> None:
     with open_output(output) as stream:
         try:
             for some in lines:
+                if not is_read:
+                    stream.write(some)
+                    continue
                 pending += some
                 is_begun = is_begun or bool(some)
                 while len(pending) > _BLOCK_BYTES:
                     size = _BLOCK_BYTES - pending.endswith(b"\n", 0, _BLOCK_BYTES)
                     stream.write(pending[:size])
-                    if is_read:
-                        stream.flush()
+                    stream.flush()
                     del pending[:size]
             stream.write(pending)
         except BrokenPipeError:

@@ -84,7 +84,8 @@ def xml_children(name: str, roots: Collection[str],
         for line, element in cutter.children():
             is_found = True
             yield line, element
-        for element in _streamed(name, tags, cutter.rest(), at_end=refuse_others):
+        for element in _streamed(name, tags, cutter.rest(), at_end=refuse_others,
+                                 uncounted=cutter.memory_of_lines):
             if element.getparent().getparent() is None:
                 is_found = True
                 yield element.sourceline, element
@@ -101,8 +102,9 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
               characters: frozenset[str] | None = None,
-              at_end: Callable[[Element], object] = id) -> Iterator[Element]:
-    size, line = 0, 1  # since the last element, and where that began
+              at_end: Callable[[Element], object] = id,
+              uncounted: int = 0) -> Iterator[Element]:
+    size, line = -uncounted, 1  # since the last element, and where that began
     parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
     parser.resolvers.add(_OwnDtd(characters))
     try:
@@ -177,10 +179,18 @@ class _Cutter:
     def rest(self) -> Iterator[bytes]:
         """Yield the prolog, as many lines as were cut, and what follows that."""
         yield self._head
-        for done in range(0, self._newlines, _CHUNK):  # as text they would be too large
-            yield b"<!--" + b"\n" * min(_CHUNK, self._newlines - done) + b"-->"
+        yield from self._lines_cut()
         yield self._content[self._position:]
         yield from _chunks(self._stream)
+
+    @property
+    def memory_of_lines(self) -> int:
+        """Memory that the lines in the rest seem to take, which do not stay."""
+        return sum(map(_memory, self._lines_cut()))
+
+    def _lines_cut(self) -> Iterator[bytes]:
+        for done in range(0, self._newlines, _CHUNK):  # as text they would be too large
+            yield b"<!--" + b"\n" * min(_CHUNK, self._newlines - done) + b"-->"
 
     @property
     def _line(self) -> int:

@@ -162,3 +162,14 @@ def test_usage(files: list[Path], run: Callable[..., Any]) -> None:
         assert outcome.code == 2 and told in outcome.err
     outcome = run("import", "text", "-", "--ray", "local")
     assert outcome.code == 2 and "--ray: found '-', expected files" in outcome.err
+
+
+def test_a_file_may_have_more_lines_than_a_record_bytes(
+        tmp_path: Path, run: Callable[..., Any]) -> None:
+    lines = "\n" * 450_000
+    citations = [CITATION.format(number).replace("<Article>", f"{lines}<Article>")
+                 for number in (1, 2, 3)]
+    (tmp_path / "a.xml").write_text(f"<PubmedArticleSet>{''.join(citations)}</PubmedArticleSet>")
+    outcome = run("import", "pubmed", tmp_path / "a.xml", "--max-record-megabytes", "1")
+    assert outcome.code == 0, outcome.err
+    assert [record["id"] for record in outcome.records] == ["1", "2", "3"]
