@@ -129,6 +129,7 @@ class PassRun:
         """
         stage = self._stage
         reject = stage.rejecting(reject) if self._lasts else reject
+        set_status(activity, self.records, unit="records")
         for outcome in self._outcomes(stage, parts, make_worker, self._totals):
             outcome = amend(outcome) if amend else outcome
             if not self._lasts:
