@@ -32,9 +32,10 @@ from bmtools.errors import (
     refuse,
     suggestion,
 )
-from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 from bmtools.io.record_size import MEGABYTES, limiting_records
+from bmtools.io.sources import STDIN
 from bmtools.models.checkpoint_files import (
     check_checkpoint,
     check_directory,

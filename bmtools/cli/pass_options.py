@@ -14,11 +14,12 @@ import click
 from bmtools.cli.options import add_options, takes_overwrite
 from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
-from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.passes import PassRun, opened_pass
 from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
+from bmtools.io.sources import STDIN
 from bmtools.io.workers import InputFile, Workers, files_of_shard
 
 WORKER_OPTIONS = "jobs ray"

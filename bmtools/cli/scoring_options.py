@@ -14,7 +14,7 @@ from bmtools.cli.options import add_options, masked_lm_directory, writes_file, w
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import STDIN
+from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 from bmtools.status import counted
 

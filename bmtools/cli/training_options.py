@@ -27,8 +27,8 @@ from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
 from bmtools.io.directories import discard_run
-from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import is_finished
+from bmtools.io.sources import STDIN
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names

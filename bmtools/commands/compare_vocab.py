@@ -14,7 +14,8 @@ from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import load_vocabularies, named_paths
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import STDIN
 from bmtools.status import counted
 
 

@@ -24,7 +24,7 @@ from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import load_vocabularies, named_paths
 from bmtools.corpus.describe.settings import DescribeConfig
 from bmtools.errors import Reject
-from bmtools.io.jsonl import source_stem
+from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
 
 

@@ -23,7 +23,7 @@ from bmtools.cli.results import prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import interruptible, print_metrics
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN
+from bmtools.io.sources import STDIN
 from bmtools.recipes.settings import (
     FreezeConfig,
     LearningRateConfig,

@@ -14,7 +14,7 @@ from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN, source_stem
+from bmtools.io.sources import STDIN, source_stem
 from bmtools.io.workers import Workers
 
 

@@ -13,8 +13,8 @@ from bmtools.cli.help import Group, offers
 from bmtools.cli.options import Command
 from bmtools.cli.results import print_results, prints_results
 from bmtools.cli.tables import print_table
-from bmtools.io.jsonl import STDIN
 from bmtools.io.output import encode_lines
+from bmtools.io.sources import STDIN
 from bmtools.recipes.phases import resolved
 from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
 

@@ -14,7 +14,8 @@ from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, read_list
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import read_list
 from bmtools.models.checkpoint_files import check_length
 from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, StatisticsConfig
 from bmtools.status import counted

@@ -22,7 +22,7 @@ from bmtools.cli.scoring_options import takes_groups
 from bmtools.cli.settings import with_options
 from bmtools.errors import Reject
 from bmtools.evaluation.settings import TaskScoresConfig
-from bmtools.io.jsonl import STDIN
+from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import StatisticsConfig
 
 

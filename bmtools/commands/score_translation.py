@@ -19,7 +19,7 @@ from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import with_options
 from bmtools.errors import Reject
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import STDIN
+from bmtools.io.sources import STDIN
 from bmtools.translation.settings import QualityConfig
 
 

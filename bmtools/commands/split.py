@@ -17,7 +17,8 @@ from bmtools.cli.tables import print_table
 from bmtools.corpus.overlap import SHARED, overlaps
 from bmtools.corpus.splits import SplitConfig, split
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, source_name
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import source_name
 
 _COLUMNS = ("of", "in", "records", *SHARED)
 

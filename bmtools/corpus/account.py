@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TypeVar
 
 from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import open_bytes, source_name
+from bmtools.io.sources import open_bytes, source_name
 from bmtools.records import Record
 
 IN_RECORDS = "characters in records"

@@ -25,9 +25,10 @@ from bmtools.errors import (
     require_seed,
 )
 from bmtools.io.directories import new_directory
-from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record, document_of
 
 SPLIT = "split.tsv"

@@ -11,8 +11,8 @@ from typing import Any
 
 from bmtools.corpus.settings import TableConfig
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.io.record_size import most_bytes
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _DELIMITERS = "\t,;|"

@@ -11,7 +11,7 @@ from xml.parsers import expat
 from bmtools.corpus.account import LEFT_OUT, Piece, squeezed
 from bmtools.corpus.xml_stream import character_names
 from bmtools.errors import DataError
-from bmtools.io.jsonl import open_bytes, source_name
+from bmtools.io.sources import open_bytes, source_name
 
 STRAY = "stray text"
 _CHUNK = 1 << 16  # bytes

@@ -13,8 +13,8 @@ from xml.parsers import expat
 from lxml import etree
 
 from bmtools.errors import DataError
-from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import open_bytes, source_name
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element

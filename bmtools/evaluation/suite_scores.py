@@ -11,8 +11,9 @@ from typing import Any
 from bmtools.errors import DataError, setting, suggestion
 from bmtools.evaluation.counts import rounded
 from bmtools.evaluation.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
-from bmtools.io.jsonl import read_objects, refuse_empty, source_name, source_stem
+from bmtools.io.jsonl import read_objects, refuse_empty
 from bmtools.io.manifest import read_manifest
+from bmtools.io.sources import source_name, source_stem
 from bmtools.scoring.statistics import holm
 
 Line = dict[str, Any]

@@ -31,8 +31,9 @@ from bmtools.evaluation.resampling import CountSample, Sample, compare_samples, 
 from bmtools.evaluation.samples import TASK_METRICS, Pairs, TaskMetrics
 from bmtools.evaluation.seeds import interval_over_both, p_over_seeds, seeds_needed, summarize_seeds
 from bmtools.evaluation.settings import TaskScoresConfig
-from bmtools.io.jsonl import RecordReader, as_records, source_name, source_stem
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import write_records
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record, distinct
 from bmtools.scoring.lines import NO_VALUE, Groups, content_key, data_fields
 from bmtools.scoring.settings import StatisticsConfig, split_settings

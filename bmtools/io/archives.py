@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from bmtools.errors import DataError
 from bmtools.io.folders import archive_of, member_ending, naming_damage
-from bmtools.io.jsonl import STDIN, MemberName, open_bytes, source_name
 from bmtools.io.record_size import most_bytes
+from bmtools.io.sources import STDIN, MemberName, open_bytes, source_name
 
 _BLOCK = tarfile.BLOCKSIZE
 _MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile reads whole

@@ -18,8 +18,9 @@ import msgspec
 
 from bmtools.errors import DataError
 from bmtools.io.foreign import not_utf8
-from bmtools.io.jsonl import STDIN, MemberName, open_text, parse_json, read_lines, source_name
+from bmtools.io.jsonl import parse_json
 from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
+from bmtools.io.sources import STDIN, MemberName, open_text, read_lines, source_name
 from bmtools.records import readable
 
 # What zipfile and tarfile raise at damaged archives, and at encrypted ones.

@@ -1,192 +1,30 @@
-"""JSON Lines, lines and bytes from files or stdin, compressed or not."""
+"""JSON Lines from files or stdin: records, and other objects."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
-import re
-import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
 from os import PathLike
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
-from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, importer, not_utf8
+from bmtools.io.foreign import importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.io.record_size import limited_content, limited_lines
+from bmtools.io.sources import open_text, read_lines, source_name, split_line, with_newlines
 from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-STDIN = "-"
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_BOM = b"\xef\xbb\xbf"
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
-_CARRIAGE_RETURNS = re.compile(rb"\r+\n|\r")
 _TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
 _UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
 _SOURCES_NAMED = 3
-
-
-class MemberName(str):
-    """Name of a file in an archive, which knows how to open it.
-
-    Args:
-        name: as a path through the archive.
-        opener: opens it.
-    """
-
-    __slots__ = ("opener",)
-    opener: Callable[[], BinaryIO]
-
-    def __new__(cls, name: str, opener: Callable[[], BinaryIO]) -> MemberName:
-        self = super().__new__(cls, name)
-        self.opener = opener
-        return self
-
-
-def _open_raw(name: str) -> AbstractContextManager[Any]:
-    if isinstance(name, MemberName):
-        return name.opener()
-    return nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb")
-
-
-@contextmanager
-def open_bytes(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or stdin for `-`, undoing gzip or zstd by content and dropping a UTF-8 BOM.
-
-    Raises:
-        DataError: the file is missing, unreadable or damaged.
-    """
-    try:
-        with _open_raw(name) as raw:
-            stream, head = raw, raw.peek(4)[:4]
-            if head[:2] == _GZIP:
-                stream = io.BufferedReader(_gzip_file(raw))
-            elif head == _ZSTD:
-                stream = io.BufferedReader(zstd.ZstdFile(raw))
-            if stream.peek(3)[:3] == _BOM:
-                stream.read(3)
-            yield stream
-    except _damage() as error:
-        raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
-                        "copy or download the file again") from error
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        if error.filename is None or str(error.filename) != name:
-            raise
-        raise DataError(f"{name}: {(error.strerror or 'cannot be read').lower()}; "
-                        "expected a readable file") from error
-
-
-def _gzip_file(raw: BinaryIO) -> Any:
-    """Open what is gzipped, by Intel's library where it is installed, in a third of the time."""
-    try:
-        from isal.igzip import IGzipFile
-    except ImportError:
-        return gzip.GzipFile(fileobj=raw)
-    return IGzipFile(fileobj=raw)
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    """Name the errors of compressed data; a library that was not imported raised none."""
-    isal = sys.modules.get("isal.isal_zlib")
-    known = (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile)
-    return (*known, isal.error) if isal else known
-
-
-def is_compressed(name: str) -> bool:
-    """Tell whether a file is one of gzip or zstd, by its content."""
-    with Path(name).open("rb") as stream:
-        return stream.read(4).startswith((_GZIP, _ZSTD))
-
-
-@contextmanager
-def open_text(name: str,
-              find_fault: Callable[[bytes, str], str | None] = foreign_bytes) -> Iterator[BinaryIO]:
-    """Open a source as `open_bytes` does, unless its first bytes are no UTF-8 text.
-
-    Args:
-        name: of the file; `-` for stdin.
-        find_fault: describes what is wrong with the first bytes of a source with a name.
-
-    Raises:
-        DataError: names what was found, such as UTF-16 or a PDF, and the command that converts it.
-    """
-    with open_bytes(name) as stream:
-        head: bytes = stream.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
-        fault = find_fault(head, source_name(name))
-        if fault:
-            raise DataError(f"{source_name(name)}: {fault}")
-        yield stream
-
-
-def source_name(name: str) -> str:
-    """Return the name of a source for messages."""
-    return "<stdin>" if name == STDIN else str(name)
-
-
-def source_stem(name: str) -> str:
-    """Return a source's name without directory and endings: `ner/test.tsv.gz` is `test`."""
-    if name == STDIN:
-        return "stdin"
-    path = Path(name)
-    return Path(path.stem if path.suffix in UNPACK else path.name).stem
-
-
-def with_newlines(content: bytes) -> bytes:
-    """Turn the ends of lines that old Macs and Windows write, CR and CRLF, into LF."""
-    return _CARRIAGE_RETURNS.sub(b"\n", content) if b"\r" in content else content
-
-
-def split_line(line: bytes) -> Sequence[bytes]:
-    """Split a line at the CRs in it, and drop its end: LF, CR or CRLF."""
-    return line.rstrip(b"\r\n").split(b"\r") if b"\r" in line else (line.removesuffix(b"\n"),)
-
-
-def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
-               ) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines of UTF-8 text without their ends: LF, CR or CRLF, and nothing else.
-
-    A file with CR alone is held in memory. The arguments are those of `open_text`.
-
-    Raises:
-        DataError: bytes that are not UTF-8, or a line larger than a record may be, by its number.
-    """
-    with open_text(name, find_fault) as stream:
-        lines = limited_lines(stream, source_name(name))
-        for number, line in enumerate(chain.from_iterable(map(split_line, lines)), 1):
-            try:
-                yield number, line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(f"{source_name(name)}:{number}: "
-                                f"{not_utf8(line, error, source_name(name))}") from error
-
-
-def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:
-    """Read a list, one item a line, with line numbers; blank lines are skipped.
-
-    Raises:
-        DataError: nothing is listed, or bytes that are not UTF-8.
-    """
-    found = [(number, line.strip()) for number, line in read_lines(name) if line.strip()]
-    if not found:
-        raise DataError(f"{source_name(name)}: found no {kind}, expected one a line")
-    return found
 
 
 @dataclass(eq=False)

@@ -19,14 +19,9 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from bmtools.errors import BmtoolsError, setting, settings_spelled_as_flags
-from bmtools.io.jsonl import (
-    RecordReader,
-    open_text,
-    refuse_empty,
-    source_name,
-    with_newlines,
-)
+from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.record_size import MEGABYTE, limiting_records, most_bytes, rest_of_line
+from bmtools.io.sources import open_text, source_name, with_newlines
 from bmtools.io.system import usable_cores
 
 Part = TypeVar("Part")

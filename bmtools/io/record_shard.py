@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bmtools.errors import setting
-from bmtools.io.jsonl import STDIN, RecordReader, is_compressed, open_bytes
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import STDIN, is_compressed, open_bytes
 
 _BLOCK_BYTES = 1 << 20
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
-from bmtools.io.jsonl import STDIN, MemberName
 from bmtools.io.output import temporary_file
+from bmtools.io.sources import STDIN, MemberName
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 
 from bmtools.errors import BmtoolsError, RecordError, Reject, require_at_least, setting
-from bmtools.io.jsonl import RecordReader, is_compressed, parse_lines
+from bmtools.io.jsonl import RecordReader, parse_lines
 from bmtools.io.output import encode_lines
 from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
+from bmtools.io.sources import is_compressed
 from bmtools.records import Record
 from bmtools.status import counted
 

@@ -21,7 +21,7 @@ from bmtools.errors import (
     settings_spelled_as_flags,
     suggestion,
 )
-from bmtools.io.jsonl import open_bytes, source_name
+from bmtools.io.sources import open_bytes, source_name
 from bmtools.recipes.phases import (
     ALTERNATIVES,
     PHASE_FIELDS,

@@ -12,7 +12,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import read_list, source_name
+from bmtools.io.sources import read_list, source_name
 from bmtools.search.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
 from bmtools.vocab.tokenizer import token_texts
 from bmtools.vocab.vocabulary import load_backend

@@ -11,7 +11,7 @@ import numpy as np
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.evaluation.seeds import t_interval
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
 from bmtools.records import Record

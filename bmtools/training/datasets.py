@@ -14,7 +14,8 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import open_corpus, tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.jsonl import RecordReader, read_list
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.status import counted, set_status

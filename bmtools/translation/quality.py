@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import DataError, Reject, refuse, require
-from bmtools.io.jsonl import RecordReader, read_lines, refuse_empty, source_name, source_stem
+from bmtools.io.jsonl import RecordReader, refuse_empty
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import distinct
 from bmtools.status import set_status
 from bmtools.translation.audit import Auditor

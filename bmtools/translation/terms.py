@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from bmtools.io.jsonl import read_list
+from bmtools.io.sources import read_list
 from bmtools.search.case_folding import CASELESS, Folding
 from bmtools.search.matching import Matcher
 from bmtools.search.word_lists import is_word

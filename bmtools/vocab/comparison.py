@@ -14,7 +14,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import read_lines
+from bmtools.io.sources import read_lines
 from bmtools.records import Record
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.io.jsonl import read_lines
+from bmtools.io.sources import read_lines
 from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.tokenizer import (
     CONFIG,

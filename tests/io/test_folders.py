@@ -11,8 +11,8 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.io.folders import archive_of, read_text, set_files
-from bmtools.io.jsonl import read_lines
 from bmtools.io.record_size import limiting_records
+from bmtools.io.sources import read_lines
 
 FILES = {"b/2.xml": b"two", "a/1.xml": b"one\r\nmore", "a/3.xml.gz": gzip.compress(b"three"),
          "a/note.txt": b"x", "__MACOSX/a/._1.xml": b"x", "a/.DS_Store": b"\0"}

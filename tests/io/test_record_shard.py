@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from bmtools.io.jsonl import RecordReader, is_compressed
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
+from bmtools.io.sources import is_compressed
 
 
 @pytest.mark.parametrize("seed", range(5))

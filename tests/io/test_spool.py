@@ -7,7 +7,8 @@ import os
 import threading
 from pathlib import Path
 
-from bmtools.io.jsonl import RecordReader, source_name
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import source_name
 from bmtools.io.spool import rereadable
 
 LINES = b'{"id": "1", "text": "asma"}\n{"id": "2", "text": "tosse"}\n'

@@ -32,9 +32,10 @@ from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.importing import RecordChanges
 from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
 from bmtools.errors import RecordError, Reject
-from bmtools.io.jsonl import STDIN, RecordReader, refuse_empty, source_name
+from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT
 from bmtools.io.passes import PassRun
+from bmtools.io.sources import STDIN, source_name
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]

@@ -12,7 +12,7 @@ import click
 from bmtools.commands.import_.importing import imports_texts, source_format
 from bmtools.corpus.texts.plain_text import Unit
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN
+from bmtools.io.sources import STDIN
 from bmtools.records import Record
 
 if TYPE_CHECKING:

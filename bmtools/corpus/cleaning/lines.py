@@ -14,7 +14,8 @@ from contextlib import closing
 from hashlib import blake2b
 
 from bmtools.errors import DataError
-from bmtools.io.jsonl import RecordReader, read_list, source_name
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import read_list, source_name
 from bmtools.status import counted
 
 _FEWEST_WORDS = 5

@@ -12,7 +12,7 @@ from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block
 
-_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.jsonl`
+_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.sources`
 
 
 class _Fields(msgspec.Struct):

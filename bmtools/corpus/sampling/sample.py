@@ -21,11 +21,12 @@ from bmtools.corpus.sampling.measures import Measures, measure
 from bmtools.corpus.sampling.settings import Rung, SampleConfig
 from bmtools.errors import DataError, setting
 from bmtools.io.directories import new_directory
-from bmtools.io.jsonl import RecordReader, refuse_empty, source_name
+from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.manifest import Manifest
 from bmtools.io.output import open_output
 from bmtools.io.parallel import read_blocks
 from bmtools.io.record_size import MEGABYTE
+from bmtools.io.sources import source_name
 from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.status import counted

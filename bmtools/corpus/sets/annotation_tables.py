@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from bmtools.corpus.sets.mentions import Lose, Span
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.folders import whole_json
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.sources import read_lines, source_name
 
 Row = tuple[str, str, list[str]]
 """The place of a line, the line, its columns."""

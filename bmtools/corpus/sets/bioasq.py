@@ -12,7 +12,7 @@ from bmtools.corpus.sets.mentions import Lose, counted_losses
 from bmtools.corpus.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record, converted
 
 _REPEATED = "repeated snippets left out"

@@ -21,7 +21,7 @@ from bmtools.corpus.sets.mentions import (
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json, set_files
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record, converted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from bmtools.corpus.sets.mentions import Arc, Mention, counted_losses, entities,
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
 from bmtools.io.folders import exists, member_ending, read_raw, set_files
-from bmtools.io.jsonl import source_name, source_stem
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record
 
 ANNOTATIONS = "brat"

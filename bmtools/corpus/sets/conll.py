@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse, require, setting
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")

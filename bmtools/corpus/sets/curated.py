@@ -9,7 +9,7 @@ from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import MASK, Record
 
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001

@@ -11,7 +11,7 @@ from bmtools.corpus.sets.mentions import Arc, Mention, Span, counted_losses, ent
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import set_files
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

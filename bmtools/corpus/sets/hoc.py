@@ -12,8 +12,8 @@ from bmtools.corpus.settings import HOC
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_text
-from bmtools.io.jsonl import STDIN, open_bytes, source_name
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import STDIN, open_bytes, source_name
 from bmtools.records import Record
 
 _AND = re.compile(r" AND\s*")

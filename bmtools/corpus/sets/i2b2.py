@@ -12,7 +12,7 @@ from bmtools.corpus.sets.mentions import Arc, Mention, Span, counted_losses, ent
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import member_ending, read_raw, set_files
-from bmtools.io.jsonl import source_name, source_stem
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record
 
 if TYPE_CHECKING:

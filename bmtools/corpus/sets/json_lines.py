@@ -11,8 +11,8 @@ import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.folders import whole_json
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import readable
 
 # First line of a file that is one object, or a list of them.

@@ -10,7 +10,7 @@ from bmtools.corpus.sets.annotation_tables import lose_absent, offsets
 from bmtools.corpus.sets.mentions import LOST, Mention, counted_losses, entities
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_raw, set_files
-from bmtools.io.jsonl import read_lines, source_name, source_stem
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 # Names of columns; the later ones are those of DisTEMIST, SympTEMIST and MultiCardioNER.

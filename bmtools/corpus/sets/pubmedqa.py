@@ -8,7 +8,8 @@ from typing import Any, Required, TypedDict
 from bmtools.corpus.sets.squad import MOST_RECORDS
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import parse_json, read_list, source_name
+from bmtools.io.jsonl import parse_json
+from bmtools.io.sources import read_list, source_name
 from bmtools.records import Record, converted
 
 _LABELS = ("yes", "no", "maybe")

@@ -12,8 +12,8 @@ from bmtools.corpus.sets.annotation_tables import abstract_sections, offsets
 from bmtools.corpus.sets.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.sets.mentions import Arc, Mention, counted_losses, entities
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name
 from bmtools.records import Record
 
 _PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")

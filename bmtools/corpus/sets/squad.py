@@ -10,7 +10,7 @@ from typing import Any, Required, TypedDict
 from bmtools.corpus.sets.mentions import Lose, counted_losses, nearest
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record, converted
 
 MATCHED = "answers at their offset"

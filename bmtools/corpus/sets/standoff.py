@@ -12,7 +12,7 @@ from typing import Any
 from bmtools.corpus.sets.annotation_tables import lose_absent, offsets
 from bmtools.corpus.sets.mentions import LOST, REPEATED, Lose, Mention, counted_losses, entities
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.sources import read_lines, source_name
 from bmtools.records import Record
 
 # Two texts in one field, as a JSON object leaves them when it is quoted as CSV.

@@ -15,7 +15,7 @@ from bmtools.corpus.sets.mentions import Arc, Mention, counted_losses, entities,
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files
-from bmtools.io.jsonl import source_name, source_stem
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import STDIN, MemberName, source_name, source_stem
 from bmtools.io.record_size import most_bytes
+from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
 from bmtools.records import Record
 
 _MOST_RECORDS = 8  # largest records whose size a file in an archive may have

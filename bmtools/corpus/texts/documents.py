@@ -11,8 +11,8 @@ from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.archives import corpus_files, folder_files
-from bmtools.io.jsonl import STDIN, open_bytes, source_name, source_stem
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import STDIN, open_bytes, source_name, source_stem
 from bmtools.records import Record
 
 Document = dict[str, Any]

@@ -18,8 +18,8 @@ from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.documents import Document, document_records, filled, whole_file
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.folders import naming_damage
-from bmtools.io.jsonl import source_name
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

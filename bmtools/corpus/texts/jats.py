@@ -26,7 +26,7 @@ from bmtools.corpus.texts.settings import JatsConfig
 from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.io.archives import corpus_files
-from bmtools.io.jsonl import source_name, source_stem
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bmtools.corpus.settings import TableConfig
 from bmtools.corpus.tables import table_rows
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 _TABLE = TableConfig(delimiter=",", quoting="on")

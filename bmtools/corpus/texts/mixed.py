@@ -14,7 +14,7 @@ from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files, is_tar
 from bmtools.io.folders import archive_of, member_ending
 from bmtools.io.foreign import HEAD_BYTES, ID_NAMES, TEXT_NAMES, foreign_bytes
-from bmtools.io.jsonl import STDIN, MemberName, open_bytes, source_name, source_stem, zstd
+from bmtools.io.sources import STDIN, MemberName, open_bytes, source_name, source_stem, zstd
 from bmtools.records import Record
 
 _NAMED = 3

@@ -15,8 +15,8 @@ from bmtools.corpus.texts.page_text import Paragraph, paragraphs
 from bmtools.corpus.texts.pdf_spaces import BLANK, mend_blanks
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import source_name
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 _MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images

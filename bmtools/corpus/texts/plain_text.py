@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from bmtools.io.foreign import not_plain_text
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _LINE_BYTES = 50  # in memory, beside its text

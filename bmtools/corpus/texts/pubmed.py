@@ -18,7 +18,7 @@ from bmtools.corpus.texts.pubmed_updates import (
 )
 from bmtools.corpus.xml_stream import xml_children
 from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.io.jsonl import source_name
+from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import STDIN, open_bytes, source_name
 from bmtools.io.parallel import map_parallel
+from bmtools.io.sources import STDIN, open_bytes, source_name
 from bmtools.status import counted
 
 _FILE_NAME = re.compile(r"(?:medline|pubmed)(\d\d)n(\d{4,})\.xml")

@@ -22,8 +22,8 @@ from bmtools.corpus.texts.documents import (
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
-from bmtools.io.jsonl import open_bytes, source_name, source_stem
 from bmtools.io.record_size import check_record_size, most_bytes
+from bmtools.io.sources import open_bytes, source_name, source_stem
 from bmtools.records import Record
 
 HTML = (".html", ".htm", ".xhtml")
