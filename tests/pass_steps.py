@@ -1,10 +1,11 @@
-"""A step of a pass, which worker processes can import."""
+"""Steps and workers of passes, which worker processes can import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from bmtools.io.workers import Outcome
+from bmtools.io.workers import InputFile, Outcome
 from bmtools.records import Record
 
 
@@ -26,3 +27,12 @@ class Odd:
 def make_odd() -> Odd:
     """Make the step."""
     return Odd()
+
+
+class TwoOutcomes:
+    """Worker that makes two outcomes of a file."""
+
+    def __call__(self, part: InputFile) -> Iterator[Outcome]:
+        content = Path(part.name).read_bytes()
+        yield Outcome(content[:5], 1)
+        yield Outcome(content[5:], 0)

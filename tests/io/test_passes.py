@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pass_steps import make_odd
+from pass_steps import TwoOutcomes, make_odd
 
 from bmtools.errors import BmtoolsError, CheckpointError, RecordError
 from bmtools.io import parallel, passes, resumable
@@ -20,7 +20,6 @@ from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
 from bmtools.io.workers import (
     InputFile,
-    Outcome,
     Part,
     Workers,
     _groups,
@@ -182,15 +181,6 @@ def test_what_a_first_pass_collects_is_kept(files: list[str], tmp_path: Path) ->
         run.collect("signatures", record_blocks(RecordReader(files)), record_worker(make_odd))
 
 
-class _Files:
-    """Worker that makes two outcomes of a file."""
-
-    def __call__(self, part: InputFile) -> Iterator[Outcome]:
-        content = Path(part.name).read_bytes()
-        yield Outcome(content[:5], 1)
-        yield Outcome(content[5:], 0)
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_outcomes_of_files_come_in_order(tmp_path: Path, jobs: int) -> None:
     parts = []
@@ -198,6 +188,6 @@ def test_outcomes_of_files_come_in_order(tmp_path: Path, jobs: int) -> None:
         (tmp_path / str(number)).write_bytes(b"%d" % number * (10 - number))
         parts.append(InputFile(number, str(tmp_path / str(number)), str(number)))
     with opened_pass(None, {}, Workers(jobs)) as run:
-        found = list(run.lines(iter(parts), _Files))
+        found = list(run.lines(iter(parts), TwoOutcomes))
     assert b"".join(found) == b"".join(b"%d" % number * (10 - number) for number in range(5))
     assert (len(found), run.records) == (10, 5)
