@@ -50,7 +50,7 @@ class RecordChanges:
 
 
 class _Head(NamedTuple):
-    """What ids and sets are compared by.
+    """Keys of a record by which ids and sets are compared.
 
     Args:
         id: of a record.

@@ -25,7 +25,7 @@ def _none(_path: Path, _attributes: Attributes) -> str:
 
 @dataclass(frozen=True)
 class XmlClasses:
-    """What the reader of an XML format leaves out, moves and adds, by elements.
+    """Classes of elements that the reader of an XML format leaves out, moves or adds text to.
 
     Args:
         left_out: names the class of an element whose text is left out, from its path, itself last,

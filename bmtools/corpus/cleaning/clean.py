@@ -30,7 +30,7 @@ DROPPED = "dropped"
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What became of a record.
+    """Outcome of the rules for a record.
 
     Args:
         record: as it was repaired, also where it is dropped.

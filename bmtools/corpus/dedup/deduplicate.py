@@ -85,10 +85,10 @@ class Deduplicated:
         Raises:
             DataError: a file has changed since the search.
         """
-        fates = np.full(self.line_count, _NO_RECORD, np.uint8)
-        fates[self.lines] = np.where(self.stays, 0, np.where(self.similarity == 1, 1, 2))
+        verdicts = np.full(self.line_count, _NO_RECORD, np.uint8)
+        verdicts[self.lines] = np.where(self.stays, 0, np.where(self.similarity == 1, 1, 2))
         amend = None if dropped is None else self._explain
-        yield from run.lines(record_blocks(self.reader), partial(LineCopier, fates),
+        yield from run.lines(record_blocks(self.reader), partial(LineCopier, verdicts),
                              self.reader.reject, dropped, amend=amend)
         if any(self.hashes[name] != digest for name, digest in self.reader.hashes.items()):
             raise DataError("the input changed while it was read; start again")
@@ -113,28 +113,28 @@ class LineCopier:
     """Worker that copies the lines that stay.
 
     Args:
-        fates: (lines,) uint8, number of what becomes of each, over all files.
+        verdicts: (lines,) uint8 over all files: 0 stays, others are the numbers of rules.
     """
 
-    def __init__(self, fates: np.ndarray) -> None:
-        self._fates = fates
+    def __init__(self, verdicts: np.ndarray) -> None:
+        self._verdicts = verdicts
 
     def __call__(self, block: Block) -> Iterator[Outcome]:
         """Yield the outcome of a block; the second file gets duplicates after their lines."""
         outcome = Outcome()
         lines = block.lines.splitlines(keepends=True)
         first = block.earlier_lines + block.first_line - 1
-        fates = self._fates[first:first + len(lines)]
-        kept = [lines[place] for place in np.flatnonzero(fates == 0).tolist()]
+        verdicts = self._verdicts[first:first + len(lines)]
+        kept = [lines[place] for place in np.flatnonzero(verdicts == 0).tolist()]
         outcome.lines, outcome.records = as_lines(kept), len(kept)
-        for place in np.flatnonzero((fates > 0) & (fates < _NO_RECORD)).tolist():
+        for place in np.flatnonzero((verdicts > 0) & (verdicts < _NO_RECORD)).tolist():
             line = msgspec.Raw(as_lines([lines[place]]).rstrip())
             outcome.aside += encode_lines([[first + place, line]])
-        for place in np.flatnonzero(fates == _NO_RECORD).tolist():  # blank, or bad
+        for place in np.flatnonzero(verdicts == _NO_RECORD).tolist():  # blank, or bad
             list(parse_records([lines[place]], block.name, outcome.reject,
                                block.first_line - 1 + place))
         for number, rule in enumerate(RULES):
-            outcome.counts[rule] += int((fates == number).sum())
+            outcome.counts[rule] += int((verdicts == number).sum())
         yield outcome
 
 

@@ -27,7 +27,7 @@ _decode = msgspec.msgpack.Decoder(
 
 @dataclass(frozen=True, eq=False)
 class Sketches:
-    """What is kept of the records of a block to compare them; it travels as bytes.
+    """Sketches of the records of a block, by which they are compared; sent as bytes.
 
     Args:
         ids: of the records.

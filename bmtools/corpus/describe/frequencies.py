@@ -20,7 +20,7 @@ WordCount = tuple[str, int]
 
 
 class WordFrequencies:
-    """How often each word of a corpus occurs; what `word_counts` needs is kept till it is gone.
+    """Counts of the words of a corpus; what `word_counts` needs is kept as long as they are.
 
     Args:
         most_words: distinct words held in memory.

@@ -1,4 +1,4 @@
-"""What is taken from articles."""
+"""Choice of what articles give beside their text."""
 
 from __future__ import annotations
 
