@@ -7,11 +7,12 @@ through the records, white space aside. So text that a reader drops, doubles or 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TypeVar
+from itertools import takewhile
+from operator import eq
 
 from bmtools.errors import DataError, setting
 from bmtools.io.sources import open_bytes, source_name
@@ -44,16 +45,12 @@ class Piece:
         text: without white space.
         added: whether it stands in no text node, and may be absent from the record.
         left_out: class of text that may be absent, as of citations; empty for all other.
-        parts: of what may come later in the record than in the source, as a caption.
-        unit: number of the element of `XmlClasses.units` that it is in.
     """
 
     place: str
     text: str
     added: bool = False
     left_out: str = ""
-    parts: list[Piece] = field(default_factory=list)
-    unit: int = 0
 
 
 def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
@@ -80,17 +77,16 @@ def accounted(records: Iterable[Record], pieces: Iterable[Piece], name: str,
     matching.end()
 
 
-_Waiting = tuple[int, ...]
-_Ways = dict[tuple[int, _Waiting], Counter[str]]
-"""Ways to read a record so far: where it goes on, the pieces that wait, what was counted."""
+_Ways = dict[int, Counter[str]]
+"""Ways to read a record so far: where each goes on, and what it counted."""
 
 
 @dataclass
 class _Matching:
     """State of the walk through the pieces of a source and the records made of it.
 
-    As some text may be left out or may move, a record can be read in several ways for a while;
-    all are followed.
+    As some text may be left out, a record can be read in several ways for a while; all are
+    followed.
     """
 
     pieces: Iterator[Piece]
@@ -100,144 +96,83 @@ class _Matching:
     signs_are: str
     signs_in: str
     text: str = ""  # of records, as far as a way has not read it
-    ways: _Ways = field(default_factory=lambda: {(0, ()): Counter()})
-    moving: dict[int, Piece] = field(default_factory=dict)
-    moved: int = 0  # pieces that may move, so far
+    ways: _Ways = field(default_factory=lambda: {0: Counter()})
 
     def follow(self, text: str) -> None:
         """Find the text of a record in the next pieces."""
-        read = min(at for at, _ in self.ways)
+        read = min(self.ways)
         self.text = self.text[read:] + text
-        self.ways = {(at - read, waiting): counts for (at, waiting), counts in self.ways.items()}
-        while not self._whole():
+        self.ways = {at - read: counts for at, counts in self.ways.items()}
+        while len(self.text) not in self.ways:
             piece = next(self.pieces, None)
             if piece is None:
                 raise self._made_up()
             self._read(piece)
-        used = {number for _, waiting in self.ways for number in waiting}
-        self.moving = {number: self.moving[number] for number in sorted(used)}
 
     def end(self) -> None:
         """Refuse what is left of the source, but for what may be left out."""
         for piece in self.pieces:
             self._read(piece)
-        whole = self._whole()
-        if not whole:
+        if len(self.text) not in self.ways:
             raise self._made_up()
-        waiting = min(whole, key=len)
-        self.counts.update(whole[waiting])
-        for part in chain.from_iterable(self.moving[number].parts for number in waiting):
-            ways = self._after(part, {(0, ()): Counter()}, "") or self._fail(
-                part, {(0, ()): Counter()}, "")
-            self.counts.update(ways[0, ()])
-
-    def _whole(self) -> dict[_Waiting, Counter[str]]:
-        """Return the ways that have read all records so far."""
-        self.ways = self._with_moved(self.ways, self.text)
-        return {waiting: counts for (at, waiting), counts in self.ways.items()
-                if at == len(self.text)}
+        self.counts.update(self.ways[len(self.text)])
 
     def _read(self, piece: Piece) -> None:
         """Take the next piece of the source into account."""
-        (at, waiting), counts = next(iter(self.ways.items()))
-        if len(self.ways) == 1 and not (waiting or piece.parts or piece.added or piece.left_out) \
-                and self.text.startswith(piece.text, at) and not self.signs:
+        at, counts = next(iter(self.ways.items()))
+        if len(self.ways) == 1 and not (piece.added or piece.left_out or self.signs) \
+                and self.text.startswith(piece.text, at):
             counts[IN_RECORDS] += len(piece.text)
-            self.ways = {(at + len(piece.text), ()): counts}
-        elif piece.parts:
-            self.moved += 1
-            self.moving[self.moved] = piece
-            self.ways = {(at, (*waiting, self.moved)): counts
-                         for (at, waiting), counts in self.ways.items()}
-        else:
-            ways = self._with_moved(self.ways, self.text)
-            self.ways = self._after(piece, ways, self.text) or self._fail(piece, ways, self.text)
+            self.ways = {at + len(piece.text): counts}
+            return
+        may_be_absent = piece.added or bool(piece.left_out)
+        ways = self._in_record(piece, may_be_absent)
+        if may_be_absent:
+            left_out = Counter({LEFT_OUT.format(piece.left_out): len(piece.text)}
+                               if piece.left_out else {})
+            ways |= {at: counts + left_out for at, counts in self.ways.items()}
+        self.ways = _fewer(ways)
 
-    def _made_up(self) -> DataError:
-        at = max(at for at, _ in self.ways)
-        return DataError(f"{self.name}: found the text {_sample(self.text[at:])} in a record at "
-                         "its end, expected each character of the file once; please report it, "
-                         f"and leave out {setting('account')} to go on")
-
-    def _after(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
-        """Return the ways to read a record up to the end of a piece."""
-        found: _Ways = {}
-        size = len(piece.text)
-        if not piece.added and self.signs and self.signs_in in piece.place:
-            found = self._without_signs(piece.text, ways, text)
-        for (at, waiting), counts in ways.items():
-            if piece.added or piece.left_out:
-                left_out = {LEFT_OUT.format(piece.left_out): size} if piece.left_out else {}
-                found.setdefault((at, waiting), counts + Counter(left_out))
-            if text.startswith(piece.text, at):
-                more = Counter({ADDED if piece.added else IN_RECORDS: size})
-                found.setdefault((at + size, waiting), counts + more)
-        return _fewer(found)
-
-    def _without_signs(self, piece: str, ways: _Ways, text: str) -> _Ways:
-        """Return the ways to read a record up to the end of a piece whose signs may be absent."""
-        begun: dict[tuple[int, _Waiting], tuple[int, _Waiting]] = {way: way for way in ways}
-        for character in piece:
-            is_sign = character in self.signs
-            further: dict[tuple[int, _Waiting], tuple[int, _Waiting]] = {}
-            for (at, waiting), start in begun.items():
-                if text.startswith(character, at):
-                    further.setdefault((at + 1, waiting), start)
-                if is_sign:
-                    further.setdefault((at, waiting), start)
-            begun = _fewer(further)
-        sign = LEFT_OUT.format(self.signs_are)
-        return {(at, waiting): ways[start] + Counter(
-            {IN_RECORDS: at - start[0], sign: len(piece) - at + start[0]})
-            for (at, waiting), start in begun.items()}
-
-    def _with_moved(self, ways: _Ways, text: str) -> _Ways:
-        """Add the ways in which a record goes on with pieces that wait."""
-        found, fresh = dict(ways), ways
-        while fresh:
-            further: _Ways = {}
-            for (at, waiting), counts in fresh.items():
-                for number in waiting:
-                    rest = tuple(one for one in waiting if one != number)
-                    inner: _Ways = {(at, rest): counts}
-                    for part in self.moving[number].parts:
-                        inner = self._with_moved(self._after(part, inner, text), text)
-                    further |= {way: more for way, more in inner.items()
-                                if way[0] > at and way not in found}
-            found |= further
-            fresh = further
-        return found
-
-    def _fail(self, piece: Piece, ways: _Ways, text: str) -> _Ways:
-        """Refuse a piece that no way goes on with.
+    def _in_record(self, piece: Piece, may_be_absent: bool) -> _Ways:
+        """Return the ways to read a record up to the end of a piece, whose signs may be absent.
 
         Raises:
-            DataError: names the first of its characters that the record does not have.
+            DataError: there are none, and the piece may not be absent; names the first of its
+                characters that the record does not have.
         """
-        at = max(at for at, _ in ways)
-        signs = self.signs if self.signs_in in piece.place else ""
-        alike = 0
-        for character in piece.text:
-            if text.startswith(character, at):
-                at += 1
-            elif character not in signs:
-                break
-            alike += 1
-        raise _unaccounted(piece.place, piece.text[alike:], text[at:])
+        signs = self.signs if self.signs_in in piece.place and not piece.added else ""
+        parts = re.split(f"([{re.escape(signs)}])", piece.text) if signs else [piece.text]
+        kept_as, sign = ADDED if piece.added else IN_RECORDS, LEFT_OUT.format(self.signs_are)
+        ways, read = self.ways, 0
+        for part in filter(None, parts):
+            further: _Ways = {}
+            for at, counts in ways.items():
+                if self.text.startswith(part, at):
+                    further.setdefault(at + len(part), counts + Counter({kept_as: len(part)}))
+                if part in signs:
+                    further.setdefault(at, counts + Counter({sign: 1}))
+            if not (further or may_be_absent):
+                found = self.text[max(ways):]
+                alike = sum(takewhile(bool, map(eq, part, found)))
+                raise _unaccounted(piece.place, piece.text[read + alike:], found[alike:])
+            ways, read = _fewer(further), read + len(part)
+        return ways
+
+    def _made_up(self) -> DataError:
+        return DataError(f"{self.name}: found the text {_sample(self.text[max(self.ways):])} in a "
+                         "record at its end, expected each character of the file once; please "
+                         f"report it, and leave out {setting('account')} to go on")
 
 
-_Value = TypeVar("_Value")
-
-
-def _fewer(ways: dict[tuple[int, _Waiting], _Value]) -> dict[tuple[int, _Waiting], _Value]:
+def _fewer(ways: _Ways) -> _Ways:
     """Keep some of many ways: in long runs of signs, about all or about none are there."""
     if len(ways) <= 4 * _WAYS:
         return ways
     ordered = sorted(ways)
-    return {way: ways[way] for way in (*ordered[:_WAYS], *ordered[-_WAYS:])}
+    return {at: ways[at] for at in (*ordered[:_WAYS], *ordered[-_WAYS:])}
 
 
-def _unaccounted(place: str, text: str, found: str = "") -> DataError:
+def _unaccounted(place: str, text: str, found: str) -> DataError:
     instead = f"where the record has {_sample(found)}" if found else "at the end"
     return DataError(f"{place}: the text {_sample(text)} is not accounted for, {instead}; "
                      "expected it in a record or in a class that is left out; please report "

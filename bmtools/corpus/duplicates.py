@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -10,10 +9,10 @@ from itertools import count
 from typing import Literal
 
 from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.io.output import temporary_database
 from bmtools.records import Record
 
 Duplicates = Literal["refuse", "drop", "rename", "keep"]
-_CACHE = 64 * 1024  # kibibytes; the rest goes to a temporary file
 
 
 class UniqueIds:
@@ -29,11 +28,8 @@ class UniqueIds:
 
     def __init__(self, duplicates: Duplicates = "refuse") -> None:
         self._duplicates = duplicates
-        self._ids = sqlite3.connect("", isolation_level=None)
-        self._ids.execute(f"PRAGMA cache_size = -{_CACHE}")
-        self._ids.execute("PRAGMA journal_mode = OFF")
+        self._ids = temporary_database()
         self._ids.execute("CREATE TABLE seen (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
-        self._ids.execute("BEGIN")
 
     def add(self, name: str, place: str) -> bool:
         """Add an id; return whether its record passes as it is."""

@@ -20,7 +20,7 @@ from bmtools.errors import BmtoolsError, RecordError, Reject
 from bmtools.io.output import encode_lines
 from bmtools.io.passes import PassRun
 from bmtools.io.workers import InputFile, Outcome
-from bmtools.records import Record, check
+from bmtools.records import Record, passes_check
 from bmtools.search.abbreviations import Abbreviations
 
 _CHUNK_BYTES = 1 << 20
@@ -67,7 +67,7 @@ class _Head(NamedTuple):
     record: dict[str, Any] | None = None
 
 
-_heads = msgspec.json.Decoder(_Head).decode_lines
+_heads = msgspec.json.Decoder(_Head)
 
 
 def input_files(planned: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[InputFile]:
@@ -112,10 +112,7 @@ class FileWorker:
             for record in self._read(file.name, counts=counts, reject=rejects.append,
                                      **self._options, **file.options):
                 record = record.replace(**self._changes.given)
-                try:
-                    check(record)
-                except RecordError as error:
-                    rejects.append(error)
+                if not passes_check(record, rejects.append):
                     continue
                 made = self._changes.split(record, counts, rejects.append)
                 heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
@@ -146,7 +143,7 @@ class ImportedRecords:
     def resume(self, run: PassRun) -> None:
         """Look at what an interrupted run has written."""
         lines = run.done()
-        for head in map(msgspec.json.Decoder(_Head).decode, run.aside_done()):
+        for head in map(_heads.decode, run.aside_done()):
             self._ids.add(head.id, head.place)
             self._look_at(head, list(islice(lines, head.lines)))
 
@@ -155,7 +152,7 @@ class ImportedRecords:
         kept, written = list[_Head](), list[bytes]()
         lines = iter(outcome.lines.splitlines(keepends=True))
         changed = False
-        for head in _heads(outcome.aside):
+        for head in _heads.decode_lines(outcome.aside):
             own: Sequence[bytes] = list(islice(lines, head.lines))
             if not self._ids.add(head.id, head.place):
                 head, own = self._again(head, own, outcome)

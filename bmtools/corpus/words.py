@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from bmtools.vocab.words import find_words
 
+Found = TypeVar("Found")
 _MOST_CHUNKS = 200_000
 
 
-class ChunkWords(dict[str, tuple[str, ...]]):
-    """Words in each chunk between white space; few distinct ones make up most of a corpus."""
+class ChunkCache(dict[str, Found]):
+    """Findings by chunk between white space; few distinct chunks make up most of a corpus.
 
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        words = tuple(find_words(chunk))
+    Args:
+        find: looks at a chunk that is not known.
+    """
+
+    def __init__(self, find: Callable[[str], Found]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, chunk: str) -> Found:
+        found = self._find(chunk)
         if len(self) < _MOST_CHUNKS:
-            self[chunk] = words
-        return words
+            self[chunk] = found
+        return found
+
+
+class ChunkWords(ChunkCache[list[str]]):
+    """Words in each chunk."""
+
+    def __init__(self) -> None:
+        super().__init__(find_words)
 
     def number(self, text: str) -> int:
         """Return the number of words in a text."""

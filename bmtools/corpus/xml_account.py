@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 from xml.parsers import expat
 
@@ -14,13 +16,10 @@ from bmtools.errors import DataError
 from bmtools.io.sources import open_bytes, source_name
 
 STRAY = "stray text"
+_PARAGRAPH = "p"
 _CHUNK = 1 << 16  # bytes
 Attributes = Mapping[str, str]
 Path = Sequence[str]
-
-
-def _none(_path: Path, _attributes: Attributes) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -31,21 +30,21 @@ class XmlClasses:
         left_out: names the class of an element whose text is left out, from its path, itself last,
             and its attributes; empty for the others. The outermost class counts.
         units: elements that records are made of; text outside them should be left out.
-        unit_left_out: names the class of a unit whose pieces make no record; empty for the others.
-        moves: tells of an element, by its path, whether its text may come later in the record, as
-            after the paragraph that it is in.
+        in_unit: gives the pieces of a unit, each with the class of one that is in no record, which
+            depends on the others; empty for those that are.
         added: gives text that the reader puts before that of an element.
+        moved: elements whose text comes behind the outermost paragraph that they are in.
         textless: elements that may have no text of their own, where some is left out as stray.
         may_be_left_out: names the class of an element whose text a record may have or not.
     """
 
     left_out: Callable[[Path, Attributes], str]
-    units: Sequence[str] = ()
-    unit_left_out: Callable[[Sequence[Piece]], str] = lambda _: ""
-    moves: Callable[[Path], bool] = lambda _: False
-    added: Callable[[Path, Attributes], str] = _none
+    units: Sequence[str]
+    in_unit: Callable[[Sequence[Piece]], Iterable[tuple[Piece, str]]]
+    added: Callable[[Path, Attributes], str]
+    moved: frozenset[str] = frozenset()
     textless: frozenset[str] = frozenset()
-    may_be_left_out: Callable[[Path, Attributes], str] = _none
+    may_be_left_out: Callable[[Path, Attributes], str] = lambda _path, _attributes: ""
 
 
 def xml_pieces(name: str, classes: XmlClasses, counts: Counter[str]) -> Iterator[Piece]:
@@ -58,12 +57,11 @@ def xml_pieces(name: str, classes: XmlClasses, counts: Counter[str]) -> Iterator
     """
     nodes = _Nodes(name, classes, counts)
     with open_bytes(name) as stream:
-        while chunk := stream.read(_CHUNK):
+        if not stream.peek(1):  # type: ignore[attr-defined]
+            return
+        for chunk in chain(iter(partial(stream.read, _CHUNK), b""), [b""]):
             nodes.read(chunk)
             yield from nodes.taken()
-    if nodes.has_begun:
-        nodes.read(b"", ends=True)
-    yield from nodes.taken()
 
 
 class _Nodes:
@@ -81,11 +79,12 @@ class _Nodes:
         self._left_out: tuple[int, str] | None = None  # depth of the element, class
         self._may_be: tuple[int, str] = (0, "")
         self._unit = 0  # depth
-        self._moving: list[tuple[int, list[Piece]]] = []  # depth, parts
         self._pieces: list[Piece] = []
+        self._paragraph = 0  # depth of the outermost
+        self._behind: list[Piece] = []  # what comes behind it
+        # Around what moves: its depth, and the three above.
+        self._around: list[tuple[int, list[Piece], int, list[Piece]]] = []
         self._ready: list[Piece] = []
-        self._units = 0
-        self.has_begun = False
         self.parser: Any = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
@@ -94,15 +93,14 @@ class _Nodes:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
 
-    def read(self, chunk: bytes, ends: bool = False) -> None:
-        """Read the next bytes.
+    def read(self, chunk: bytes) -> None:
+        """Read the next bytes; none at the end.
 
         Raises:
             DataError: the XML is damaged.
         """
-        self.has_begun = True
         try:
-            self.parser.Parse(chunk, ends)
+            self.parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             raise DataError(f"{self._name}:{error.lineno}: damaged XML ({error}); copy or download "
                             "the file again") from error
@@ -126,8 +124,11 @@ class _Nodes:
         if left_out := self._classes.left_out(path, attributes):
             self._left_out = depth, left_out
             return
-        if self._classes.moves(path):
-            self._moving.append((depth, []))
+        if self._paragraph and tag in self._classes.moved:
+            self._around.append((depth, self._pieces, self._paragraph, self._behind))
+            self._pieces, self._paragraph, self._behind = [], 0, []
+        elif tag == _PARAGRAPH and not self._paragraph:
+            self._paragraph = depth
         if not self._may_be[0] and (left_out := self._classes.may_be_left_out(path, attributes)):
             self._may_be = depth, left_out
         if text := squeezed(self._classes.added(path, attributes)):
@@ -137,10 +138,13 @@ class _Nodes:
         depth = len(self._path)
         if self._left_out and self._left_out[0] == depth:
             self._left_out = None
-        if self._moving and self._moving[-1][0] == depth:
-            _, parts = self._moving.pop()
-            if parts:
-                self._pieces.append(Piece("", "", parts=parts))
+        if depth == self._paragraph:
+            self._pieces += self._behind
+            self._paragraph, self._behind = 0, []
+        elif self._around and self._around[-1][0] == depth:
+            moved = self._pieces
+            _, self._pieces, self._paragraph, self._behind = self._around.pop()
+            self._behind += moved
         if self._may_be[0] == depth:
             self._may_be = 0, ""
         self._path.pop()
@@ -157,23 +161,16 @@ class _Nodes:
         elif self._path[-1] in self._classes.textless:
             self._counts[LEFT_OUT.format(STRAY)] += len(text)
         else:
-            pieces = self._moving[-1][1] if self._moving else self._pieces
-            pieces.append(Piece(self._place(), text, left_out=self._may_be[1]))
+            self._pieces.append(Piece(self._place(), text, left_out=self._may_be[1]))
 
     def _release(self) -> None:
-        """Let the pieces of a unit go to the records, unless it makes none."""
+        """Let the pieces of a unit go to the records, or count them."""
         pieces, self._pieces = self._pieces, []
-        if not pieces:
-            return
-        self._units += 1
-        for piece in pieces:
-            piece.unit = self._units
-        if left_out := self._classes.unit_left_out(pieces):
-            self._counts[LEFT_OUT.format(left_out)] += sum(
-                len(part.text) for piece in pieces for part in piece.parts or [piece]
-                if not part.added)
-        else:
-            self._ready += pieces
+        for piece, left_out in self._classes.in_unit(pieces):
+            if not left_out:
+                self._ready.append(piece)
+            elif not piece.added:
+                self._counts[LEFT_OUT.format(left_out)] += len(piece.text)
 
     def _place(self) -> str:
         return f"{self._name}:{self.parser.CurrentLineNumber}: {'/'.join(self._path)}"

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from bmtools.errors import DataError
-from bmtools.io.folders import archive_of, member_ending, naming_damage
+from bmtools.io.folders import archive_of, is_hidden, member_ending, naming_damage, path_in
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, open_bytes, source_name
 
@@ -51,7 +51,7 @@ def corpus_files(name: str, *endings: str, counts: Counter[str],
     is_document = bool(endings) and member_ending(name).lower() in endings  # an EPUB is a zip, too
     archive = None if name == STDIN or is_document else archive_of(name)
     if archive is not None:
-        found = _zip_files(archive, name[len(str(archive)):].strip("/"), counts)
+        found = _zip_files(archive, path_in(archive, name), counts)
     elif name != STDIN and Path(name).is_dir():
         found = _readable(folder_files(name), name, counts)
     else:
@@ -78,11 +78,6 @@ def _wanted(names: Iterator[str], endings: tuple[str, ...],
             counts[f"files that do not end in {' or '.join(endings)} passed over"] += 1
 
 
-def _is_hidden(path: PurePosixPath) -> bool:
-    """Tell whether a path is one of those that macOS and editors leave."""
-    return any(part.startswith((".", "__MACOSX")) and part != ".." for part in path.parts)
-
-
 def folder_files(folder: str) -> Iterator[str]:
     """Yield the names of all that is in a folder but folders, in order."""
     for parent, folders, files in os.walk(folder):
@@ -93,7 +88,7 @@ def folder_files(folder: str) -> Iterator[str]:
 def _readable(names: Iterable[str], folder: str, counts: Counter[str]) -> Iterator[str]:
     """Yield the files of a folder that are neither hidden nor links to nothing, nor devices."""
     for name in names:
-        if _is_hidden(PurePosixPath(Path(name).relative_to(folder))):
+        if is_hidden(Path(name).relative_to(folder)):
             counts["hidden files passed over"] += 1
         elif not Path(name).is_file():
             counts["links and devices passed over"] += 1
@@ -129,7 +124,7 @@ def _passes(path: PurePosixPath, is_file: bool, counts: Counter[str]) -> bool:
         counts["files with a path outside their archive passed over"] += 1
     elif not is_file:
         counts["links and devices passed over"] += 1
-    elif _is_hidden(path):
+    elif is_hidden(path):
         counts["hidden files passed over"] += 1
     else:
         return True

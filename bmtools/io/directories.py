@@ -102,6 +102,11 @@ def discard_run(run: Path) -> None:
         shutil.rmtree(hidden, ignore_errors=True)
 
 
+def directory_bytes(directory: Path) -> int:
+    """Add up the sizes of the files in a directory and below."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
 def _is_fixed(target: Path) -> bool:
     """Tell whether an existing directory cannot be exchanged for another one."""
     with suppress(FileNotFoundError):

@@ -73,20 +73,22 @@ def brief(error: BaseException) -> str:
 
 
 @contextmanager
-def reading(path: str | Path, fault: str, way_out: str) -> Iterator[None]:
+def reading(path: str | Path, fault: str, way_out: str,
+            kind: type[BmtoolsError] = CheckpointError) -> Iterator[None]:
     """Name a path in the errors of a library that reads it.
 
     At damaged files libraries raise anything: KeyError, TypeError, a plain Exception.
 
     Raises:
-        CheckpointError: the path, the fault, the beginning of the library's error, the way out.
+        BmtoolsError: the kind, with the path, the fault, the beginning of the library's error and
+            the way out.
     """
     try:
         yield
     except BmtoolsError:
         raise
     except Exception as error:
-        raise CheckpointError(f"{path}: {fault} ({brief(error)}); {way_out}") from error
+        raise kind(f"{path}: {fault} ({brief(error)}); {way_out}") from error
 
 
 @contextmanager

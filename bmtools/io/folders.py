@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,14 +19,19 @@ import msgspec
 from bmtools.errors import DataError
 from bmtools.io.foreign import not_utf8
 from bmtools.io.jsonl import parse_json
-from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
+from bmtools.io.record_size import (
+    MEGABYTE,
+    check_record_size,
+    limited_bytes,
+    limiting_records,
+    most_bytes,
+)
 from bmtools.io.sources import STDIN, MemberName, open_text, read_lines, source_name
 from bmtools.records import readable
 
 # What zipfile and tarfile raise at damaged archives, and at encrypted ones.
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
            RuntimeError, ValueError, OverflowError, OSError)
-_CHUNK = 1 << 16  # bytes
 _PACKED = (".gz", ".zst", ".zstd")
 
 
@@ -45,7 +50,7 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
     for name in names:
         archive = archive_of(name)
         if archive is not None:
-            yield from _archived(archive, name[len(str(archive)):].strip("/"), endings)
+            yield from _archived(archive, path_in(archive, name), endings)
         elif name != STDIN and Path(name).is_dir():
             found = [path for path in sorted(Path(name).rglob("*"), key=_order)
                      if path.is_file() and _is_wanted(path.relative_to(name), endings)]
@@ -59,10 +64,10 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
 def exists(name: str) -> bool:
     """Tell whether a path leads to a file, in an archive too."""
     archive = archive_of(name)
-    if archive is None or str(archive) == name:
+    if archive is None or archive == Path(name):
         return Path(name).is_file()
     with naming_damage(archive), zipfile.ZipFile(archive) as opened:
-        return name[len(str(archive)):].strip("/") in opened.namelist()
+        return path_in(archive, name) in opened.namelist()
 
 
 def member_ending(name: str) -> str:
@@ -71,11 +76,21 @@ def member_ending(name: str) -> str:
     return PurePosixPath(path.stem).suffix if path.suffix in _PACKED else path.suffix
 
 
+def is_hidden(path: PurePath) -> bool:
+    """Tell whether a path is one of those that macOS and editors leave."""
+    return any(part.startswith((".", "__MACOSX")) for part in path.parts)
+
+
 def archive_of(name: str) -> Path | None:
     """Return the zip archive that a path leads to or into; None where there is none."""
     path = Path(name)
     found = next((one for one in (path, *path.parents) if one.is_file()), None)
     return found if found is not None and zipfile.is_zipfile(found) else None
+
+
+def path_in(archive: Path, name: str) -> str:
+    """Return the path in an archive that a name leads to; empty where it is the archive."""
+    return "/".join(Path(name).relative_to(archive).parts)
 
 
 def read_text(name: str) -> str:
@@ -98,13 +113,8 @@ def read_raw(name: str) -> str:
     Raises:
         DataError: it is not UTF-8, or larger than a record may be.
     """
-    chunks, size = [], 0
     with open_text(name) as stream:
-        while chunk := stream.read(_CHUNK):
-            chunks.append(chunk)
-            size += len(chunk)
-            check_record_size(size, source_name(name))
-    content = b"".join(chunks)
+        content = limited_bytes(stream, source_name(name))
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -201,10 +211,9 @@ def _order(path: Path | str) -> tuple[object, ...]:
         ending
 
 
-def _is_wanted(path: Path | PurePosixPath, endings: tuple[str, ...]) -> bool:
-    """Tell whether a file has the ending, packed or not, and is not hidden, as macOS's copies."""
-    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return member_ending(str(path)).lower() in endings and not hidden
+def _is_wanted(path: PurePath, endings: tuple[str, ...]) -> bool:
+    """Tell whether a file has the ending, packed or not, and is not hidden."""
+    return member_ending(str(path)).lower() in endings and not is_hidden(path)
 
 
 def _no_files(name: str, endings: tuple[str, ...]) -> DataError:

@@ -5,26 +5,65 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any, TypeVar
 
 import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.foreign import importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
-from bmtools.io.record_size import limited_content, limited_lines
+from bmtools.io.record_size import to_end_of_line
 from bmtools.io.sources import open_text, read_lines, source_name, split_line, with_newlines
-from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check
+from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check, passes_check
 
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
 _TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
 _UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
 _SOURCES_NAMED = 3
+_CHUNK_BYTES = 1 << 17
+
+
+@dataclass(frozen=True)
+class Block:
+    """Block of whole lines of one file, about a megabyte.
+
+    Args:
+        number: blocks before it, over all files.
+        name: the file as messages name it.
+        first_line: number of its first line in the file.
+        lines: UTF-8, each with its end but perhaps the file's last one.
+        before: hash of all content before it.
+        after: hash of all content to its end.
+        start: bytes of the file before it.
+        size: its bytes in the file, where ends of lines may be longer.
+        earlier_lines: lines of the files before this one.
+        line_count: of its lines.
+    """
+
+    number: int
+    name: str
+    first_line: int
+    lines: bytes
+    before: str
+    after: str = ""
+    start: int = 0
+    size: int = 0
+    earlier_lines: int = 0
+    line_count: int = 0
+
+    def records(self, reject: Reject) -> Iterator[Record]:
+        """Parse and check its records; see `parse_lines`."""
+        return parse_lines(self.lines, self.name, reject, self.first_line - 1)
+
+    def line_of(self, record: Record) -> int:
+        """Return how many lines of the block are before that of a record."""
+        return int(record.place.rpartition(":")[2]) - self.first_line
 
 
 @dataclass(eq=False)
@@ -50,37 +89,51 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[Record]:
         is_empty = True
-        for number, name in enumerate(self.names):
-            digest = hashlib.sha256()
-            with open_text(name) as stream:
-                for record in self._parsed(stream, number, digest):
-                    is_empty = False
-                    for key, found in self._origins.items():
-                        if record.get(key):
-                            found.add(record[key])
-                    yield record
-            self.hashes[source_name(name)] = digest.hexdigest()
+        for block in self.blocks():
+            for record in block.records(self.reject):
+                is_empty = False
+                for key, found in self._origins.items():
+                    if record.get(key):
+                        found.add(record[key])
+                yield record
         if is_empty:
             refuse_empty(self.names, self.allow_empty)
 
-    def _parsed(self, stream: BinaryIO, number: int, digest: hashlib._Hash) -> Iterator[Record]:
-        """Yield the records of a source, which is read as far as they go."""
-        name = source_name(self.names[number])
-        start = lines = 0
-        for content in limited_content(stream, name):
-            digest.update(content)
-            first, end = self.own_part(content, number, start)
-            lines += with_newlines(content[:first]).count(b"\n")
-            own = with_newlines(content[first:end])
-            yield from parse_lines(own, name, self.reject, lines)
-            if end < len(content):  # the rest is another shard's
-                return
-            start += len(content)
-            lines += own.count(b"\n")
+    def blocks(self, block_bytes: int = 0) -> Iterator[Block]:
+        """Yield the lines that this reader reads, without parsing them; `hashes` is filled.
 
-    def lines(self, stream: BinaryIO, number: int) -> Iterator[bytes]:
-        """Yield the lines of a source, by its number among the names."""
-        return limited_lines(stream, source_name(self.names[number]))
+        Args:
+            block_bytes: of each block, before the rest of a line; 0 for some, of a pipe as they
+                come.
+        """
+        number = earlier_lines = 0
+        earlier = hashlib.sha256()
+        for file, name in enumerate(self.names):
+            digest = hashlib.sha256()
+            start = lines = 0
+            with open_text(name) as stream:
+                read: Callable[[int], bytes] = stream.read if block_bytes or stream.seekable() \
+                    else stream.read1  # type: ignore[attr-defined]
+                while content := read(block_bytes or _CHUNK_BYTES):
+                    content = to_end_of_line(content, stream, source_name(name), lines + 1)
+                    before = f"{earlier.hexdigest()} {digest.hexdigest()}"
+                    digest.update(content)
+                    first, end = self.own_part(content, file, start)
+                    lines += _count_lines(with_newlines(content[:first]))
+                    own = with_newlines(content[first:end])
+                    count = _count_lines(own)
+                    if own:
+                        yield Block(number, source_name(name), lines + 1, own, before,
+                                    f"{earlier.hexdigest()} {digest.hexdigest()}", start + first,
+                                    end - first, earlier_lines, count)
+                        number += 1
+                    if end < len(content):  # the rest is another shard's
+                        return
+                    lines += count
+                    start += len(content)
+            earlier_lines += lines
+            earlier.update(digest.digest())
+            self.hashes[source_name(name)] = digest.hexdigest()
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
         """Return where the lines that this reader reads begin and end in whole lines of a source.
@@ -95,6 +148,11 @@ class RecordReader:
     def origins(self) -> dict[str, list[str]]:
         """Return languages and licences of the records read, by the names in `ORIGINS`."""
         return {ORIGINS[key]: sorted(found) for key, found in self._origins.items() if found}
+
+
+def _count_lines(content: bytes) -> int:
+    """Count lines, of which the last one may have no end."""
+    return content.count(b"\n") + (not content.endswith(b"\n") if content else 0)
 
 
 def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
@@ -126,21 +184,18 @@ def parse_lines(content: bytes, name: str, reject: Reject, before: int = 0) -> I
         return
     for number, keys in enumerate(found, before + 1):
         record = Record.read(keys, f"{name}:{number}")
-        if not CHECKED.isdisjoint(keys):
-            try:
-                check(record)
-            except RecordError as error:
-                reject(error)
-                continue
-        yield record
+        if CHECKED.isdisjoint(keys) or passes_check(record, reject):
+            yield record
 
 
 _ends = itemgetter(0, -1)
 _OBJECT = tuple(b"{}")
+_UNREADABLE = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
+Decoded = TypeVar("Decoded")
 
 
-def _parse_at_once(content: bytes) -> list[dict[str, Any]] | None:
-    """Parse lines of an object each, as nearly all are; None where they may be others.
+def decode_objects(content: bytes, decoder: msgspec.json.Decoder[Decoded]) -> list[Decoded] | None:
+    """Decode lines of an object each, as nearly all are; None where they may be others.
 
     The parser takes any white space between objects. No value goes on after `}`, LF and `{`, so
     there is an object at least on each line, and if there are as many as lines, one.
@@ -148,15 +203,19 @@ def _parse_at_once(content: bytes) -> list[dict[str, Any]] | None:
     lines = content.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    if not all(lines) or any(ends != _OBJECT for ends in set(map(_ends, lines))):
-        return None
-    try:
-        found = _OBJECTS.decode_lines(content)
-        if len(found) == len(lines):
-            msgspec.convert(found, list[RecordFields])
-            return found
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
+    if all(lines) and {_OBJECT}.issuperset(map(_ends, lines)):
+        with suppress(*_UNREADABLE):
+            found = decoder.decode_lines(content)
+            if len(found) == len(lines):
+                return found
+    return None
+
+
+def _parse_at_once(content: bytes) -> list[dict[str, Any]] | None:
+    found = decode_objects(content, _OBJECTS)
+    with suppress(*_UNREADABLE):
+        msgspec.convert(found, list[RecordFields] | None)
+        return found
     return None
 
 
@@ -295,11 +354,7 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
             yield item
         elif isinstance(item, Mapping):
             record = Record(item, place=f"record {number}")
-            try:
-                check(record)
-            except RecordError as error:
-                reject(error)
-            else:
+            if passes_check(record, reject):
                 yield record
         else:
             yield from RecordReader([str(item)], reject, allow_empty=True)

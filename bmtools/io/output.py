@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISBLK, S_ISDIR, S_ISREG
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
@@ -27,10 +27,14 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
 STDOUT = "-"
 encode_lines = msgspec.json.Encoder().encode_lines
 """Encode JSON Lines; keys keep their order, text stays UTF-8."""
 _BUFFER_BYTES = 1 << 16
+_CACHE_KIB = 64 * 1024
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
@@ -122,6 +126,17 @@ def temporary_file() -> BinaryIO:
     return io.BufferedRandom(raw, _BUFFER_BYTES)
 
 
+def temporary_database() -> Connection:
+    """Open a database of which memory holds 64 MiB, and a file the rest until it is closed."""
+    import sqlite3
+
+    database = sqlite3.connect("", isolation_level=None)
+    database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("BEGIN")
+    return database
+
+
 def descriptor_of(path: str | Path) -> int | None:
     """Return the number of an open file that a path names, as /dev/stdout or /dev/fd/63."""
     found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path))
@@ -142,6 +157,11 @@ def is_special(path: str | Path) -> bool:
         raise BmtoolsError(f"{path}: found a {'directory' if S_ISDIR(mode) else 'disk'}, expected "
                            "the name of a file to write")
     return not S_ISREG(mode)
+
+
+def is_regular(output: str) -> bool:
+    """Tell whether an output is a regular file, or a free name, and no stream."""
+    return output != STDOUT and descriptor_of(output) is None and not is_special(output)
 
 
 def _keep_permissions(target: Path, partial: Path) -> None:

@@ -6,22 +6,21 @@ transformers, which would cost each of them seconds and hundreds of megabytes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
 from bmtools.errors import BmtoolsError, setting, settings_spelled_as_flags
-from bmtools.io.jsonl import RecordReader, refuse_empty
-from bmtools.io.record_size import MEGABYTE, limiting_records, most_bytes, rest_of_line
-from bmtools.io.sources import open_text, source_name, with_newlines
+from bmtools.io.jsonl import Block, RecordReader, refuse_empty
+from bmtools.io.record_size import MEGABYTE, limiting_records, most_bytes
+from bmtools.io.sources import open_text, with_newlines
 from bmtools.io.system import usable_cores
 
 Part = TypeVar("Part")
@@ -29,35 +28,7 @@ Result = TypeVar("Result")
 Made = TypeVar("Made")
 
 _BLOCK_BYTES = 1 << 20
-_NEWLINE = b"\n"
 _PARTS_AHEAD = 2  # for each process
-
-
-@dataclass(frozen=True)
-class Block:
-    """Block of whole lines of one file, about a megabyte.
-
-    Args:
-        number: blocks before it, over all files.
-        name: the file as messages name it.
-        first_line: number of its first line in the file.
-        lines: UTF-8, each with its end but perhaps the file's last one.
-        before: hash of all content before it.
-        after: hash of all content to its end.
-        start: bytes of the file before it.
-        size: its bytes in the file, where ends of lines may be longer.
-        earlier_lines: lines of the files before this one.
-    """
-
-    number: int
-    name: str
-    first_line: int
-    lines: bytes
-    before: str
-    after: str = ""
-    start: int = 0
-    size: int = 0
-    earlier_lines: int = 0
 
 
 def read_blocks(records: RecordReader) -> Iterator[Block]:
@@ -70,35 +41,9 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
         DataError: a file is no text, or all are blank.
     """
     is_blank = True
-    number = earlier_lines = 0
-    earlier = hashlib.sha256()
-    for file, name in enumerate(records.names):
-        digest = hashlib.sha256()
-        line, start = 1, 0
-        ended = True
-        with open_text(name) as stream:
-            while content := stream.read(_BLOCK_BYTES):
-                place = f"{source_name(name)}:{line + content.count(_NEWLINE)}"
-                content += rest_of_line(stream, len(content) - 1 - content.rfind(_NEWLINE), place)
-                before = f"{earlier.hexdigest()} {digest.hexdigest()}"
-                digest.update(content)
-                first, end = records.own_part(content, file, start)
-                line += with_newlines(content[:first]).count(_NEWLINE)
-                lines = with_newlines(content[first:end])
-                is_blank = is_blank and lines.isspace()
-                if lines:
-                    yield Block(number, source_name(name), line, lines, before,
-                                f"{earlier.hexdigest()} {digest.hexdigest()}", start + first,
-                                end - first, earlier_lines)
-                    number += 1
-                line += lines.count(_NEWLINE)
-                ended = content.endswith((b"\n", b"\r"))
-                start += len(content)
-                if end < len(content):  # the rest is another shard's
-                    return
-        earlier_lines += line - ended
-        earlier.update(digest.digest())
-        records.hashes[source_name(name)] = digest.hexdigest()
+    for block in records.blocks(_BLOCK_BYTES):
+        is_blank = is_blank and block.lines.isspace()
+        yield block
     if is_blank:
         refuse_empty(records.names, records.allow_empty)
 

@@ -17,12 +17,13 @@ passes over records has a step, a function from records to records:
 and, in `commands/clean.py`, `@takes_passes` of `bmtools.cli.pass_options`:
 
     with passes.opened(output, asdict(config)) as run:
-        lines = run.lines(record_blocks(records), record_worker(partial(Cleaner, config)), reject)
+        lines = run.lines(read_blocks(records), partial(RecordWorker, partial(Cleaner, config)),
+                          reject)
         write_lines(lines, output)
     finish(*after_clean(run.counts, output))
 
 A command that passes twice collects what the first pass yields, of any kind, in a file that stands
-as long as the run is open: `path = run.collect("signatures", record_blocks(records), make_worker)`.
+as long as the run is open: `path = run.collect("signatures", read_blocks(records), make_worker)`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class PassRun:
         """
         stage = self._run.stage(name)
         file = stage.file(RECORDS)
-        for outcome in self._outcomes(stage, parts, make_worker, dict):
+        for outcome in self._outcomes(stage, parts, make_worker, self._workers, dict):
             if reject is refuse:
                 outcome.hand_over(reject)
             file.write(outcome.lines)
@@ -116,7 +117,8 @@ class PassRun:
 
     def lines(self, parts: Iterator[Part], make_worker: Callable[[], Worker],
               reject: Reject = refuse, aside: IO[bytes] | None = None, activity: str = "writing",
-              amend: Callable[[Outcome], Outcome] | None = None) -> Iterator[bytes]:
+              amend: Callable[[Outcome], Outcome] | None = None,
+              workers: Workers | None = None) -> Iterator[bytes]:
         """Yield all lines: at once where nothing is kept, otherwise when all are there.
 
         Args:
@@ -126,11 +128,13 @@ class PassRun:
             aside: gets the lines of the second file.
             activity: a few words for the status.
             amend: changes outcomes, in their order; called in this process.
+            workers: instead of those of the run.
         """
         stage = self._stage
         reject = stage.rejecting(reject) if self._lasts else reject
         set_status(activity, self.records, unit="records")
-        for outcome in self._outcomes(stage, parts, make_worker, self._totals):
+        for outcome in self._outcomes(stage, parts, make_worker, workers or self._workers,
+                                      self._totals):
             outcome = amend(outcome) if amend else outcome
             if not self._lasts:
                 yield outcome.lines  # before an error: readers are told that there are no more
@@ -159,11 +163,12 @@ class PassRun:
         return {"records": self.records, "counts": self.counts}
 
     def _outcomes(self, stage: Stage, parts: Iterator[Part], make_worker: Callable[[], Worker],
-                  totals: Callable[[], dict[str, Any]]) -> Iterator[Outcome]:
+                  workers: Workers, totals: Callable[[], dict[str, Any]]) -> Iterator[Outcome]:
         """Yield the outcomes of the parts that are not done, and note those that are."""
         last: tuple[int, str] | None = None
         noted = time.monotonic()
-        results = results_of(_left(parts, stage), make_worker, self._workers, stage.path("spool"))
+        rest = stage.rest((part, part.after) for part in parts)
+        results = results_of(rest, make_worker, workers, stage.path("spool"))
         with closing(results):
             for number, after, outcomes in results:
                 yield from outcomes
@@ -173,19 +178,3 @@ class PassRun:
                     noted = time.monotonic()
         if last and self._lasts:
             stage.commit(*last, totals())
-
-
-def _left(parts: Iterator[Part], stage: Stage) -> Iterator[Part]:
-    """Skip the parts that are done.
-
-    Raises:
-        CheckpointError: they are not those that were.
-    """
-    done, number = stage.progress.inputs, 0
-    for number, part in enumerate(parts, 1):
-        if number > done:
-            yield part
-        elif number == done and part.after != stage.progress.input_hash:
-            raise stage.other_input()
-    if number < done:
-        raise stage.other_input()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -19,6 +20,7 @@ from bmtools.io.parallel import in_this_setting
 from bmtools.status import set_status
 
 Part = TypeVar("Part")
+_PATIENCE = 20.0  # seconds for the address of a cluster to answer
 _BLOCK_BYTES = 8 << 20  # of results that a node gathers before it hands them over
 
 
@@ -44,9 +46,12 @@ def connected(address: str) -> Any:
     # It prints the loss of a node where the records go, and has no setting against it.
     worker._worker_logs_enabled = False
     before = signal.getsignal(signal.SIGTERM)
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
+        if host and port.isdecimal():  # Ray itself tries for minutes
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
         raise BmtoolsError(f"{setting('ray')} {address}: no cluster answers ({brief(error)}); "
                            "start one with: ray start --head; local starts one here") from error
     finally:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
 
 from bmtools.errors import setting
 from bmtools.io.jsonl import RecordReader
@@ -71,16 +69,6 @@ class RecordShard(RecordReader):
         self._shard = shard
         self._starts: list[int] = []  # bytes before each file, and in all
 
-    def lines(self, stream: BinaryIO, number: int) -> Iterator[bytes]:
-        """Yield the lines of a source; those of other parts are blank, which readers skip."""
-        first, end = self._bounds(number)
-        at = 0
-        for line in super().lines(stream, number):
-            if at >= end:
-                break
-            yield line if at >= first else b"\n"
-            at += len(line)
-
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
         """Return where the lines of this part begin and end; see `RecordReader`."""
         first, end = (_next_line(content, bound - start) for bound in self._bounds(number))
@@ -105,11 +93,8 @@ def count_lines(records: RecordReader) -> int | None:
     if any(name == STDIN or not Path(name).is_file() or is_compressed(name)
            for name in records.names):
         return None
-    count = 0
-    for number, name in enumerate(records.names):
-        with open_bytes(name) as stream:
-            count += sum(not line.isspace() for line in records.lines(stream, number))
-    return count
+    return sum(bool(line.strip()) for block in records.blocks()
+               for line in block.lines.splitlines())
 
 
 def _content_bytes(name: str) -> int:

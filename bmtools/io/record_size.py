@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from bmtools.errors import DataError, setting
 
@@ -51,35 +51,41 @@ def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
         yield line
 
 
-def limited_content(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the content of a stream in whole lines, of a pipe as it comes; see `limited_lines`.
+def to_end_of_line(content: bytes, stream: BinaryIO, name: str, line: int) -> bytes:
+    """Return content with the rest of its last line; see `limited_lines`.
+
+    Args:
+        content: read from the stream.
+        stream: behind it.
+        name: of the source in messages.
+        line: number of the first line of the content.
+    """
+    size = len(content) - 1 - content.rfind(b"\n")
+    rest = stream.readline(max(1, _most_bytes + 1 - size))
+    if size + len(rest) > _most_bytes:
+        line += content.count(b"\n")
+        check_record_size(size + len(rest), f"{name}:{line}")
+    return content + rest
+
+
+def limited_bytes(stream: BinaryIO | IO[bytes], place: str, before: int = 0,
+                  records: int = 1) -> bytes:
+    """Read a stream whole.
 
     Args:
         stream: to its end.
-        name: of the source in messages.
+        place: of it in messages.
+        before: bytes that count beside its own.
+        records: largest records whose size all that may have.
+
+    Raises:
+        DataError: it is larger; it is not read further.
     """
-    line = 1
-    read: Callable[[int], bytes] = stream.read if stream.seekable() else \
-        stream.read1  # type: ignore[attr-defined]
-    while content := read(_CHUNK_BYTES):
-        lines = content.count(b"\n")
-        content += rest_of_line(stream, len(content) - 1 - content.rfind(b"\n"),
-                                f"{name}:{line + lines}")
-        yield content
-        line += content.count(b"\n")
-
-
-def rest_of_line(stream: BinaryIO, size: int, place: str) -> bytes:
-    """Read to the end of a line; see `limited_lines`.
-
-    Args:
-        stream: within the line.
-        size: bytes of the line before.
-        place: of the line in messages.
-    """
-    rest = stream.readline(max(1, _most_bytes + 1 - size))
-    check_record_size(size + len(rest), place)
-    return rest
+    content = bytearray()
+    while chunk := stream.read(_CHUNK_BYTES):
+        content += chunk
+        check_record_size((before + len(content)) // records, place)
+    return bytes(content)
 
 
 def check_record_size(size: int, place: str) -> None:

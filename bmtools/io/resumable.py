@@ -6,7 +6,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -135,6 +135,7 @@ class ResumableRun:
 
 
 Run = TypeVar("Run", bound=ResumableRun)
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -223,8 +224,25 @@ class Stage:
 
         return remember
 
-    def other_input(self) -> CheckpointError:
-        """Return the error of an input that is not what the run was started with."""
+    def rest(self, items: Iterable[tuple[Item, str]]) -> Iterator[Item]:
+        """Skip what is done of the input.
+
+        Args:
+            items: each with the hash of all up to it.
+
+        Raises:
+            CheckpointError: it is not the input that the run was started with.
+        """
+        number, progress = 0, self.progress
+        for number, (item, after) in enumerate(items, 1):
+            if number > progress.inputs:
+                yield item
+            elif number == progress.inputs and after != progress.input_hash:
+                raise self._other_input()
+        if number < progress.inputs:
+            raise self._other_input()
+
+    def _other_input(self) -> CheckpointError:
         return CheckpointError(
             f"{self._directory}: the unfinished run read other input than this; resume with the "
             f"files it was started with, or start again with {setting('overwrite')}")

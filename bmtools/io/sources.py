@@ -134,6 +134,12 @@ def source_stem(name: str) -> str:
     return Path(path.stem if path.suffix in UNPACK else path.name).stem
 
 
+def split_name(given: str) -> tuple[str, str]:
+    """Split NAME=FILE; a file that is there as a whole, or stdin, has an empty name."""
+    name, equals, path = given.partition("=")
+    return (name, path) if equals and not Path(given).exists() else ("", given)
+
+
 def with_newlines(content: bytes) -> bytes:
     """Turn the ends of lines that old Macs and Windows write, CR and CRLF, into LF."""
     return _CARRIAGE_RETURNS.sub(b"\n", content) if b"\r" in content else content

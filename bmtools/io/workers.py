@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -11,15 +11,14 @@ from functools import partial
 from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from bmtools.errors import BmtoolsError, RecordError, Reject, require_at_least, setting
-from bmtools.io.jsonl import RecordReader, parse_lines
+from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import encode_lines
-from bmtools.io.parallel import Block, load_blocks, map_parallel, read_blocks
+from bmtools.io.parallel import load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
 from bmtools.io.sources import is_compressed
 from bmtools.records import Record
@@ -68,15 +67,14 @@ class Outcome:
     rejects: bytes = b""
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, records: Iterable[Record]) -> Outcome:
-        """Add records, and return itself; those before an error are added, too."""
+    def add(self, records: Iterable[Record]) -> None:
+        """Add records; those before an error are added, too."""
         found: list[Record] = []
         try:
             found.extend(records)
         finally:
             self.lines += encode_lines(found)
             self.records += len(found)
-        return self
 
     def set_aside(self, record: Record) -> None:
         """Add a record to the second file."""
@@ -117,12 +115,11 @@ def files_of_shard(files: Sequence[InputFile], shard: Shard) -> list[InputFile]:
 
 
 Part = Block | InputFile
-_encode = msgspec.msgpack.Encoder().encode
 Step = Callable[[Iterator[Record], Outcome], Iterable[Record]]
 Worker = Callable[[Any], Iterable[Outcome]]
 """What a process does with a part, of which it must make one outcome at least."""
 
-
+_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Outcome, dec_hook=lambda kind, found: kind(found)).decode
 
 
@@ -139,23 +136,13 @@ class RecordWorker:
     def __call__(self, block: Block) -> Iterator[Outcome]:
         """Yield the outcome of a block."""
         outcome = Outcome()
-        records = parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1)
+        records = block.records(outcome.reject)
         try:
             outcome.add(self._step(records, outcome))
         except BmtoolsError:
             yield outcome
             raise
         yield outcome
-
-
-def record_worker(make_step: Callable[[], Step]) -> Callable[[], Worker]:
-    """Return what makes a worker of a step; see `RecordWorker`."""
-    return partial(RecordWorker, make_step)
-
-
-def record_blocks(records: RecordReader) -> Iterator[Part]:
-    """Return the parts of a pass over records; see `read_blocks`."""
-    return read_blocks(records)
 
 
 def collected(records: RecordReader, make_worker: Callable[[], Worker], workers: Workers,
@@ -169,16 +156,15 @@ def collected(records: RecordReader, make_worker: Callable[[], Worker], workers:
         reject: receives bad records.
         activity: a few words for the status.
     """
-    blocks = counted(record_blocks(records), activity, unit="megabytes")
-    with TemporaryDirectory(prefix="bmtools-") as directory:
-        for _, _, outcomes in results_of(blocks, make_worker, workers, Path(directory) / "spool"):
-            for outcome in outcomes:
-                outcome.hand_over(reject)
-                yield outcome.lines
+    blocks = counted(read_blocks(records), activity, unit="megabytes")
+    for _, _, outcomes in results_of(blocks, make_worker, workers):
+        for outcome in outcomes:
+            outcome.hand_over(reject)
+            yield outcome.lines
 
 
 def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers: Workers,
-             spool: Path) -> Generator[tuple[int, str, Iterable[Outcome]]]:
+             spool: Path | None = None) -> Generator[tuple[int, str, Iterable[Outcome]]]:
     """Yield the number and hash of parts with their outcomes, in the order of the parts."""
     if workers.ray:
         from bmtools.io.ray_cluster import map_on_ray
@@ -193,18 +179,11 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
         for part in parts:
             yield part.number, part.after, worker(part)
         return
-    taken: deque[tuple[int, str]] = deque()
-
-    def taking() -> Iterator[Part]:
-        for part in parts:
-            taken.append((part.number, part.after))
-            yield part
-
     remedy = f"continue with {setting('resume')} and fewer {setting('jobs')}"
-    with closing(map_parallel(taking(), partial(_Sender, make_worker, spool), workers.jobs,
+    with closing(map_parallel(parts, partial(_Sender, make_worker, spool), workers.jobs,
                               remedy)) as sent:
-        for result in sent:
-            yield *taken.popleft(), _received(*result)
+        for number, after, outcomes, error in sent:
+            yield number, after, _received(outcomes, error)
 
 
 class _Sender:
@@ -212,27 +191,32 @@ class _Sender:
 
     Args:
         make_worker: called once.
-        spool: beginning of the names of files.
+        spool: beginning of the names of files; None where all parts are blocks.
     """
 
-    def __init__(self, make_worker: Callable[[], Worker], spool: Path) -> None:
+    def __init__(self, make_worker: Callable[[], Worker], spool: Path | None) -> None:
         self._worker, self._spool = make_worker(), spool
 
-    def __call__(self, part: Part) -> tuple[list[Outcome] | Path, BmtoolsError | None]:
-        """Return the outcomes of a block, or a file with those of a file, and what ended them."""
+    def __call__(self, part: Part) -> tuple[int, str, list[Outcome] | Path, BmtoolsError | None]:
+        """Return a part's number, its hash, its outcomes or their file, and what ended them."""
         outcomes: list[Outcome] = []
-        path = self._spool.with_name(f"{self._spool.name}-{part.number}")
+        path, error = self._path(part), None
         try:
-            if isinstance(part, Block):
+            if path is None:
                 outcomes.extend(self._worker(part))
             else:
                 with path.open("wb") as stream:
                     for outcome in self._worker(part):
                         encoded = _encode(outcome)
                         stream.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
-        except BmtoolsError as error:
-            return outcomes or path, error
-        return outcomes or path, None
+        except BmtoolsError as raised:
+            error = raised
+        return part.number, part.after, path or outcomes, error
+
+    def _path(self, part: Part) -> Path | None:
+        if isinstance(part, Block) or self._spool is None:
+            return None
+        return self._spool.with_name(f"{self._spool.name}-{part.number}")
 
 
 def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterator[Outcome]:

@@ -160,8 +160,9 @@ def test_usage(files: list[Path], run: Callable[..., Any]) -> None:
                           (("--jobs", "-1"), "jobs: found -1, expected 0 or more")):
         outcome = run("import", "pubmed", *files, *options)
         assert outcome.code == 2 and told in outcome.err
-    outcome = run("import", "text", "-", "--ray", "local")
-    assert outcome.code == 2 and "--ray: found '-', expected files" in outcome.err
+    for arguments in (("import", "text", "-"), ("import", "text"), ("sample", "--records", "1")):
+        outcome = run(*arguments, "--ray", "local")
+        assert outcome.code == 2 and "--ray: found '-', expected files" in outcome.err
 
 
 def test_a_file_may_have_more_lines_than_a_record_bytes(

@@ -21,8 +21,9 @@ DOCUMENT = """<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd"><Set><n
 GOOD = (("Asthma", "AIM: We do not know β.\nFig. of lungs\n10⁶ cells"), ("The heart", "Beats."))
 CLASSES = XmlClasses(
     lambda path, _: {"n": "numbers", "x": "citations"}.get(path[-1], ""), units=("d",),
-    unit_left_out=lambda pieces: "" if any(piece.place.endswith("/p") for piece in pieces)
-    else "documents without text", moves=lambda path: path[-1] == "f",
+    in_unit=lambda pieces: [(one, "" if any(piece.place.endswith("/p") for piece in pieces)
+                             else "documents without text") for one in pieces],
+    moved=frozenset("f"),
     may_be_left_out=lambda path, _: "citations" if path[-1] == "y" else "",
     added=lambda path, attributes: f"{attributes['l']}:" if "l" in attributes else "")
 

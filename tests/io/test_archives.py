@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from backports import zstd
+from damaged import damaged
 
 from bmtools.errors import DataError
 from bmtools.io.archives import corpus_files
@@ -154,12 +155,8 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_any_damage_is_read_or_refused(write) -> None:
-    rng = random.Random(0)
-    for _ in range(300):
-        content = bytearray(GOOD)
-        at = rng.randrange(len(GOOD))
-        content[at:at + rng.choice((1, 4, 512))] = rng.randbytes(rng.choice((0, 1)))
-        path = write("set.tar", bytes(content))
+    for content in damaged(GOOD, (1, 4, 512)):
+        path = write("set.tar", content)
         try:
             texts(path)
         except DataError as error:

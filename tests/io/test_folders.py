@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import random
 import zipfile
 from pathlib import Path
 
 import pytest
+from damaged import damaged
 
 from bmtools.errors import DataError
 from bmtools.io.folders import archive_of, read_text, set_files
@@ -52,6 +52,14 @@ def test_a_folder_and_its_zip_hold_the_same(folder: Path, archive: Path) -> None
     assert archive_of(f"{archive}/b/absent") == archive
 
 
+def test_a_zip_is_read_however_its_path_is_spelled(
+        archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(archive.parent)
+    for source in (f"./{archive.name}", f".//{archive.name}/"):
+        assert list(texts(source).values()) == list(ALL.values())
+        assert [Path(name).name for name in texts(f"{source}/b")] == ["2.xml"]
+
+
 def test_files_are_taken_whatever_their_ending(folder: Path) -> None:
     assert list(set_files(["-", f"{folder}/a/note.txt"], ".xml")) == ["-", f"{folder}/a/note.txt"]
 
@@ -89,12 +97,8 @@ def test_a_whole_text(folder: Path, tmp_path: Path) -> None:
 
 
 def test_any_damage_is_read_or_refused(archive: Path) -> None:
-    rng, good = random.Random(0), archive.read_bytes()
     verdicts = set()
-    for _ in range(300):
-        content = bytearray(good)
-        at = rng.randrange(len(good))
-        content[at:at + rng.choice((1, 4, 30))] = rng.randbytes(rng.choice((0, 1)))
+    for content in damaged(archive.read_bytes(), (1, 4, 30)):
         archive.write_bytes(content)
         try:
             verdicts.add(bool(texts(archive)))

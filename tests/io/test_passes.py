@@ -5,30 +5,34 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pass_steps import TwoOutcomes, make_odd
 
-from bmtools.errors import BmtoolsError, CheckpointError, RecordError
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io import parallel, passes, resumable
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.parallel import read_blocks
 from bmtools.io.passes import opened_pass
 from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
 from bmtools.io.workers import (
     InputFile,
+    Outcome,
     Part,
+    RecordWorker,
     Workers,
     _groups,
     _GroupWorker,
-    record_blocks,
-    record_worker,
 )
 
 ONE = Workers(jobs=1)
+ODD_WORKER = partial(RecordWorker, make_odd)
 
 
 class _Killed(BaseException):
@@ -67,8 +71,7 @@ def work(records: RecordReader, workers: Workers = ONE, output: str | None = Non
         rejects.append(str(error))
 
     with opened_pass(output, settings, workers, resume=True) as run:
-        lines = b"".join(run.lines(dying(record_blocks(records)), record_worker(make_odd), reject,
-                                   aside))
+        lines = b"".join(run.lines(dying(read_blocks(records)), ODD_WORKER, reject, aside))
         return lines, aside.getvalue(), rejects, {"records": run.records, **run.counts}
 
 
@@ -102,7 +105,7 @@ def test_shards_one_after_the_other_are_the_whole(files: list[str], parts: int) 
 def test_a_shard_has_the_lines_that_begin_in_it(files: list[str]) -> None:
     for shard in (Shard(1, 3), Shard(2, 3), Shard(3, 3)):
         by_line = list(RecordShard(RecordReader(files, lambda error: None), shard))
-        by_block = b"".join(block.lines for block in parallel.read_blocks(
+        by_block = b"".join(block.lines for block in read_blocks(
             RecordShard(RecordReader(files), shard)))
         assert [record["id"] for record in by_line] == [
             one["id"] for one in map(json.loads, by_block.splitlines()) if "text" in one]
@@ -110,11 +113,11 @@ def test_a_shard_has_the_lines_that_begin_in_it(files: list[str]) -> None:
 
 def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
     whole = work(RecordReader(files))
-    groups = list(_groups(record_blocks(RecordReader(files))))
+    groups = list(_groups(read_blocks(RecordReader(files))))
     assert [len(group) for group in groups if group[0].name == files[1]] == [
-        len({part.number for part in record_blocks(RecordReader([files[1]]))})]
+        len({part.number for part in read_blocks(RecordReader([files[1]]))})]
     assert all(not part.lines for group in groups for part in group)  # type: ignore[union-attr]
-    worker = _GroupWorker(record_worker(make_odd))
+    worker = _GroupWorker(ODD_WORKER)
     from bmtools.io.workers import _decode
 
     found = [_decode(encoded) for group in groups for encoded in worker(group)]
@@ -167,8 +170,8 @@ def test_other_input_and_other_settings_are_refused(files: list[str], tmp_path: 
 def test_what_a_first_pass_collects_is_kept(files: list[str], tmp_path: Path) -> None:
     def collect(stop: bool) -> bytes:
         with opened_pass(str(tmp_path / "out"), {}, ONE, resume=True) as run:
-            path = run.collect("signatures", record_blocks(RecordReader(files)),
-                               record_worker(make_odd), lambda error: None)
+            path = run.collect("signatures", read_blocks(RecordReader(files)),
+                               ODD_WORKER, lambda error: None)
             if stop:
                 raise _Killed
             return path.read_bytes()
@@ -178,7 +181,7 @@ def test_what_a_first_pass_collects_is_kept(files: list[str], tmp_path: Path) ->
     assert collect(False) == work(RecordReader(files))[0]
     with pytest.raises(RecordError, match="key 'text' is missing"), \
             opened_pass(None, {}, ONE) as run:
-        run.collect("signatures", record_blocks(RecordReader(files)), record_worker(make_odd))
+        run.collect("signatures", read_blocks(RecordReader(files)), ODD_WORKER)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -191,3 +194,14 @@ def test_outcomes_of_files_come_in_order(tmp_path: Path, jobs: int) -> None:
         found = list(run.lines(iter(parts), TwoOutcomes))
     assert b"".join(found) == b"".join(b"%d" % number * (10 - number) for number in range(5))
     assert (len(found), run.records) == (10, 5)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_before_any_outcome_is_raised_as_it_is(files: list[str], jobs: int) -> None:
+    def fail(part: Part) -> list[Outcome]:
+        raise DataError(f"{part.name}: the last line is cut off")
+
+    blocks = islice(read_blocks(RecordReader(files)), 1)
+    with pytest.raises(DataError, match="the last line is cut off"), \
+            opened_pass(None, {}, Workers(jobs)) as run:
+        list(run.lines(blocks, lambda: fail))

@@ -69,8 +69,10 @@ def test_a_failure_of_the_engine_names_the_node(
                         outcome.err)
 
 
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_no_cluster_is_one_clear_line(
-        run: Callable[..., Any], write_lines: Callable[..., Path], tmp_path: Path) -> None:
+        address: str, run: Callable[..., Any], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
     (tmp_path / "memory.tsv").write_text("en\tit\nPain.\tDolore.\n")
     command = ("translate", write_lines("in.jsonl", {"id": "a", "text": "Pain."}),
@@ -79,9 +81,9 @@ def test_no_cluster_is_one_clear_line(
     outcome = run(*command, "--ray-cores", "2")
     assert outcome.code == 2
     assert "--ray-cores: found 2, expected nothing without --ray" in outcome.err
-    outcome = run(*command, "--ray", "nowhere")
+    outcome = run(*command, "--ray", address)
     assert outcome.code == 1
-    assert outcome.err.startswith("bmtools: --ray nowhere: no cluster answers (")
+    assert outcome.err.startswith(f"bmtools: --ray {address}: no cluster answers (")
     assert outcome.err.endswith("start one with: ray start --head; local starts one here\n")
 
 
@@ -99,10 +101,10 @@ class Cluster:
                 for name, resources in self.resources.items()]
 
     def remote(self, kind: Any) -> Any:
-        def start(load: Callable[[str], Any], *rest: Any) -> Any:
+        def start(load: Callable[[str], Any]) -> Any:
             number = self.options[-1]["scheduling_strategy"].node_id.rstrip("f")
             node = bytes.fromhex(number).decode()
-            actor = kind(partial(load, node), *rest)
+            actor = kind(partial(load, node))
             return SimpleNamespace(**{name: SimpleNamespace(remote=partial(
                 partial, getattr(actor, name))) for name in ("load", "translate")})
 
@@ -130,6 +132,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
     def connected(cluster: Cluster, load: Callable[[str], Any], cores: int | None = None,
                   uses_gpu: bool = False) -> RayTranslator:
         monkeypatch.setattr(ray_cluster, "connected", lambda _address: cluster)
+        monkeypatch.setattr(ray_cluster, "in_this_setting", lambda load: load)  # it takes a node
         monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", -1.0)
         return RayTranslator(RayConfig("here", cores), load, uses_gpu)  # type: ignore[arg-type]
 

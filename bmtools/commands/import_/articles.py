@@ -42,8 +42,6 @@ def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
     return jats_records(files, config, counts)
 
 
-
-
 @source_format("xmi", "UIMA's XMI, as WebAnno, INCEpTION and cTAKES write, in folders, zip or tar "
                "archives", "types", "case.xmi -o cases.jsonl",
                "case.xmi --types CLINENTITY,BODYPART --sentences --lang it")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,12 +32,12 @@ from bmtools.cli.results import finish, write_lines, write_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.importing import RecordChanges
 from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
-from bmtools.errors import RecordError, Reject
+from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT
-from bmtools.io.passes import PassRun
 from bmtools.io.sources import STDIN, source_name
-from bmtools.records import Record, check
+from bmtools.io.workers import ONE_WORKER
+from bmtools.records import Record, passes_check
 
 Reader = Callable[..., Iterator[Record]]
 Account = Callable[..., Iterator[Record]]
@@ -110,7 +111,8 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[.
         counts: Counter[str] = Counter()
         names = sources(files)
         records = read(files=names, counts=counts, reject=reject, **options)
-        records = _checked((record.replace(**changes.given) for record in records), reject)
+        records = (record.replace(**changes.given) for record in records)
+        records = (record for record in records if passes_check(record, reject))
         records = with_unique_ids(records, duplicates, counts, reject)
         if changes.sentences:
             from bmtools.corpus.sentences import sentence_records
@@ -154,7 +156,7 @@ def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
             if with_account:
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
                                        "expected files")
-            passes = passes.in_this_process()
+            passes = replace(passes, workers=ONE_WORKER)
         planned = plan(names, passes.workers.jobs, **options) if plan else (
             (name, {}) for name in names)
         parts = list(input_files(planned))
@@ -170,7 +172,7 @@ def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
             lines = run.lines(passes.of_files(parts),
                               functools.partial(FileWorker, find_reader, options, changes), reject,
                               nowhere, "importing", imported.amend)
-            write_lines(_not_empty_lines(lines, run, names, allow_empty), output)
+            write_lines(_not_empty(lines, names, allow_empty, run.counts), output)
         if with_account:
             from bmtools.corpus.account import account_in_words
 
@@ -205,38 +207,16 @@ def _other_part(name: str, output: str) -> Overlap:
                    map(keys_of, RecordReader([name])))
 
 
-def _totals(counts: Counter[str]) -> list[str]:
-    return [f"{name}: {count}" for name, count in counts.items() if count]
-
-
-def _not_empty(records: Iterator[Record], names: Sequence[str], allow_empty: bool,
-               counts: Counter[str]) -> Iterator[Record]:
-    """Refuse sources without a record at their end, and say what was left out of them."""
+def _not_empty(found: Iterable[Any], names: Sequence[str], allow_empty: bool,
+               counts: Counter[str]) -> Iterator[Any]:
+    """Pass on records or lines, refuse sources without any, and say what was left out of them."""
     is_empty = True
-    for record in records:
-        is_empty = False
-        yield record
+    for one in found:
+        is_empty = is_empty and not one
+        yield one
     if is_empty:
-        left_out = "; ".join(_totals(counts))
+        left_out = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
-
-
-def _not_empty_lines(lines: Iterator[bytes], run: PassRun, names: Sequence[str],
-                     allow_empty: bool) -> Iterator[bytes]:
-    """Do the same for lines."""
-    yield from lines
-    if not run.records:
-        deque(_not_empty(iter(()), names, allow_empty, run.counts), 0)
-
-
-def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
-    for record in records:
-        try:
-            check(record)
-        except RecordError as error:
-            reject(error)
-            continue
-        yield record
 
 
 def source_format(name: str, content: str, options: str,

@@ -68,10 +68,10 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates:
     article's. The parts of a structured abstract come one a line behind their labels, and
     meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
     """
-    from bmtools.corpus.texts.pubmed import newest_records, pubmed_records
+    from bmtools.corpus.texts.pubmed import file_records, pubmed_records
 
     if newest:
-        return newest_records(newest, titles, other_abstracts, counts, reject)
+        return file_records(newest, titles, other_abstracts, counts, reject)
     return pubmed_records(files, titles, other_abstracts, False, counts, reject)
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bmtools.corpus.cleaning.edits import EditedText
@@ -19,13 +20,12 @@ from bmtools.corpus.cleaning.settings import (
     RepairConfig,
 )
 from bmtools.corpus.sentences import sections_of
-from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.workers import Outcome
+from bmtools.errors import RecordError
+from bmtools.io.workers import Outcome, Step
 from bmtools.records import Record
 
 _TEXTS = ("text", "title", "text_pair", "question")
 _WITH_OFFSETS = ("entities", "answers", "predicted")
-DROPPED = "dropped"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cleaned:
     @property
     def dropped(self) -> Record:
         """The record with the rule and what it found under `meta.dropped`."""
-        meta = {**self.record.get("meta", {}), DROPPED: {"rule": self.rule, "found": self.found}}
+        meta = {**self.record.get("meta", {}), "dropped": {"rule": self.rule, "found": self.found}}
         return self.record.replace(meta=meta)
 
 
@@ -89,7 +89,7 @@ class Cleaner:
             if (found := find(record)) is not None:
                 return Cleaned(record, Counter(), rule, found)
         edited = _edited(record, self._repair)
-        changes = _counts(edited)
+        changes = _changes(edited)
         record = moved_record(record, edited) if edited else record
         for rule, find in self._text_filters.items():
             if (found := find(record)) is not None:
@@ -100,7 +100,7 @@ class Cleaner:
 
     def _with_personal_data(self, record: Record, changes: Counter[str]) -> Cleaned:
         edited = _edited(record, self._personal_data.mask)
-        personal = _counts(edited)
+        personal = _changes(edited)
         changes += personal
         if not personal:
             return Cleaned(record, changes)
@@ -125,11 +125,8 @@ def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str,
     return {key: edited for key, edited in found.items() if edited.counts}
 
 
-def _counts(edited: Mapping[str, EditedText]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for one in edited.values():
-        counts.update(one.counts)
-    return counts
+def _changes(edited: Mapping[str, EditedText]) -> Counter[str]:
+    return sum((one.counts for one in edited.values()), Counter())
 
 
 def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
@@ -219,38 +216,31 @@ def _moved_translation(translation: dict[str, Any],
     return moved
 
 
-class CleaningStep:
-    """Step of a pass that cleans records; its arguments are those of `Cleaner`."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._cleaner = Cleaner(*args, **settings)
-
-    def __call__(self, records: Iterator[Record], outcome: Outcome) -> Iterator[Record]:
-        """Yield the records that stay; counts, and the others, are the outcome's."""
-        return clean(records, self._cleaner, outcome.counts, outcome.set_aside, outcome.reject)
+def cleaning_step(*args: Any, **settings: Any) -> Step:
+    """Return a step of a pass that cleans records; the arguments are those of `Cleaner`."""
+    return partial(clean, Cleaner(*args, **settings))
 
 
-def clean(records: Iterable[Record], cleaner: Cleaner, counts: Counter[str],
-          set_aside: Callable[[Record], object], reject: Reject = refuse) -> Iterator[Record]:
+def clean(cleaner: Cleaner, records: Iterable[Record], outcome: Outcome) -> Iterator[Record]:
     """Yield the records that stay.
 
     Args:
-        records: of any number.
         cleaner: cleans each.
-        counts: counts records as `dropped RULE`, `changed RULE` and, with personal data, `found
-            KIND`, and the places in them as `places RULE`.
-        set_aside: receives the records left out, with the reason under `meta.dropped`.
-        reject: receives records that cannot be cleaned.
+        records: of any number.
+        outcome: counts records as `dropped RULE`, `changed RULE` and, with personal data, `found
+            KIND`, and the places in them as `places RULE`; receives the records left out, with the
+            reason under `meta.dropped`, and those that cannot be cleaned.
     """
+    counts = outcome.counts
     for record in records:
         try:
             cleaned = cleaner(record)
         except RecordError as error:
-            reject(error)
+            outcome.reject(error)
             continue
         if cleaned.rule:
             counts[f"dropped {cleaned.rule}"] += 1
-            set_aside(cleaned.dropped)
+            outcome.set_aside(cleaned.dropped)
             continue
         for rule, places in cleaned.changes.items():
             counts[f"{'found' if rule in KINDS else 'changed'} {rule}"] += 1

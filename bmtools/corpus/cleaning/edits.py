@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -27,7 +28,7 @@ class EditedText:
     def __init__(self, text: str, tracks: bool = True) -> None:
         self.text = text
         self._tracks = tracks
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self._passes: list[list[tuple[int, str, str]]] = []
 
     def substitute(self, rule: str, pattern: re.Pattern[str],
@@ -39,7 +40,7 @@ class EditedText:
         if not self._tracks and isinstance(replace, str):
             self.text, count = pattern.subn(replace, self.text)
             if count:
-                self.counts[rule] = self.counts.get(rule, 0) + count
+                self.counts[rule] += count
             return
         edits: list[tuple[int, str, str]] = []
 
@@ -53,7 +54,7 @@ class EditedText:
         changed = pattern.sub(note, self.text)
         if edits:
             self.text = changed
-            self.counts[rule] = self.counts.get(rule, 0) + len(edits)
+            self.counts[rule] += len(edits)
             self._passes.append(edits)
 
     @cached_property

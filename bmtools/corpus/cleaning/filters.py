@@ -6,10 +6,11 @@ lines are those of Gopher's quality and repetition rules (Rae et al. 2021, appen
 
 from __future__ import annotations
 
+import operator
 import re
 import string
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from bmtools.corpus.cleaning.repairs import truncation_mark
@@ -41,10 +42,8 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
     known = {licence_kind(one) for one in config.licences.split(",") if one.strip()}
     allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
     filters: dict[str, tuple[object, Filter]] = {
-        "from-year": (config.from_year, lambda record: _year_unless(
-            record, lambda year: year >= config.from_year)),
-        "to-year": (config.to_year, lambda record: _year_unless(
-            record, lambda year: year <= config.to_year)),
+        "from-year": (config.from_year, partial(_other_year, operator.ge, config.from_year)),
+        "to-year": (config.to_year, partial(_other_year, operator.le, config.to_year)),
         "licences": (allowed, lambda record: None if licence_kind(
             record.get("licence", "")) in allowed else record.get("licence", "no licence")),
         "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
@@ -54,30 +53,25 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
 
 def text_filters(config: FilterConfig) -> dict[str, Filter]:
     """Return the filters that look at a repaired text, the costly ones last; only those on."""
+    filters: dict[str, Filter] = {"empty": lambda record: None if record["text"] else "no text"}
+    for key, measure in _MEASURES.items():
+        limit = getattr(config, key)
+        if limit != getattr(FilterConfig, key):
+            is_right = operator.ge if key.startswith("min") else operator.le
+            filters[key.replace("_", "-")] = partial(_measured, measure, is_right, limit)
     if config.languages:
-        require_extra("py3langid", setting("languages"), "cleaning")
-    languages = {one.strip() for one in config.languages.split(",") if one.strip()}
+        filters["languages"] = partial(_other_language, _known_languages(config.languages))
+    return filters
+
+
+def _known_languages(listed: str) -> set[str]:
+    require_extra("py3langid", setting("languages"), "cleaning")
+    languages = {one.strip() for one in listed.split(",") if one.strip()}
     for one in languages - {DECLARED}:
         if one not in load_identifier().labels:
             raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does not "
                                f"know, expected codes such as en or {DECLARED}")
-    filters: dict[str, tuple[bool, Callable[[str], float], Callable[[float], bool]]] = {
-        "min-characters": (config.min_characters > 0, len, lambda n: n >= config.min_characters),
-        "min-words": (config.min_words > 0, word_count, lambda n: n >= config.min_words),
-        "max-words": (config.max_words > 0, word_count, lambda n: n <= config.max_words),
-        "min-alphabetic-words": (config.min_alphabetic_words > 0, alphabetic_words,
-                                 lambda share: share >= config.min_alphabetic_words),
-        "max-symbol-share": (config.max_symbol_share < 1, symbol_share,
-                             lambda share: share <= config.max_symbol_share),
-        "max-digit-share": (config.max_digit_share < 1, digit_share,
-                            lambda share: share <= config.max_digit_share),
-        "max-repeated-lines": (config.max_repeated_lines < 1, repeated_lines,
-                               lambda share: share <= config.max_repeated_lines)}
-    found = {name: _measured(measure, is_right)
-             for name, (is_on, measure, is_right) in filters.items() if is_on}
-    return {"empty": lambda record: None if record["text"] else "no text",
-            **found, **({"languages": lambda record: _other_language(record, languages)}
-                        if config.languages else {})}
+    return languages
 
 
 @lru_cache(1)  # several filters look at one text after the other
@@ -113,29 +107,33 @@ def repeated_lines(text: str) -> float:
     return (len(lines) - len(set(lines))) / max(len(lines), 1)
 
 
+_MEASURES: dict[str, Callable[[str], float]] = {
+    "min_characters": len, "min_words": word_count, "max_words": word_count,
+    "min_alphabetic_words": alphabetic_words, "max_symbol_share": symbol_share,
+    "max_digit_share": digit_share, "max_repeated_lines": repeated_lines}
+
+
 def licence_kind(licence: str) -> str:
     """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
     plain = licence_name(licence).lower() or licence.lower().strip().replace("_", "-")
     return "-".join(_VERSION.sub("", plain).split()).strip("-")
 
 
-def _measured(measure: Callable[[str], float], is_right: Callable[[float], bool]) -> Filter:
-    def find(record: Record) -> Any:
-        found = measure(record["text"])
-        return None if is_right(found) else round(found, 4)
-
-    return find
+def _measured(measure: Callable[[str], float], is_right: Callable[[float, float], bool],
+              limit: float, record: Record) -> Any:
+    found = measure(record["text"])
+    return None if is_right(found, limit) else round(found, 4)
 
 
-def _year_unless(record: Record, is_right: Callable[[int], bool]) -> Any:
+def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> Any:
     year = record.get("meta", {}).get("year")
     try:
-        return None if is_right(int(year)) else year
+        return None if is_right(int(year), limit) else year
     except (TypeError, ValueError):
         return "no year" if year is None else year
 
 
-def _other_language(record: Record, languages: set[str]) -> Any:
+def _other_language(languages: set[str], record: Record) -> Any:
     found = found_language(record["text"])
     if not found or found in languages:
         return None

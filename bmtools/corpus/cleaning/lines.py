@@ -7,7 +7,6 @@ come again.
 from __future__ import annotations
 
 import re
-import sqlite3
 import warnings
 from collections.abc import Iterable
 from contextlib import closing
@@ -15,11 +14,11 @@ from hashlib import blake2b
 
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import temporary_database
 from bmtools.io.sources import read_list, source_name
 from bmtools.status import counted
 
 _FEWEST_WORDS = 5
-_CACHE = 64 * 1024  # kibibytes; the rest goes to a temporary file
 
 
 def is_long(line: str) -> bool:
@@ -38,11 +37,8 @@ def copied_lines(records: RecordReader, most: int) -> set[int]:
 
     Counts are kept in a temporary SQLite database, with 64 MiB of it in memory.
     """
-    with closing(sqlite3.connect("", isolation_level=None)) as lines:
-        lines.execute(f"PRAGMA cache_size = -{_CACHE}")
-        lines.execute("PRAGMA journal_mode = OFF")
+    with closing(temporary_database()) as lines:
         lines.execute("CREATE TABLE lines (hash INTEGER PRIMARY KEY, records INTEGER)")
-        lines.execute("BEGIN")
         for record in counted(RecordReader(records.names, lambda error: None, allow_empty=True),
                               "counting lines"):
             lines.executemany(

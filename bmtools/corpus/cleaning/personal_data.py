@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 
 from bmtools.corpus.cleaning.edits import EditedText
 
@@ -31,8 +32,6 @@ _BIRTH_WORDS = (
 _MONTHS = r"[A-Za-zéûäç]{3,10}\.?"
 _DATE = rf"\d{{1,4}}(?:[./\-]\d{{1,2}}[./\-]\d{{2,4}}|(?:st|nd|rd|th|º|\.)?(?: de)? {_MONTHS},?" \
         rf"(?: de)? \d{{4}})|{_MONTHS} \d{{1,2}},? \d{{4}}"
-
-
 _ANYTHING = ("",)
 
 
@@ -49,9 +48,9 @@ def is_codice_fiscale(text: str) -> bool:
 
 def is_dni(text: str) -> bool:
     """Check the letter of a Spanish DNI or NIE."""
-    plain = text.upper().translate(str.maketrans("XYZ", "012", " -.")) if text[0] in "XYZxyz" \
-        else text.upper().translate(str.maketrans("", "", " -."))
-    return _DNI_LETTERS[int(plain[:-1]) % 23] == plain[-1]
+    plain = text.upper().translate(str.maketrans("", "", " -."))
+    number = plain[:-1].translate(str.maketrans("XYZ", "012"))
+    return _DNI_LETTERS[int(number) % 23] == plain[-1]
 
 
 def is_nir(text: str) -> bool:
@@ -168,17 +167,13 @@ class PersonalData:
         text = edited.text.lower()
         for kind, (needed, pattern, check) in self._patterns.items():
             if has_number if not needed else any(map(text.__contains__, needed)):
-                edited.substitute(kind, pattern, _Mask(kind, check))
+                edited.substitute(kind, pattern, partial(_masked, kind, check))
 
 
-class _Mask:
-    def __init__(self, kind: str, check: Callable[[str], bool]) -> None:
-        self._kind, self._check = kind, check
-
-    def __call__(self, found: re.Match[str]) -> str:
-        value = found.groupdict().get("value") or found[0]
-        if not self._check(value):
-            return found[0]
-        start = found[0].rindex(value)
-        return f"{found[0][:start]}[{self._kind.upper()}]{found[0][start + len(value):]}"
+def _masked(kind: str, check: Callable[[str], bool], found: re.Match[str]) -> str:
+    value = found.groupdict().get("value") or found[0]
+    if not check(value):
+        return found[0]
+    before, _, after = found[0].rpartition(value)
+    return f"{before}[{kind.upper()}]{after}"
 

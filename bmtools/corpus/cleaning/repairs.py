@@ -73,10 +73,10 @@ class Repairs:
             "repeated-lines": _remove_repeated_lines}
         self._repairs = [repair for name, repair in known.items() if name in names]
         self._repairs.append(partial(_repair_unusual, rules=unusual))
-        self._removals = [repair for name, repair in removals.items() if name in names]
-        self._removals += [_pattern_remover(pattern) for pattern in unwanted]
+        self._repairs += [remove for name, remove in removals.items() if name in names]
+        self._repairs += map(_pattern_remover, unwanted)
         if copied_lines:
-            self._removals.append(_copied_line_remover(copied_lines))
+            self._repairs.append(_copied_line_remover(copied_lines))
 
     def __call__(self, edited: EditedText) -> bool:
         """Repair a text until nothing is left to repair; return whether that came to an end."""
@@ -84,8 +84,6 @@ class Repairs:
             before = edited.text
             for repair in self._repairs:
                 repair(edited)
-            for remove in self._removals:
-                remove(edited)
             # What was removed may leave blanks, or parts of another mark, side by side.
             if edited.text == before:
                 return True

@@ -19,8 +19,8 @@ from bmtools.corpus.dedup.lines import as_lines, read_texts
 from bmtools.corpus.dedup.settings import ContaminationConfig
 from bmtools.corpus.dedup.words import Words, run_hashes
 from bmtools.errors import DataError, setting
+from bmtools.io.jsonl import Block
 from bmtools.io.output import encode_lines
-from bmtools.io.parallel import Block
 from bmtools.io.workers import Outcome
 from bmtools.records import MASK, Record
 

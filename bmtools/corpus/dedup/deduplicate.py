@@ -24,13 +24,13 @@ from bmtools.corpus.dedup.signatures import Sketcher, Sketches
 from bmtools.corpus.dedup.store import open_parts, refuse_known
 from bmtools.errors import DataError, setting
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import RecordReader, parse_records
+from bmtools.io.jsonl import Block, RecordReader, parse_records
 from bmtools.io.output import encode_lines
-from bmtools.io.parallel import Block
+from bmtools.io.parallel import read_blocks
 from bmtools.io.passes import PassRun
 from bmtools.io.record_shard import RecordShard
 from bmtools.io.spool import rereadable
-from bmtools.io.workers import Outcome, record_blocks
+from bmtools.io.workers import ONE_WORKER, Outcome
 from bmtools.records import Record
 
 RULES = ("kept", "exact-duplicate", "near-duplicate")
@@ -87,55 +87,42 @@ class Deduplicated:
         """
         verdicts = np.full(self.line_count, _NO_RECORD, np.uint8)
         verdicts[self.lines] = np.where(self.stays, 0, np.where(self.similarity == 1, 1, 2))
-        amend = None if dropped is None else self._explain
-        yield from run.lines(record_blocks(self.reader), partial(LineCopier, verdicts),
-                             self.reader.reject, dropped, amend=amend)
+        # To send lines to other processes and back would take longer than to copy them.
+        yield from run.lines(read_blocks(self.reader),
+                             lambda: partial(self._copy, verdicts, dropped is not None),
+                             self.reader.reject, dropped, workers=ONE_WORKER)
         if any(self.hashes[name] != digest for name, digest in self.reader.hashes.items()):
             raise DataError("the input changed while it was read; start again")
 
-    def _explain(self, outcome: Outcome) -> Outcome:
-        """Add to duplicates of what they are duplicates."""
-        pairs = [msgspec.json.decode(line) for line in outcome.aside.splitlines()]
-        numbers = np.searchsorted(self.lines, [line for line, _ in pairs]).tolist()
-        outcome.aside = encode_lines([self._explained(Record(content), number) for
-                                      (_, content), number in zip(pairs, numbers, strict=True)])
-        return outcome
-
-    def _explained(self, record: Record, number: int) -> Record:
-        part, place = self.records.part_of(int(self.kept[self.first + number]))
-        similarity = float(self.similarity[number])
-        found = {"rule": RULES[1 if similarity == 1 else 2], "found": part.id(place),
-                 "in": part.source(place), "similarity": round(similarity, 3)}
-        return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
-
-
-class LineCopier:
-    """Worker that copies the lines that stay.
-
-    Args:
-        verdicts: (lines,) uint8 over all files: 0 stays, others are the numbers of rules.
-    """
-
-    def __init__(self, verdicts: np.ndarray) -> None:
-        self._verdicts = verdicts
-
-    def __call__(self, block: Block) -> Iterator[Outcome]:
-        """Yield the outcome of a block; the second file gets duplicates after their lines."""
+    def _copy(self, verdicts: np.ndarray, explain: bool, block: Block) -> Iterator[Outcome]:
+        """Yield the outcome of a block; the second file gets duplicates, if they are explained."""
         outcome = Outcome()
         lines = block.lines.splitlines(keepends=True)
         first = block.earlier_lines + block.first_line - 1
-        verdicts = self._verdicts[first:first + len(lines)]
+        verdicts = verdicts[first:first + len(lines)]
         kept = [lines[place] for place in np.flatnonzero(verdicts == 0).tolist()]
         outcome.lines, outcome.records = as_lines(kept), len(kept)
-        for place in np.flatnonzero((verdicts > 0) & (verdicts < _NO_RECORD)).tolist():
-            line = msgspec.Raw(as_lines([lines[place]]).rstrip())
-            outcome.aside += encode_lines([[first + place, line]])
+        if explain:
+            places = np.flatnonzero((verdicts > 0) & (verdicts < _NO_RECORD))
+            numbers = np.searchsorted(self.lines, first + places)
+            outcome.aside = encode_lines([
+                self._explained(lines[place], number)
+                for place, number in zip(places.tolist(), numbers.tolist(), strict=True)])
         for place in np.flatnonzero(verdicts == _NO_RECORD).tolist():  # blank, or bad
             list(parse_records([lines[place]], block.name, outcome.reject,
                                block.first_line - 1 + place))
         for number, rule in enumerate(RULES):
             outcome.counts[rule] += int((verdicts == number).sum())
         yield outcome
+
+    def _explained(self, line: bytes, number: int) -> Record:
+        """Add to a duplicate of what it is one."""
+        record = Record(msgspec.json.decode(as_lines([line])))
+        part, place = self.records.part_of(int(self.kept[self.first + number]))
+        similarity = float(self.similarity[number])
+        found = {"rule": RULES[1 if similarity == 1 else 2], "found": part.id(place),
+                 "in": part.source(place), "similarity": round(similarity, 3)}
+        return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
 
 
 @contextmanager
@@ -192,7 +179,7 @@ def _sketch(reader: RecordReader, run: PassRun, name: str, config: DedupConfig,
     Returns:
         the sketches, (records,) the numbers of their lines, and the number of lines.
     """
-    path = run.collect(name, record_blocks(reader), partial(Sketcher, config), reader.reject)
+    path = run.collect(name, read_blocks(reader), partial(Sketcher, config), reader.reject)
     writer = PartWriter(stack, config.permutations if config.duplicates == "near" else 0)
     lines, count = [np.empty(0, np.int64)], 0
     with path.open("rb") as stream:

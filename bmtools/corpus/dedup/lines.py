@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from bmtools.errors import RecordError
-from bmtools.io.jsonl import parse_records
-from bmtools.io.parallel import Block
+from bmtools.errors import Reject
+from bmtools.io.jsonl import Block, decode_objects
 
 _MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.sources`
 
@@ -23,8 +21,7 @@ class _Fields(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Fields)
 
 
-def read_texts(block: Block, reject: Callable[[RecordError], None]
-               ) -> tuple[list[str], list[str], np.ndarray]:
+def read_texts(block: Block, reject: Reject) -> tuple[list[str], list[str], np.ndarray]:
     """Read the ids and texts of a block, and the numbers of their lines.
 
     Where every line has both, other keys are neither looked at nor checked, which takes a third
@@ -34,23 +31,12 @@ def read_texts(block: Block, reject: Callable[[RecordError], None]
         block: of lines.
         reject: receives bad records.
     """
-    count = count_lines(block)
-    try:
-        records: Sequence[Any] = _decoder.decode_lines(block.lines)
-        if len(records) == count:
-            return [one.id for one in records], [one.text for one in records], np.arange(count)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    found = list(parse_records(block.lines.splitlines(keepends=True), block.name, reject,
-                               block.first_line - 1))
-    lines = [int(one.place.rpartition(":")[2]) - block.first_line for one in found]
+    read = decode_objects(block.lines, _decoder)
+    if read is not None:
+        return [one.id for one in read], [one.text for one in read], np.arange(len(read))
+    found = list(block.records(reject))
+    lines = [*map(block.line_of, found)]
     return [one["id"] for one in found], [one["text"] for one in found], np.array(lines, np.int64)
-
-
-def count_lines(block: Block) -> int:
-    """Count the lines of a block, of which the last one may have no end."""
-    ends = np.count_nonzero(np.frombuffer(block.lines, np.uint8) == ord("\n"))
-    return int(ends) + (not block.lines.endswith(b"\n"))
 
 
 def as_lines(lines: Sequence[bytes]) -> bytes:

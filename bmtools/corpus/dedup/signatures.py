@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from bmtools.corpus.dedup.folding import END, batches, fold_texts
-from bmtools.corpus.dedup.lines import count_lines, read_texts
+from bmtools.corpus.dedup.lines import read_texts
 from bmtools.corpus.dedup.settings import DedupConfig
 from bmtools.corpus.dedup.words import Words
-from bmtools.io.parallel import Block
+from bmtools.io.jsonl import Block
 from bmtools.io.workers import Outcome
 
 DIGEST_BYTES = 16
@@ -89,7 +89,7 @@ class Sketcher:
             digests, lengths, signatures = (np.concatenate(each) for each in zip(
                 *(parts or [self._sketch([])]), strict=True))
         outcome.lines = Sketches(ids, lines, digests, lengths, signatures, block.name,
-                                 count_lines(block)).encode()
+                                 block.line_count).encode()
         yield outcome
 
     def _sketch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -109,8 +109,10 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
 
     rows = RMinHash.digest_matrix_from_flat_token_hashes(
         shingles, offsets.astype(np.uint64), config.permutations, config.seed).to_rows()
-    content = b"".join([array("I", row).tobytes() for row in rows])  # twice as fast as np.array
-    return np.frombuffer(content, np.uint32).reshape(-1, config.permutations)
+    found = array("I")
+    for row in rows:
+        found.fromlist(row)  # twice as fast as np.array
+    return np.frombuffer(found, np.uint32).reshape(-1, config.permutations)
 
 
 def _digests(contents: Sequence[bytes]) -> np.ndarray:

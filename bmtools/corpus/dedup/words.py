@@ -50,7 +50,7 @@ class Words:
         # Eight more bytes, since words are read in chunks of eight.
         codes = np.frombuffer(content + bytes(_CHUNK), np.uint8)
         is_end = codes == END[0]
-        in_word = (codes > ord(" ")) & ~is_end
+        in_word = (codes > ord(" ")) ^ is_end
         borders = np.flatnonzero(in_word[1:] != in_word[:-1]) + 1
         if in_word[0]:
             borders = np.concatenate(([0], borders))

@@ -27,14 +27,13 @@ class DescribeConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, most=1)
-        found = [int(one) if one.strip().isdecimal() else 0 for one in self.bands.split(",")]
-        require(min(found) > 1 and all(low < high for low, high in pairwise(found)), "bands",
-                repr(self.bands), "rising whole numbers above 1, as 10,100,1000")
+        require(min(self.bounds) > 1 and all(low < high for low, high in pairwise(self.bounds)),
+                "bands", repr(self.bands), "rising whole numbers above 1, as 10,100,1000")
 
     @property
     def bounds(self) -> list[int]:
-        """The bands as numbers."""
-        return [int(one) for one in self.bands.split(",")]
+        """The bands as numbers; 0 for what is none."""
+        return [int(one) if one.strip().isdecimal() else 0 for one in self.bands.split(",")]
 
     @property
     def key_list(self) -> list[str]:

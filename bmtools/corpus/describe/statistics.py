@@ -15,8 +15,7 @@ from bmtools.corpus.describe.topics import Topics
 from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import ChunkWords
 from bmtools.evaluation.annotation_counts import AnnotationCounts
-from bmtools.io.jsonl import parse_lines
-from bmtools.io.parallel import Block
+from bmtools.io.jsonl import Block
 from bmtools.io.workers import Outcome
 from bmtools.records import Record, document_of, full_text
 from bmtools.search.reservoir import word_keys
@@ -133,7 +132,7 @@ class BlockDescriber:
     def __call__(self, block: Block) -> list[Outcome]:
         """Count what is in a block."""
         outcome = Outcome()
-        records = list(parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1))
+        records = list(block.records(outcome.reject))
         texts = [full_text(record) for record in records]
         statistics = Statistics(
             sum(len(text.encode()) for text in texts), sum(map(len, texts)),

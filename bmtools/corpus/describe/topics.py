@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from bmtools.corpus.words import ChunkCache
 from bmtools.errors import DataError
 from bmtools.vocab.words import find_words
 
 MEDICINE = "medicine"
 """Name of the topics that come with bmtools."""
-_MOST_CHUNKS = 200_000
 _STEM = "*"
 
 
@@ -58,7 +58,7 @@ class Topics:
                 elif words:
                     self._several[words[0]].append(_Keyword(topic, words, is_stem))
         self._stem_lengths = sorted({*map(len, self._by_stem)})
-        self._chunks = _Chunks(self.of_chunk)
+        self._chunks = ChunkCache(self._of_chunk)
 
     def count(self, text: str) -> Counter[int]:
         """Count the keywords in a text by the number of their topic."""
@@ -80,7 +80,7 @@ class Topics:
             return None
         return self.names[max(counts, key=lambda topic: (counts[topic], -topic))]
 
-    def of_chunk(self, chunk: str) -> _ChunkTopics | None:
+    def _of_chunk(self, chunk: str) -> _ChunkTopics | None:
         """Return the topics of a chunk between white space, and keywords that may begin in it."""
         words = find_words(chunk.casefold())
         topics = [topic for word in words for topic in (*self._by_word.get(word, ()), *(
@@ -88,20 +88,6 @@ class Topics:
             for topic in self._by_stem.get(word[:length], ())))]
         several = [keyword for word in words for keyword in self._several.get(word, ())]
         return (topics, several) if topics or several else None
-
-
-class _Chunks(dict[str, _ChunkTopics | None]):
-    """Topics of the chunks of a text; each distinct one is looked at once."""
-
-    def __init__(self, of_chunk: Callable[[str], _ChunkTopics | None]) -> None:
-        super().__init__()
-        self._of_chunk = of_chunk
-
-    def __missing__(self, chunk: str) -> _ChunkTopics | None:
-        found = self._of_chunk(chunk)
-        if len(self) < _MOST_CHUNKS:
-            self[chunk] = found
-        return found
 
 
 def read_topics(name: str) -> dict[str, list[str]]:

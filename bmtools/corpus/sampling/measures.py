@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,15 +14,17 @@ import numpy as np
 from bmtools.corpus.splits import values_of
 from bmtools.corpus.words import ChunkWords
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, parse_lines
-from bmtools.io.parallel import Block
+from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
-from bmtools.records import Record, full_text
+from bmtools.records import full_text
 from bmtools.search.reservoir import word_keys
 
-UNSTATED = ""
-"""Value of a key that a record lacks."""
+_UNSTATED = ""
 _NO_RECORD = (1 << 32) - 1  # no record has so many bytes
+
+
+# The columns of `Measures`, by the codes of their types in `array` and in numpy.
+_COLUMNS = {"priorities": "Q", "ties": "I", "sizes": "I", "words": "I", "groups": "I"}
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,11 @@ class Measured:
     """Measures of the lines of a block.
 
     Args:
-        priorities: (lines,) uint64, hashes of seed and id.
-        ties: (lines,) uint32, hashes of texts, for records that share an id.
-        sizes: (lines,) uint32, bytes of title and text; the highest number where no record is.
-        words: (lines,) uint32; empty where they are not asked for.
+        columns: bytes of those of `Measures`, by name; groups are none of them.
         values: of the key to stratify by, of each record.
     """
 
-    priorities: bytes
-    ties: bytes
-    sizes: bytes
-    words: bytes
+    columns: dict[str, bytes]
     values: list[str]
 
 
@@ -64,81 +60,46 @@ class BlockMeasurer:
     def __call__(self, block: Block) -> list[Outcome]:
         """Measure a block."""
         outcome = Outcome()
-        records = list(parse_lines(block.lines, block.name, outcome.reject, block.first_line - 1))
-        lines = len(block.lines.splitlines())
-        places = [int(record.place.rpartition(":")[2]) - block.first_line for record in records]
+        records = list(block.records(outcome.reject))
+        places = [*map(block.line_of, records)]
         texts = [full_text(record) for record in records]
         encoded = [text.encode() for text in texts]
 
-        def column(values: Any, kind: str, missing: int = 0) -> bytes:
-            found = np.full(lines, missing, dtype=kind)
-            found[places] = np.fromiter(values, kind, len(records))
+        def column(name: str, values: Iterable[int], missing: int = 0) -> bytes:
+            found = np.full(block.line_count, missing, _COLUMNS[name])
+            found[places] = np.fromiter(values, found.dtype, len(records))
             return found.tobytes()
 
-        outcome.lines = _encode(Measured(
-            column(word_keys((record["id"] for record in records), self._seed), "u8"),
-            column(map(zlib.crc32, encoded), "u4"), column(map(len, encoded), "u4", _NO_RECORD),
-            b"" if self._words is None else column(map(self._words.number, texts), "u4"),
-            [stated(record, self._by) for record in records] if self._by else []))
+        columns = {
+            "priorities": column("priorities", word_keys((record["id"] for record in records),
+                                                         self._seed)),
+            "ties": column("ties", map(zlib.crc32, encoded)),
+            "sizes": column("sizes", map(len, encoded), _NO_RECORD)}
+        if self._words is not None:
+            columns["words"] = column("words", map(self._words.number, texts))
+        values = [next(iter(values_of(record, self._by)), _UNSTATED)
+                  for record in records] if self._by else []
+        outcome.lines = _encode(Measured(columns, values))
         return [outcome]
 
 
-def stated(record: Record, key: str) -> str:
-    """Return the first value of a key, as text."""
-    return next(iter(values_of(record, key)), UNSTATED)
-
-
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Measures:
-    """Measures of all lines of some files: 20 bytes a line, 24 with words, 28 with a key.
+    """Measures of all lines of some files: 16 bytes a line, 4 more with words or with a key.
 
-    Attributes:
-        values: of the key to stratify by, by their numbers.
+    Args:
+        priorities: (lines,) uint64, hashes of seed and id.
+        ties: (lines,) uint32, hashes of title and text.
+        sizes: (lines,) uint32, bytes of title and text; the highest number where no record is.
+        words: (lines,) uint32; empty if they were not counted.
+        groups: (lines,) uint32, numbers of the values of the key to stratify by; empty without.
     """
 
-    _priorities: array[int] = field(default_factory=lambda: array("Q"))
-    _ties: array[int] = field(default_factory=lambda: array("I"))
-    _sizes: array[int] = field(default_factory=lambda: array("I"))
-    _words: array[int] = field(default_factory=lambda: array("I"))
-    _groups: array[int] = field(default_factory=lambda: array("I"))
-    values: dict[str, int] = field(default_factory=dict)
-
-    def add(self, block: Measured) -> None:
-        """Add the measures of the next block."""
-        for own, content in ((self._priorities, block.priorities), (self._ties, block.ties),
-                             (self._sizes, block.sizes), (self._words, block.words)):
-            own.frombytes(content)
-        if block.values:
-            sizes = np.frombuffer(block.sizes, "u4")
-            groups = np.zeros(len(sizes), "u4")
-            groups[sizes != _NO_RECORD] = [
-                self.values.setdefault(value, len(self.values)) for value in block.values]
-            self._groups.frombytes(groups.tobytes())
-
-    @property
-    def lines(self) -> int:
-        """Number of lines, blank ones and bad records among them."""
-        return len(self._sizes)
-
-    @property
-    def priorities(self) -> np.ndarray:
-        """Hashes of seed and id of each line, uint64."""
-        return np.frombuffer(self._priorities, "u8")
-
-    @property
-    def ties(self) -> np.ndarray:
-        """Hashes of each line's title and text, uint32."""
-        return np.frombuffer(self._ties, "u4")
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Bytes of each line's title and text, uint32."""
-        return np.frombuffer(self._sizes, "u4")
-
-    @property
-    def words(self) -> np.ndarray:
-        """Words of each line, uint32, if they were counted."""
-        return np.frombuffer(self._words, "u4")
+    priorities: np.ndarray
+    ties: np.ndarray
+    sizes: np.ndarray
+    words: np.ndarray
+    groups: np.ndarray
 
     def order(self) -> np.ndarray:
         """Return the numbers of the lines that hold records, as their keys order them.
@@ -148,11 +109,11 @@ class Measures:
         """
         found = np.lexsort((self.ties, self.priorities))
         found = found[self.sizes[found] != _NO_RECORD]
-        if not self.values:
+        if not len(self.groups):
             return found
-        groups = np.frombuffer(self._groups, "u4")[found]
+        groups = self.groups[found]
         shares = np.empty(len(found))
-        for number in range(len(self.values)):
+        for number in np.unique(groups):
             own = np.flatnonzero(groups == number)
             sums = np.cumsum(self.sizes[found[own]], dtype="u8")
             shares[own] = sums / max(1, int(sums[-1]))
@@ -171,8 +132,22 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
         by: key to stratify by; none if empty.
         workers: do the work.
     """
-    measures = Measures()
+    columns = {name: array(kind) for name, kind in _COLUMNS.items()}
+    values: dict[str, int] = {}
     for lines in collected(records, partial(BlockMeasurer, seed, count_words, by), workers, reject,
                            "measuring"):
-        measures.add(_decode(lines))
-    return measures
+        block = _decode(lines)
+        for name, content in block.columns.items():
+            columns[name].frombytes(content)
+        if by:
+            columns["groups"].frombytes(_groups(block, values))
+    return Measures(**{name: np.frombuffer(column, _COLUMNS[name])
+                       for name, column in columns.items()})
+
+
+def _groups(block: Measured, values: dict[str, int]) -> bytes:
+    """Return the number of each line's value, uint32; new values get the next numbers."""
+    is_record = np.frombuffer(block.columns["sizes"], _COLUMNS["sizes"]) != _NO_RECORD
+    numbers = np.zeros(len(is_record), _COLUMNS["groups"])
+    numbers[is_record] = [values.setdefault(value, len(values)) for value in block.values]
+    return numbers.tobytes()

@@ -35,6 +35,7 @@ class _Chosen:
     copies: np.ndarray
 
 
+@dataclass(frozen=True)
 class Mixture:
     """A mixture, whose records are read when they are written.
 
@@ -44,10 +45,9 @@ class Mixture:
         seed: of the order.
     """
 
-    def __init__(self, corpora: Mapping[str, _Chosen], parts: list[dict[str, Any]],
-                 seed: int) -> None:
-        self.parts = parts
-        self._corpora, self._seed = corpora, seed
+    corpora: Mapping[str, _Chosen]
+    parts: list[dict[str, Any]]
+    seed: int
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all corpora in the order of their keys.
@@ -59,8 +59,8 @@ class Mixture:
         count = min(_MOST_BUCKETS, 1 + int(size) // _BUCKET_BYTES)
         with ExitStack() as stack:
             buckets = [stack.enter_context(temporary_file()) for _ in range(count)]
-            for number, name in enumerate(sorted(self._corpora)):
-                for key, line in _keyed_lines(self._corpora[name], derive(self._seed, number)):
+            for number, name in enumerate(sorted(self.corpora)):
+                for key, line in _keyed_lines(self.corpora[name], derive(self.seed, number)):
                     bucket = buckets[key * count >> 64]
                     bucket.write(_HEAD.pack(key, len(line)) + line)
             for bucket in buckets:
@@ -137,7 +137,7 @@ def _copies(name: str, measures: Measures, amount: float, config: MixConfig) -> 
         raise DataError(f"{name}: found {int(sums[-1]) / scale:,.6g} {unit}, expected "
                         f"{amount / scale:,.6g} for its part; ask for less, or "
                         f"{setting('repeat')} its records")
-    copies = np.zeros(measures.lines, dtype="u4")
+    copies = np.zeros(len(measures.sizes), dtype="u4")
     copies[order] = int(passes)
     copies[order[:np.searchsorted(sums, rest + 0.5, side="right")]] += 1
     return copies

@@ -122,7 +122,7 @@ def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
     sizes = np.cumsum(measures.sizes[order], dtype="u8")
     words = np.cumsum(measures.words[order], dtype="u8") if len(measures.words) else None
     totals = {"size": sizes, "words": words}.get(rungs[0].unit)
-    levels = np.full(measures.lines, _NO_RECORD, dtype="u1")
+    levels = np.full(len(measures.sizes), _NO_RECORD, dtype="u1")
     levels[order] = REST
     found = []
     for level, rung in reversed(list(enumerate(rungs))):

@@ -66,10 +66,9 @@ def xmi_records(names: Iterable[str], types: Sequence[str] = (),
 
 def _records(root: Element, name: str, types: Sequence[str], counts: Counter[str],
              reject: Reject) -> Iterator[Record]:
-    views = [element for element in root.iterchildren(f"{_CAS}Sofa")
-             if (element.get("sofaString") or "").strip()]
-    counts["views without text left out"] += len(
-        list(root.iterchildren(f"{_CAS}Sofa"))) - len(views)
+    sofas = list(root.iterchildren(f"{_CAS}Sofa"))
+    views = [sofa for sofa in sofas if sofa.get("sofaString", "").strip()]
+    counts["views without text left out"] += len(sofas) - len(views)
     by_id = {element.get(_ID, ""): element for element in root}
     for view in views:
         suffix = f"-{view.get('sofaID', view.get(_ID))}" if len(views) > 1 else ""

@@ -6,24 +6,23 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from bmtools.corpus.texts.documents import whole_file
+from bmtools.corpus.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.texts.other_jsonl import agreed_records
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
+from bmtools.io.failures import reading
 from bmtools.io.folders import read_json
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
 from bmtools.records import Record
 
-_MOST_RECORDS = 8  # largest records whose size a file in an archive may have
 _ROWS = 1000
 _SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}")
 _AS_TEXT = (date, datetime, time, timedelta, Decimal)
@@ -53,7 +52,7 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
     counts = Counter() if counts is None else counts
     files = (file for name in names for file in corpus_files(name, ".parquet", counts=counts))
     for file in files:
-        rows = _rows(file, source_stem(file), text_key, counts)
+        rows = _rows(file, text_key, counts)
         yield from agreed_records(rows, id_key, text_key, counts, reject)
 
 
@@ -89,7 +88,7 @@ def _of_split(split: str, files: Iterable[Path], text_key: str,
               counts: Counter[str]) -> Iterator[Row]:
     number = 0
     for file in files:
-        for own_id, place, content in _rows(str(file), source_stem(str(file)), text_key, counts):
+        for own_id, place, content in _rows(str(file), text_key, counts):
             number += 1
             if split and isinstance(content.get("meta", {}), dict):
                 content["meta"] = {**content.get("meta", {}), "split": split}
@@ -102,13 +101,13 @@ def _split_files(folder: Path) -> list[tuple[str, Path]]:
     Raises:
         DataError: no dataset, or one that names files outside its folder.
     """
-    if (splits := _described(folder, "dataset_dict.json", "splits")) is not None:
-        return [found for split in splits for found in (
-            (split, file) for _, file in _split_files(_inside(folder, split)))]
-    if (files := _described(folder, "state.json", "_data_files")) is not None:
-        split = read_json(str(folder / "state.json"), "an object", dict[str, Any]).get("_split")
+    if whole := _described(folder / "dataset_dict.json", "splits"):
+        return [(split, file) for split in whole["splits"]
+                for _, file in _split_files(_inside(folder, split))]
+    if state := _described(folder / "state.json", "_data_files"):
+        split = state.get("_split")
         return [(split if isinstance(split, str) else "", _inside(folder, isinstance(file, dict)
-                 and file.get("filename"))) for file in files]
+                 and file.get("filename"))) for file in state["_data_files"]]
     found = [(_split_of(file), file) for file in sorted(folder.rglob("*"))
              if file.suffix in (".parquet", ".arrow") and file.is_file()]
     if not found:
@@ -117,14 +116,14 @@ def _split_files(folder: Path) -> list[tuple[str, Path]]:
     return sorted(found, key=lambda one: one[0])
 
 
-def _described(folder: Path, name: str, key: str) -> list[Any] | None:
-    if not (folder / name).is_file():
-        return None
-    found = read_json(str(folder / name), "an object", dict[str, Any])
-    listed = (found or {}).get(key)
-    if not isinstance(listed, list):
-        raise DataError(f"{folder / name}: key '{key}': found {listed!r}, expected a list")
-    return listed
+def _described(path: Path, key: str) -> dict[str, Any]:
+    """Read a description of a dataset, which has a list under a key; nothing where it is none."""
+    if not path.is_file():
+        return {}
+    found: dict[str, Any] = read_json(str(path), "an object", dict[str, Any]) or {}
+    if not isinstance(found.get(key), list):
+        raise DataError(f"{path}: key '{key}': found {found.get(key)!r}, expected a list")
+    return found
 
 
 def _inside(folder: Path, name: object) -> Path:
@@ -139,14 +138,14 @@ def _split_of(file: Path) -> str:
     return shard[1] if shard else file.stem
 
 
-def _rows(name: str, stem: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
+def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
     """Yield the rows of a file."""
-    number = 0
-    with _naming_faults(name):
+    number, stem, source = 0, source_stem(name), source_name(name)
+    with reading(source, "this file cannot be read", "copy or download it again", DataError):
         schema, batches = _open(name)
-        columns = [field.name for field in schema if not _has_bytes(field.type)]
+        columns = _columns(schema)
         if text_key not in columns:
-            raise DataError(f"{source_name(name)}: found no column {text_key!r}, "
+            raise DataError(f"{source}: found no column {text_key!r}, "
                             f"{suggestion(text_key, columns)}; {setting('text_key')} names it")
         counts["columns of bytes left out"] += len(schema) - len(columns)
         classes = _classes(schema)
@@ -158,19 +157,7 @@ def _rows(name: str, stem: str, text_key: str, counts: Counter[str]) -> Iterator
                     content = {key: _plain(value) for key, value in row.items()}
                     for key in classes.keys() & content.keys():
                         content[key] = _named(content[key], classes[key])
-                    yield f"{stem}:{number}", f"{source_name(name)}:{number}", content
-
-
-@contextmanager
-def _naming_faults(name: str) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{source_name(name)}: this file cannot be read ({reason}); copy or "
-                        "download it again") from error
+                    yield f"{stem}:{number}", f"{source}:{number}", content
 
 
 def _open(name: str) -> tuple[Any, Iterator[Any]]:
@@ -179,13 +166,13 @@ def _open(name: str) -> tuple[Any, Iterator[Any]]:
     from pyarrow import ipc, parquet
 
     in_memory = name == STDIN or isinstance(name, MemberName)
-    source = pa.BufferReader(whole_file(name, _MOST_RECORDS)) if in_memory else pa.memory_map(name)
+    source = pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name)
     head = source.read(6)
     source.seek(0)
     if head[:4] == b"PAR1":
         file = parquet.ParquetFile(source)
-        columns = [field.name for field in file.schema_arrow if not _has_bytes(field.type)]
-        return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata), columns=columns)
+        return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata),
+                                                    columns=_columns(file.schema_arrow))
     if head == b"ARROW1":
         whole = ipc.open_file(source)
         return whole.schema, (whole.get_batch(number) for number in range(whole.num_record_batches))
@@ -199,6 +186,10 @@ def _batch_rows(metadata: Any) -> int:
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups),
                     default=0)
     return max(1, min(_ROWS, most_bytes() // max(row_bytes, 1)))
+
+
+def _columns(schema: Any) -> list[str]:
+    return [field.name for field in schema if not _has_bytes(field.type)]
 
 
 def _has_bytes(kind: Any) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.archives import corpus_files, folder_files
-from bmtools.io.record_size import check_record_size
+from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import STDIN, open_bytes, source_name, source_stem
 from bmtools.records import Record
 
 Document = dict[str, Any]
+MOST_RECORDS = 8
+"""Largest records whose size a file may have that holds more than text, as images."""
 _WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part of it, a line
 
 
@@ -50,22 +51,26 @@ def files_in_folders(names: Iterable[str]) -> Iterator[tuple[str, Document]]:
     Other names, and folders without files, come as they are.
     """
     for name in names:
-        found = folder_files(name) if name != STDIN and Path(name).is_dir() else iter(())
-        first = next(found, None)
-        if first is None:
+        files = [] if name == STDIN else list(folder_files(name))
+        yield from ((file, {"folder": name}) for file in files)
+        if not files:
             yield name, {}
-        else:
-            yield from ((file, {"folder": name}) for file in chain([first], found))
 
 
 def file_id(file: str, name: str) -> str:
     """Name a file by its path in the folder or archive that was given, without its endings."""
-    path = source_name(file).removeprefix(f"{source_name(name).rstrip('/')}/")
     if file == name:
         return source_stem(file)
-    path = path.removesuffix(path[path.rindex("/") + 1:]) + source_stem(path) if "/" in path \
-        else source_stem(path)
-    return path
+    path = path_within(file, name)
+    parent, slash, _ = path.rpartition("/")
+    return parent + slash + source_stem(path)
+
+
+def path_within(file: str, name: str) -> str:
+    """Return the path of a file in the folder or archive that was given, however it is spelled."""
+    path, outer = Path(source_name(file)), Path(source_name(name))
+    return source_name(file) if path == outer or not path.is_relative_to(outer) else str(
+        path.relative_to(outer))
 
 
 def file_error(file: str, error: DataError) -> RecordError:
@@ -86,13 +91,18 @@ def whole_file(name: str, records: int = 1) -> bytes:
     Raises:
         DataError: it is larger.
     """
-    chunks, size = [], 0
     with open_bytes(name) as stream:
-        while chunk := stream.read(1 << 16):
-            chunks.append(chunk)
-            size += len(chunk)
-            check_record_size(size // records, source_name(name))
-    return b"".join(chunks)
+        return limited_bytes(stream, source_name(name), records=records)
+
+
+def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[dict[str, Any]]]:
+    """Join texts by line breaks, and give their labels and offsets, for `meta.sections`."""
+    sections, texts, end = list[dict[str, Any]](), list[str](), -1
+    for label, text in parts:
+        start, end = end + 1, end + 1 + len(text)
+        texts.append(text)
+        sections.append({"label": label, "start": start, "end": end})
+    return "\n".join(texts), sections
 
 
 def filled(**keys: Any) -> Document:

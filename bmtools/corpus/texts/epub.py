@@ -8,24 +8,30 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lxml import etree
 
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.licences import licence_name
-from bmtools.corpus.texts.documents import Document, document_records, filled, whole_file
+from bmtools.corpus.texts.documents import (
+    MOST_RECORDS,
+    Document,
+    document_records,
+    filled,
+    joined,
+    whole_file,
+)
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.folders import naming_damage
-from bmtools.io.record_size import check_record_size
+from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import source_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 # Fonts may be scrambled in books that can be read.
 _FONTS = (".otf", ".ttf", ".woff", ".woff2")
@@ -37,11 +43,6 @@ _BLOCKS = frozenset((
 _LEFT_OUT = frozenset(("head", "math", "script", "style", "svg", "template"))
 _HEADINGS = frozenset(("h1", "h2", "h3"))
 _YEAR = re.compile(r"\d{4}")
-
-
-class _Part(NamedTuple):
-    title: str
-    paragraphs: list[str]
 
 
 def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
@@ -67,16 +68,16 @@ def _read_epub(name: str, counts: Counter[str]) -> Document:
     Raises:
         DataError: see `epub_records`, or its text is larger than a record may be.
     """
-    place, content = source_name(name), whole_file(name, _MOST_RECORDS)
+    place, content = source_name(name), whole_file(name, MOST_RECORDS)
     with naming_damage(place), zipfile.ZipFile(io.BytesIO(content)) as archive:
         book = _Book(archive, place)
-        package = book.package()
-        parts = list(book.parts(package, counts))
-    text, sections = _joined(parts)
+        parts = list(book.parts(counts))
+    text, sections = joined((title or f"file {number}", text)
+                            for number, (title, text) in enumerate(parts, 1) if text)
     if not text:
         raise DataError(f"{place}: found no text in {len(parts)} files of the book, expected some")
-    return {**_about(package), "text": text,
-            "meta": filled(sections=sections, **_origin(package))}
+    return {**_about(book.package), "text": text,
+            "meta": filled(sections=sections, **_origin(book.package))}
 
 
 class _Book:
@@ -85,6 +86,9 @@ class _Book:
     Args:
         archive: open for reading.
         place: of the book in messages.
+
+    Attributes:
+        package: the document that describes the book.
     """
 
     def __init__(self, archive: zipfile.ZipFile, place: str) -> None:
@@ -95,24 +99,19 @@ class _Book:
         self._folder = container.removesuffix(_CONTAINER)  # some archives have the book in one
         self._names = {name.removeprefix(self._folder) for name in names}
         self._size = 0
+        rootfile = next(self._xml(_CONTAINER).iter("{*}rootfile"), None)
+        path = "" if rootfile is None else rootfile.get("full-path", "")
+        self.package = self._xml(path)
+        self._package_folder = posixpath.dirname(path)
 
-    def package(self) -> Element:
-        """Return the package document, with its path as attribute `path`."""
-        container = self._xml(_CONTAINER)
-        path = next((file.get("full-path", "") for file in container.iter("{*}rootfile")), "")
-        package = self._xml(path)
-        package.set("path", path)
-        return package
-
-    def parts(self, package: Element, counts: Counter[str]) -> Iterator[_Part]:
-        """Yield the texts of the spine in its order."""
+    def parts(self, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+        """Yield titles and texts of the spine in its order."""
         scrambled = self._scrambled()
-        folder = posixpath.dirname(package.get("path", ""))
-        items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}
-        for reference in package.iterfind("{*}spine/{*}itemref"):
+        items = {item.get("id"): item for item in self.package.iterfind("{*}manifest/{*}item")}
+        for reference in self.package.iterfind("{*}spine/{*}itemref"):
             item = items.get(reference.get("idref"))
             path = "" if item is None else posixpath.normpath(posixpath.join(
-                folder, unquote(item.get("href", "").partition("#")[0])))
+                self._package_folder, unquote(item.get("href", "").partition("#")[0])))
             if path in scrambled:
                 raise DataError(f"{self._place}: found an encrypted book, expected one without "
                                 "digital rights management")
@@ -157,16 +156,13 @@ class _Book:
                             "EPUB")
         place = f"{self._place}/{path}"
         with self._archive.open(self._folder + path) as stream:
-            content = bytearray()
-            while chunk := stream.read(1 << 16):
-                content += chunk
-                self._size += len(chunk)
-                check_record_size(self._size, place)
-        return bytes(content)
+            content = limited_bytes(stream, place, self._size)
+        self._size += len(content)
+        return content
 
 
-def _part(root: Element) -> _Part:
-    """Take the paragraphs of a page."""
+def _part(root: Element) -> tuple[str, str]:
+    """Take the title and the paragraphs of a page."""
     blocks: list[list[str]] = [[]]
     title = ""
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -181,22 +177,11 @@ def _part(root: Element) -> _Part:
             walk.skip_subtree()
         else:
             blocks[-1].append(element.text or "")
-    return _Part(title, list(filter(None, map(_plain, blocks))))
+    return title, "\n".join(filter(None, map(_plain, blocks)))
 
 
 def _plain(texts: Iterable[str]) -> str:
     return " ".join("".join(texts).split())
-
-
-def _joined(parts: Iterable[_Part]) -> tuple[str, list[dict[str, Any]]]:
-    """Join the parts by line breaks, and give their offsets."""
-    sections, texts, end = list[dict[str, Any]](), list[str](), -1
-    for number, (title, paragraphs) in enumerate(parts, 1):
-        if text := "\n".join(paragraphs):
-            start, end = end + 1, end + 1 + len(text)
-            texts.append(text)
-            sections.append({"label": title or f"file {number}", "start": start, "end": end})
-    return "\n".join(texts), sections
 
 
 def _about(package: Element) -> Document:

@@ -6,25 +6,28 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from lxml import etree
 
 from bmtools.corpus.account import accounted
 from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.citations import BRACKETS
 from bmtools.corpus.texts.jats_elements import (
+    MOVES,
     PARTS,
     SUB_ARTICLES,
     TEXTLESS,
     TITLES,
     Classes,
-    class_of_article,
     class_of_citation,
-    moves,
+    classes_in_article,
 )
-from bmtools.corpus.texts.jats_text import BREAK, Section, Text, plain
+from bmtools.corpus.texts.jats_text import BREAK, Section, Text
 from bmtools.corpus.texts.settings import JatsConfig
 from bmtools.corpus.xml_account import XmlClasses, xml_pieces
-from bmtools.corpus.xml_stream import xml_elements
+from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.io.archives import corpus_files
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record
@@ -76,8 +79,8 @@ def _drop_namespace(article: Element) -> None:
 def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text; see `accounted`."""
-    classes = XmlClasses(Classes(config).of, ("article",), class_of_article, moves,
-                         lambda path, _: ":" if path[-1] == "subtitle" else "", TEXTLESS,
+    classes = XmlClasses(Classes(config).of, ("article",), classes_in_article,
+                         lambda path, _: ":" if path[-1] == "subtitle" else "", MOVES, TEXTLESS,
                          partial(class_of_citation, config))
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
               for piece in xml_pieces(file, classes, counts))
@@ -102,12 +105,11 @@ class _Article:
         self._element, self._name, self._counts = element, name, counts
         self._config, self._classes = config, classes
         self._place = f"{source_name(name)}:{element.sourceline}"
-        front = element.find("front") if outer is None else element.find("front-stub")
-        front = element.find("front") if front is None else front
-        self._meta = front if front is not None and front.tag == "front-stub" else \
-            None if front is None else front.find("article-meta")
-        self._front, self._outer = front, outer
-        self._titles = None if self._meta is None else self._meta.find("title-group")
+        self._outer = outer
+        stub = element.find("front-stub") if outer else None
+        self._front = _child(element, "front") if stub is None else stub
+        self._meta = _child(self._front, "article-meta") if stub is None else stub
+        self._titles = _child(self._meta, "title-group")
         self._ids = self._read_ids()
         inherited = outer[0].lang if outer else "en"  # the default of JATS
         self.lang: str = (element.get(_LANG) or inherited)[:2].lower()
@@ -154,9 +156,8 @@ class _Article:
     def _sections(self, text: Text) -> Iterator[Record]:
         """Yield the sections of the highest level, and what stands between them."""
         whole, at = BREAK.join(text.lines), 0
-        highest = [section for section in text.sections if section.is_highest]
         parts: list[tuple[int, int, Section | None]] = []
-        for one in highest:
+        for one in filter(attrgetter("is_highest"), text.sections):
             parts += [(at, one.heading, None), (one.start, one.end, one)]
             at = one.end
         parts.append((at, len(whole), None))
@@ -180,7 +181,7 @@ class _Article:
     def _title(self) -> str:
         titles = []
         for tag in TITLES:
-            for element in () if self._titles is None else self._titles.iterfind(tag):
+            for element in self._titles.iterchildren(tag):
                 text = Text(self._classes, self._config.drop_citations)
                 text.add_content(element)
                 text.end_line()
@@ -188,9 +189,8 @@ class _Article:
         return ": ".join(filter(None, titles))
 
     def _read_ids(self) -> dict[str, str]:
-        found = {} if self._meta is None else {
-            element.get("pub-id-type", ""): plain(element)
-            for element in self._meta.iterfind("article-id")}
+        found = {element.get("pub-id-type", ""): plain(element)
+                 for element in self._meta.iterchildren("article-id")}
         pmc = next((found[kind] for kind in ("pmc", "pmcid", "pmcaid") if found.get(kind)), "")
         return {"pmc": f"PMC{pmc.upper().removeprefix('PMC')}" if pmc else "",
                 "pmid": found.get("pmid", ""), "doi": found.get("doi", "")}
@@ -201,40 +201,41 @@ class _Article:
 
     def _keys(self, **more: Any) -> dict[str, Any]:
         """Return the keys of a record beside its id, title and text."""
-        licence = self._licence()
-        element, meta = self._element, self._meta
-        get = partial(_found, self._front)
+        licence, get = self._licence(), partial(_found, self._front)
+        kind = self._element.get("article-type") or self._element.get("response-type", "")
         year = next((date for path in ("pub-date[@pub-type='epub']", "pub-date")
                      for date in get(f".//{path}/year") if _YEAR.fullmatch(date)), "")
         facts = {
             "journal": next(iter(get("journal-meta//journal-title")), ""),
             "year": int(year) if year else None,
             "pmid": self._ids["pmid"], "doi": self._ids["doi"],
-            "types": [element.get("article-type") or element.get("response-type", "")],
-            "keywords": [] if meta is None else list(_found(meta, "kwd-group/kwd")),
+            "types": [kind] if kind else [],
+            "keywords": _found(self._meta, "kwd-group/kwd"),
             "document": self._outer[0].id if self._outer else "",
             **more,
         }
-        if facts["types"] == [""]:
-            facts["types"] = []
         return {"lang": self.lang, **({"licence": licence} if licence else {}),
                 "meta": {key: value for key, value in facts.items() if value}}
 
     def _licence(self) -> str:
-        permissions = [] if self._meta is None else [
-            *self._meta.iterfind("permissions/license"), *self._meta.iterfind("license")]
         addresses, texts = [], []
-        for licence in permissions:
+        for licence in (*self._meta.iterfind("permissions/license"),
+                        *self._meta.iterfind("license")):
             addresses += [licence.get(_HREF, ""), *_found(licence, f".//{_LICENCE_REF}"),
                           *(link.get(_HREF, "") for link in licence.iter("ext-link", "uri"))]
             texts += [plain(licence), licence.get("license-type", "")]
         # In NLM's DTD 2.3, the licence may stand with the copyright.
-        texts += [] if self._meta is None else map(plain, self._meta.iter("copyright-statement"))
+        texts += map(plain, self._meta.iter("copyright-statement"))
         name = licence_name(*addresses, *texts)
         return name or (self._outer[0]._licence() if self._outer else "")
 
 
-def _found(element: Element | None, path: str) -> list[str]:
+def _child(element: Element, tag: str) -> Element:
+    """Return the first child with a tag, or an empty element."""
+    found = element.find(tag)
+    return etree.Element(tag) if found is None else found
+
+
+def _found(element: Element, path: str) -> list[str]:
     """Return the text of the elements at a path."""
-    return [] if element is None else [text for one in element.iterfind(path)
-                                       if (text := plain(one))]
+    return [text for one in element.iterfind(path) if (text := plain(one))]

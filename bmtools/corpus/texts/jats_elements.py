@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bmtools.corpus.account import Piece
 from bmtools.corpus.texts.settings import JatsConfig
@@ -51,10 +51,6 @@ BLOCKS = frozenset((
     "floats-group", "floats-wrap", "app-group", "term-head", "def-head", "sig-block", "sig",
     "question", "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
-PLAIN = frozenset((
-    "p", "title", "italic", "bold", "sub", "sc", "underline", "monospace", "named-content",
-    "styled-content", "ext-link", "uri", "email"))
-"""Elements whose text is taken as it is, where all others in them are of these."""
 SUB_ARTICLES = ("sub-article", "response")
 
 
@@ -100,16 +96,12 @@ class Classes(dict[tuple[str, str, str | None], str]):
         return "" if found and kept.get(tag) else found
 
 
-def moves(path: Sequence[str]) -> bool:
-    """Tell whether an element stands inside a paragraph, and its text behind it."""
-    return path[-1] in MOVES and "p" in path
-
-
-def class_of_article(pieces: Sequence[Piece]) -> str:
+def classes_in_article(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
+    """Give the pieces of an article, with the class of those in none that has text."""
     # The title of an article stays where a sub-article has a record.
     has_text = any("/title-group/" not in piece.place or any(
         f"/{tag}/" in piece.place for tag in SUB_ARTICLES) for piece in pieces)
-    return "" if has_text else "articles without text"
+    return ((piece, "" if has_text else "articles without text") for piece in pieces)
 
 
 def class_of_citation(config: JatsConfig, path: Sequence[str],

@@ -6,17 +6,15 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lxml import etree
-
 from bmtools.corpus.account import SUPERSCRIPTS
 from bmtools.corpus.texts.citations import FIRST, LAST, without_citations
-from bmtools.corpus.texts.jats_elements import BLOCKS, MOVES, NOTES, PLAIN, SECTIONS, Classes
+from bmtools.corpus.texts.jats_elements import BLOCKS, MOVES, SECTIONS, Classes
+from bmtools.corpus.xml_stream import plain, single_spaced
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
-_BLANKS = re.compile(" {2,}")
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 
@@ -60,29 +58,26 @@ class Text:
     def add(self, element: Element) -> None:
         """Add an element with all that is in it, and not what follows it."""
         tag = element.tag
-        if tag in SECTIONS:
-            self._add_section(element)
-        elif tag not in BLOCKS:
+        if tag not in BLOCKS:
             self._add_inline(element)
+        elif tag in SECTIONS:
+            self._add_section(element)
         elif tag in MOVES and self._paragraphs:
             self._moved.append(element)
-        elif tag in PLAIN and self._is_plain(element):
-            self.end_line()
-            self._add_line(_text(element))
         else:
             self.end_line()
             self._paragraphs += tag == "p"
             self.add_content(element)
             self._paragraphs -= tag == "p"
             self.end_line()
-            if not self._paragraphs:
+            if self._moved and not self._paragraphs:
                 self._add_moved()
 
     def add_content(self, element: Element) -> None:
         """Add what is in an element."""
         tag = element.tag
-        if element.text:
-            self._line.append(element.text)
+        if text := element.text:
+            self._line.append(text)
         for child in element:
             inner = child.tag
             kind = child.get("ref-type") if inner == "xref" else None
@@ -90,16 +85,8 @@ class Text:
                 self.add(child)
             elif inner in BLOCKS:
                 self._line.append(" ")
-            if child.tail:
-                self._line.append(child.tail)
-
-    def _is_plain(self, element: Element) -> bool:
-        """Tell whether the text of an element can be taken as it is, which is faster."""
-        others = {one.tag for one in element.iter()} - PLAIN
-        if others != {"xref"}:
-            return not others
-        return not any(not one.text or one.get("ref-type") in NOTES or (
-            self.drops_citations and one.get("ref-type") == "bibr") for one in element.iter("xref"))
+            if tail := child.tail:
+                self._line.append(tail)
 
     def _add_section(self, element: Element) -> None:
         self.end_line()
@@ -123,8 +110,6 @@ class Text:
 
     def _add_inline(self, element: Element) -> None:
         tag = element.tag
-        if tag == "break":
-            self._line.append(" ")
         is_citation = tag == "xref" and element.get("ref-type") == "bibr"
         if is_citation and self.drops_citations:
             self._line.append(FIRST)
@@ -133,7 +118,7 @@ class Text:
         elif tag == "sup" and self._is_exponent(element):
             self._line.append((element.text or "").strip().translate(SUPERSCRIPTS))
         else:
-            if _is_raised_citation(element, is_citation):
+            if tag == "break" or _is_raised_citation(element, is_citation):
                 self._line.append(" ")
             self.add_content(element)
 
@@ -171,22 +156,3 @@ def _is_raised_citation(element: Element, is_citation: bool) -> bool:
     if is_citation:
         return not (element.text or "").strip() and element.find("sup") is not None
     return element.tag == "sup" and element.find("xref[@ref-type='bibr']") is not None
-
-
-def plain(element: Element | None) -> str:
-    """Join the text inside an element, with single spaces."""
-    return "" if element is None else single_spaced(_text(element))
-
-
-def _text(element: Element) -> str:
-    """Join the text inside an element, four times as fast as by `itertext`."""
-    return etree.tostring(element, method="text", encoding="unicode", with_tail=False)
-
-
-def single_spaced(text: str) -> str:
-    """Replace white space in the sense of XML by single spaces, and drop it at the ends."""
-    for white in "\n\t\r":
-        text = text.replace(white, " ")
-    if "  " in text:
-        text = _BLANKS.sub(" ", text)
-    return text.strip(" ")

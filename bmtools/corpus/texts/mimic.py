@@ -80,9 +80,16 @@ def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str 
 def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str, str]]]:
     """Yield the rows of a file by the names of their columns, in lower case."""
     header: Sequence[str] = ()
+    release = None
     for place, row in table_rows(name, _TABLE):
-        if not header:
-            header, release = [column.lower() for column in row], _release_of(row, name)
+        if release is None:
+            header = [column.lower() for column in row]
+            release = release_of(header)
+            if release is None:
+                raise DataError(
+                    f"{source_name(name)}:1: found the columns {', '.join(row)[:80]}, expected "
+                    "ROW_ID, CATEGORY and TEXT of MIMIC-III, or note_id, note_type and text of "
+                    "MIMIC-IV-Note")
         elif len(row) != len(header):
             reject(RecordError(place, f"found {len(row)} columns, expected {len(header)} as in the "
                                       "first line; a quote may be missing or too many", row))
@@ -90,14 +97,10 @@ def _notes(name: str, reject: Reject) -> Iterator[tuple[_Release, str, dict[str,
             yield release, place, dict(zip(header, row, strict=True))
 
 
-def _release_of(row: Sequence[str], name: str) -> _Release:
-    columns = {column.lower() for column in row}
-    for release in _RELEASES:
-        if {release.id, release.kind, "text"} <= columns:
-            return release
-    raise DataError(f"{source_name(name)}:1: found the columns {', '.join(row)[:80]}, expected "
-                    "ROW_ID, CATEGORY and TEXT of MIMIC-III, or note_id, note_type and text of "
-                    "MIMIC-IV-Note")
+def release_of(columns: Collection[str]) -> _Release | None:
+    """Find the release of a file by the names of its columns, in lower case."""
+    return next((release for release in _RELEASES
+                 if {release.id, release.kind, "text"} <= set(columns)), None)
 
 
 def _record(release: _Release, note: dict[str, str], kind: str, marks: str | None,

@@ -6,22 +6,34 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
+from pathlib import Path
 
+from bmtools.corpus.sets.xmi import xmi_records
 from bmtools.corpus.settings import TableConfig
-from bmtools.corpus.texts.documents import file_error, file_id
+from bmtools.corpus.tables import table_records
+from bmtools.corpus.texts.arrow import parquet_records
+from bmtools.corpus.texts.documents import file_error, file_id, path_within
+from bmtools.corpus.texts.epub import epub_records
+from bmtools.corpus.texts.jats import jats_records
+from bmtools.corpus.texts.mimic import mimic_records, release_of
+from bmtools.corpus.texts.other_jsonl import jsonl_records
+from bmtools.corpus.texts.pdf import pdf_records
+from bmtools.corpus.texts.plain_text import text_records
+from bmtools.corpus.texts.pubmed import ROOTS as PUBMED_ROOTS
+from bmtools.corpus.texts.pubmed import pubmed_records
+from bmtools.corpus.texts.web import HTML, html_records, warc_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files, is_tar
 from bmtools.io.folders import archive_of, member_ending
 from bmtools.io.foreign import HEAD_BYTES, ID_NAMES, TEXT_NAMES, foreign_bytes
-from bmtools.io.sources import STDIN, MemberName, open_bytes, source_name, source_stem, zstd
+from bmtools.io.sources import STDIN, MemberName, open_bytes, source_stem, zstd
 from bmtools.records import Record
 
 _NAMED = 3
 _EPUB = b"mimetypeapplication/epub+zip"
 _PROSE = (".txt", ".text", ".md", ".asc", "")
 _TABLES = (".csv", ".tsv")
-_ROOTS = {"pubmed": re.compile(r"<(?:PubmedArticleSet|MedlineCitationSet)\b"),
+_ROOTS = {"pubmed": re.compile(rf"<(?:{'|'.join(PUBMED_ROOTS)})\b"),
           "pmc": re.compile(r"<(?:\w+:)?(?:pmc-articleset|article)\b"),
           "xmi": re.compile(r"<(?:\w+:)?XMI\b"),
           "html": re.compile(r"<!doctype html|<html\b", re.IGNORECASE)}
@@ -44,7 +56,7 @@ def mixed_records(names: Iterable[str], counts: Counter[str] | None = None,
     for name in names:
         unknown: list[str] = []
         for file, form in _files(name, counts):
-            path = source_name(file).removeprefix(f"{source_name(name).rstrip('/')}/")
+            path = path_within(file, name)
             if not form:
                 unknown.append(path)
                 continue
@@ -68,22 +80,23 @@ def mixed_records(names: Iterable[str], counts: Counter[str] | None = None,
 
 def _files(name: str, counts: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield files with their formats, and those of archives that lie in folders."""
-    if name != STDIN and archive_of(name) and str(archive_of(name)) == name \
-            and _form_of_file(name) == "epub":
+    if name != STDIN and archive_of(name) == Path(name) \
+            and format_of(_head(name), name) == "epub":
         yield name, "epub"
         return
     for file in corpus_files(name, counts=counts):
         if isinstance(file, MemberName):
             yield _form_of_member(file)
-        elif file != name and _is_archive(file):
-            yield from _files(file, counts)
         else:
-            yield file, _form_of_file(file)
+            head = _head(file)
+            if file != name and _is_archive(file, head):
+                yield from _files(file, counts)
+            else:
+                yield file, format_of(head, file)
 
 
-def _is_archive(file: str) -> bool:
+def _is_archive(file: str, head: bytes) -> bool:
     """Tell whether a file is a tar archive, or a zip archive that is no document."""
-    head = _head(file)
     is_zip = head.startswith(b"PK") and archive_of(file) is not None
     return is_tar(head) or (is_zip and b"[Content_Types].xml" not in head
                             and not head[30:].startswith(b"mimetype"))
@@ -96,10 +109,6 @@ def _head(file: str) -> bytes:
     with open_bytes(file) as stream:
         found: bytes = stream.peek(HEAD_BYTES)  # type: ignore[attr-defined]
         return found[:HEAD_BYTES]
-
-
-def _form_of_file(file: str) -> str:
-    return format_of(_head(file), file)
 
 
 def _form_of_member(file: MemberName) -> tuple[str, str]:
@@ -140,7 +149,7 @@ def format_of(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith(b"WARC/"):
         return "warc"
-    if ending in (".html", ".htm", ".xhtml"):
+    if ending in HTML:
         return "html"
     return "" if foreign_bytes(head, name) else _format_of_text(head.decode("utf-8", "ignore"),
                                                                name, ending)
@@ -156,7 +165,7 @@ def _format_of_text(head: str, name: str, ending: str) -> str:
     if start.startswith("{"):
         return "jsonl" if '"text"' in line else ""
     columns = {column.lower() for column in _columns(line)}
-    if columns >= {"row_id", "category", "text"} or columns >= {"note_id", "note_type", "text"}:
+    if release_of(columns):
         return "mimic"
     if ending in _TABLES:
         return "table" if columns & set(TEXT_NAMES) else ""
@@ -168,8 +177,6 @@ def _columns(line: str) -> list[str]:
 
 
 def _read_table(file: str, reject: Reject) -> Iterator[Record]:
-    from bmtools.corpus.tables import table_records
-
     head = _head(file).decode("utf-8-sig", "ignore")
     by_name = {column.lower(): column for column in _columns(head.lstrip().partition("\n")[0])}
     text, own_id = (next((by_name[name] for name in names if name in by_name), "")
@@ -177,13 +184,10 @@ def _read_table(file: str, reject: Reject) -> Iterator[Record]:
     return table_records([file], TableConfig(text, id_column=own_id), reject)
 
 
-# Readers by format: module, function. They are imported where they are used.
-_READERS = {
-    "epub": ("texts.epub", "epub_records"), "html": ("texts.web", "html_records"),
-    "jsonl": ("texts.other_jsonl", "jsonl_records"), "mimic": ("texts.mimic", "mimic_records"),
-    "parquet": ("texts.arrow", "parquet_records"), "pdf": ("texts.pdf", "pdf_records"),
-    "pubmed": ("texts.pubmed", "pubmed_records"), "warc": ("texts.web", "warc_records"),
-    "xmi": ("sets.xmi", "xmi_records")}
+_READERS: dict[str, Callable[..., Iterator[Record]]] = {
+    "epub": epub_records, "html": html_records, "jsonl": jsonl_records, "mimic": mimic_records,
+    "parquet": parquet_records, "pdf": pdf_records, "pubmed": pubmed_records,
+    "warc": warc_records, "xmi": xmi_records}
 
 
 def _read(form: str, file: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
@@ -191,14 +195,7 @@ def _read(form: str, file: str, counts: Counter[str], reject: Reject) -> Iterato
     if form == "table":
         return _read_table(file, reject)
     if form == "text":
-        from bmtools.corpus.texts.plain_text import text_records
-
         return text_records([file], "file")
     if form == "pmc":
-        from bmtools.corpus.texts.jats import jats_records
-
         return jats_records([file], counts=counts)
-    module, function = _READERS[form]
-    read: Callable[..., Iterator[Record]] = getattr(
-        import_module(f"bmtools.corpus.{module}"), function)
-    return read([file], counts=counts, reject=reject)
+    return _READERS[form]([file], counts=counts, reject=reject)

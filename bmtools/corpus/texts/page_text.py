@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 _EDGE = 3  # lines at the top and at the bottom of a page that may be heads and feet
 _FULL = 0.75  # of the usual length: a shorter line ends a paragraph
-_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl",
-              0xFB05: "st", 0xFB06: "st"}
+_PLAIN = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st",
+          0xFB06: "st", **dict.fromkeys((*range(9), *range(11, 32), 127))}
 _HYPHENS = "-\u2010\u00ad"
-_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), 127))
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]+", re.IGNORECASE)
 _SPLIT = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]$")
@@ -61,8 +60,8 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[Paragraph]:
 
 
 def _plain(line: str) -> str:
-    """Write ligatures as letters, and set single blanks between words."""
-    return " ".join(line.translate(_LIGATURES).translate(_CONTROLS).split())
+    """Write ligatures as letters, drop control characters, set single blanks between words."""
+    return " ".join(line.translate(_PLAIN).split())
 
 
 def _without_running(pages: Sequence[list[str]], counts: Counter[str]) -> list[list[str]]:

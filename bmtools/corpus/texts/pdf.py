@@ -5,21 +5,30 @@ from __future__ import annotations
 import io
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from bmtools.corpus.languages import two_letters
-from bmtools.corpus.texts.documents import Document, document_records, filled, whole_file
-from bmtools.corpus.texts.page_text import Paragraph, paragraphs
+from bmtools.corpus.texts.documents import (
+    MOST_RECORDS,
+    Document,
+    document_records,
+    filled,
+    joined,
+    whole_file,
+)
+from bmtools.corpus.texts.page_text import paragraphs
 from bmtools.corpus.texts.pdf_spaces import BLANK, mend_blanks
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
+from bmtools.io.failures import reading
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import source_name
 from bmtools.records import Record
 
-_MOST_RECORDS = 8  # largest records whose size a file may have, as it holds images
 _MOST_STREAM_BYTES = 32_000_000
 _MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
 _FORM_WORK = 300  # operators that take as long as a form, or an image
@@ -54,10 +63,11 @@ def _read_pdf(name: str, counts: Counter[str]) -> Document:
     """
     from pypdf import PdfReader
 
-    place, content = source_name(name), whole_file(name, _MOST_RECORDS)
+    place, content = source_name(name), whole_file(name, MOST_RECORDS)
     if _MAGIC not in content[:_MAGIC_WITHIN]:
         raise DataError(f"{place}: found no {_MAGIC.decode()} at the start, expected a PDF")
-    with _naming_faults(place):
+    with reading(place, "this PDF cannot be read", "print it to a new one, or copy or download it "
+                 "again", DataError), _limits():
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
@@ -68,28 +78,20 @@ def _read_pdf(name: str, counts: Counter[str]) -> Document:
     if not found:
         raise DataError(f"{place}: found no text in {len(pages)} pages, which may be images; "
                         "ocrmypdf recognises text in them")
-    text, sections = _joined(found)
+    text, sections = joined((f"page {page}", "\n".join(text for _, text in own))
+                            for page, own in groupby(found, attrgetter("page")))
     meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
     return {**about, "text": text, "meta": meta}
 
 
-@contextmanager
-def _naming_faults(place: str) -> Iterator[None]:
-    """Limit what pypdf does, and turn into one line what it raises."""
+def _limits() -> AbstractContextManager[Any]:
+    """Limit what pypdf does, and silence it."""
     from pypdf import apply_configuration
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     limits: dict[str, Any] = dict.fromkeys((f"{one}_maximum_output_length" for one in (
         "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
-    try:
-        with apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits):
-            yield
-    except DataError:
-        raise
-    except Exception as error:  # damaged files raise whatever the code stumbles over
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{place}: this PDF cannot be read ({reason[:200]}); print it to a new "
-                        "one, or copy or download it again") from error
+    return apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits)
 
 
 def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
@@ -128,14 +130,3 @@ def _about(reader: Any) -> Document:
     return filled(title="" if is_file_name or title.lower() == "untitled" else title,
                   lang=two_letters(language[:3].rstrip("-_")) if isinstance(language, str) else "",
                   year=int(year) if year.isdecimal() else 0)
-
-
-def _joined(found: Sequence[Paragraph]) -> tuple[str, list[dict[str, Any]]]:
-    """Join paragraphs by line breaks, and give the offsets of pages."""
-    sections, end = list[dict[str, Any]](), -1
-    for page, text in found:
-        label, start, end = f"page {page}", end + 1, end + 1 + len(text)
-        if not sections or sections[-1]["label"] != label:
-            sections.append({"label": label, "start": start})
-        sections[-1]["end"] = end
-    return "\n".join(text for _, text in found), sections

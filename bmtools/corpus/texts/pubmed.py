@@ -16,7 +16,7 @@ from bmtools.corpus.texts.pubmed_updates import (
     find_newest,
     in_order,
 )
-from bmtools.corpus.xml_stream import xml_children
+from bmtools.corpus.xml_stream import plain, single_spaced, xml_children
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.sources import source_name
 from bmtools.records import Record
@@ -32,8 +32,6 @@ CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
 _DELETIONS = ("DeleteCitation", "DeleteDocument")
 _ADDED = ("PubmedData", "PubmedBookData", "PubMedData")
 _ENGLISH = "en"
-# White space in the sense of XML: a non-breaking or thin space is part of the text.
-_WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 _YEAR = re.compile(r"\d{4}")
 NO_TITLE = "Not Available"
 # PubMed's words for a further abstract that it lacks; they are no abstract.
@@ -62,25 +60,15 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
         reject: receives a citation without PMID.
     """
     counts = Counter() if counts is None else counts
-    if not updates:
-        for name in names:
-            yield from file_records(name, titles, other_abstracts, None, counts, reject)
-        return
-    for newest in find_newest(in_order(names)):
-        yield from newest_records(newest, titles, other_abstracts, counts, reject)
+    for file in find_newest(in_order(names)) if updates else names:
+        yield from file_records(file, titles, other_abstracts, counts, reject)
 
 
-def newest_records(newest: NewestInFile, titles: bool, other_abstracts: bool,
-                   counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Yield the records of the newest citations of one file among several."""
-    chooser = NewestChooser(newest)
-    yield from file_records(newest.name, titles, other_abstracts, chooser, counts, reject)
-    chooser.finish()
-
-
-def file_records(name: str, titles: bool, other_abstracts: bool, chooser: NewestChooser | None,
+def file_records(file: str | NewestInFile, titles: bool, other_abstracts: bool,
                  counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Yield the records of one file; see `pubmed_records`."""
+    """Yield the records of one file, or of its newest citations; see `pubmed_records`."""
+    chooser = NewestChooser(file) if isinstance(file, NewestInFile) else None
+    name = file.name if isinstance(file, NewestInFile) else file
     source = source_name(name)
     for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
         if element.tag in _DELETIONS:
@@ -95,6 +83,8 @@ def file_records(name: str, titles: bool, other_abstracts: bool, chooser: Newest
             reject(error)
             continue
         yield from _records(citation, titles, other_abstracts, counts)
+    if chooser:
+        chooser.finish()
 
 
 def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str]) -> None:
@@ -103,7 +93,7 @@ def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str
         counts[f"PMIDs named as deleted ({setting('updates')} leaves them out)"] += len(pmids)
         return
     for pmid in pmids:
-        number = citation_number(_text(pmid), pmid.get("Version"), is_deletion=True)
+        number = citation_number(plain(pmid), pmid.get("Version"), is_deletion=True)
         if number is not None and pmid.tag == "PMID":
             chooser.takes(number)
 
@@ -127,7 +117,7 @@ class _Citation:
         self.parts = _children(self.root)
         self.article = self.parts.get("Article", self.root)
         self.article_parts = _children(self.article)
-        self.pmid = _text(self.parts.get("PMID"))
+        self.pmid = plain(self.parts.get("PMID"))
         if not self.pmid:
             raise RecordError(place, f"found a citation without PMID in <{element.tag}>, "
                                      "expected <PMID>")
@@ -150,7 +140,7 @@ class _Citation:
 def _records(citation: _Citation, titles: bool, other_abstracts: bool,
              counts: Counter[str]) -> Iterator[Record]:
     meta = _meta(citation)
-    title = _title(_text(citation.article_parts.get("ArticleTitle")), meta.get("languages", ()))
+    title = _title(plain(citation.article_parts.get("ArticleTitle")), meta.get("languages", ()))
     title = title or meta.get("book", "")
     text, about = _abstract(citation.article_parts.get("Abstract"))
     if text:
@@ -195,22 +185,8 @@ def _children(element: Element | None) -> dict[str, Element]:
     return {} if element is None else {child.tag: child for child in element}
 
 
-def _text(element: Element | None) -> str:
-    """Join the text inside an element, without markup and with single spaces."""
-    if element is None:
-        return ""
-    return _normal("".join(element.itertext()) if len(element) else element.text or "")
-
-
-def _normal(text: str) -> str:
-    # Looking for what is rare is much faster than the expression.
-    if "\n" in text or "  " in text or "\t" in text or "\r" in text:
-        text = _WHITE.sub(" ", text)
-    return text.strip(" ")
-
-
 def _texts(elements: Iterable[Element]) -> list[str]:
-    return [text for element in elements if (text := _text(element))]
+    return [text for element in elements if (text := plain(element))]
 
 
 def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
@@ -218,13 +194,13 @@ def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
     text, about, sections = "", {}, []
     for part in () if abstract is None else abstract.iterchildren(
             "AbstractText", "CopyrightInformation"):
-        content = _text(part)
+        content = plain(part)
         if not content:
             continue
         if part.tag == "CopyrightInformation":
             about["copyright"] = content
             continue
-        label = _normal(part.get("Label", ""))
+        label = single_spaced(part.get("Label", ""))
         text += "\n" if text else ""
         if label and label != UNLABELLED:
             text += f"{label}: "
@@ -259,16 +235,16 @@ def _meta(citation: _Citation) -> dict[str, Any]:
     ids = _ids(citation, book)
     meta = {
         "version": int(citation.version) if citation.version.isdecimal() else 1,
-        "journal": _text(journal.get("Title")) or _text(info.get("MedlineTA")),
-        "issn": _text(info.get("ISSNLinking")) or _text(journal.get("ISSN")),
-        "book": _text(book.get("BookTitle")) or _text(book.get("Title")),
+        "journal": plain(journal.get("Title")) or plain(info.get("MedlineTA")),
+        "issn": plain(info.get("ISSNLinking")) or plain(journal.get("ISSN")),
+        "book": plain(book.get("BookTitle")) or plain(book.get("Title")),
         "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
                       article_parts.get("ArticleDate")),
         "date_revised": _date(parts.get("DateRevised")),
         "doi": ids.get("doi"),
         "pmcid": ids.get("pmc"),
         "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
-        "vernacular_title": _text(article_parts.get("VernacularTitle")),
+        "vernacular_title": plain(article_parts.get("VernacularTitle")),
         "types": _texts(article_parts["PublicationTypeList"]
                         if "PublicationTypeList" in article_parts
                         else article.iterchildren("PublicationType")),
@@ -311,4 +287,4 @@ def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
     if "OtherID" in parts:
         found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
                   if (one.text or "").startswith("PMC")]
-    return {kind: _text(one).partition(" ")[0] for kind, one in reversed(found)}
+    return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}

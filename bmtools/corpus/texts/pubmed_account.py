@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
+from functools import partial
 
-from bmtools.corpus.account import LEFT_OUT, Piece, accounted, squeezed
+from bmtools.corpus.account import Piece, accounted, squeezed
 from bmtools.corpus.texts.pubmed import ARTICLES, CITATIONS, ELSEWHERE, NO_TITLE, UNLABELLED
 from bmtools.corpus.xml_account import Attributes, Path, XmlClasses, xml_pieces
 from bmtools.records import Record
@@ -59,9 +58,10 @@ def pubmed_account(records: Iterable[Record], name: str, counts: Counter[str],
         titles: as given to `pubmed_records`.
         other_abstracts: as given to `pubmed_records`.
     """
-    classes = XmlClasses(_left_out, (*ARTICLES, *CITATIONS), added=_label)
-    pieces = _in_records(xml_pieces(name, classes, counts), titles, other_abstracts, counts)
-    return accounted(records, pieces, name, counts, "[].", _BRACKETS, _TITLE)
+    classes = XmlClasses(_left_out, (*ARTICLES, *CITATIONS),
+                         partial(_in_citation, titles, other_abstracts), _label)
+    return accounted(records, xml_pieces(name, classes, counts), name, counts, "[].", _BRACKETS,
+                     _TITLE)
 
 
 def _left_out(path: Path, _attributes: Attributes) -> str:
@@ -74,23 +74,18 @@ def _label(path: Path, attributes: Attributes) -> str:
     return f"{label}:" if label and label != UNLABELLED else ""
 
 
-def _in_records(pieces: Iterable[Piece], titles: bool, other_abstracts: bool,
-                counts: Counter[str]) -> Iterator[Piece]:
-    """Keep the pieces that are in records; which ones depends on all of a citation."""
-    for _, unit in groupby(pieces, attrgetter("unit")):
-        of_unit = [(piece, _text_of(piece)) for piece in unit]
-        left_out = _titles_left_out(of_unit, titles)
-        for piece, element in of_unit:
-            if element == _OTHER_ABSTRACT and not (other_abstracts and piece.text != _ELSEWHERE):
-                name = "further abstracts"
-            else:
-                name = left_out.get(element, "")
-            if not name:
-                yield piece
-                if element == _TITLE and piece.text.endswith("]"):
-                    yield Piece(piece.place, ".", added=True)
-            elif not piece.added:
-                counts[LEFT_OUT.format(name)] += len(piece.text)
+def _in_citation(titles: bool, other_abstracts: bool,
+                 pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
+    """Give the pieces of a citation, with the classes of those that are in no record."""
+    in_elements = [(piece, _text_of(piece)) for piece in pieces]
+    left_out = _titles_left_out(in_elements, titles)
+    for piece, element in in_elements:
+        if element == _OTHER_ABSTRACT and not (other_abstracts and piece.text != _ELSEWHERE):
+            yield piece, "further abstracts"
+            continue
+        yield piece, left_out.get(element, "")
+        if element == _TITLE and piece.text.endswith("]"):
+            yield Piece(piece.place, ".", added=True), left_out.get(element, "")
 
 
 def _text_of(piece: Piece) -> str:

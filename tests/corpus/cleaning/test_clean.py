@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from bmtools.corpus.cleaning.clean import Cleaned, Cleaner, clean
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import RecordError
+from bmtools.io.workers import Outcome
 from bmtools.records import Record, check
 
 
@@ -117,15 +117,16 @@ def test_records_that_cannot_be_cleaned_go_to_reject_and_the_rest_is_counted() -
     records = [Record(id="a", text="a  b c", place="f:1"), Record(id="b", text="b", place="f:2"),
                Record(id="c", text="x(ABSTRACT TRUNCATED) y z", place="f:3",
                       entities=[{"start": 1, "end": 5, "type": "X"}])]
-    counts: Counter[str] = Counter()
-    aside: list[Record] = []
+    outcome = Outcome()
     rejected: list[RecordError] = []
     cleaner = Cleaner(RepairConfig(), FilterConfig(min_words=2), PersonalDataConfig())
-    kept = list(clean(records, cleaner, counts, aside.append, rejected.append))
+    kept = list(clean(cleaner, records, outcome))
+    outcome.hand_over(rejected.append)
     assert [record["text"] for record in kept] == ["a b c"]
-    assert [record["id"] for record in aside] == ["b"]
+    assert [json.loads(line)["id"] for line in outcome.aside.splitlines()] == ["b"]
     assert [error.place for error in rejected] == ["f:3"]
-    assert counts == {"changed white-space": 1, "places white-space": 1, "dropped min-words": 1}
+    assert outcome.counts == {"changed white-space": 1, "places white-space": 1,
+                              "dropped min-words": 1}
 
 
 @pytest.mark.data
@@ -136,12 +137,12 @@ def test_real_marks_and_leaflets(data: Path) -> None:
     for name in ("en/corpus/pubmed-drug-reviews", "it/corpus/native-leaflets"):
         with gzip.open(data / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             records = [Record(json.loads(line)) for line in lines][:None if "en/" in name else 40]
-        totals[name] = counts = Counter()
-        kept = list(clean(records, cleaner, counts, lambda record: None))
-        again: Counter[str] = Counter()
+        first, again = Outcome(), Outcome()
+        kept = list(clean(cleaner, records, first))
+        totals[name] = first.counts
         assert len(kept) == len(records)
-        assert list(clean(kept, cleaner, again, lambda record: None)) == kept
-        assert again == {}
+        assert list(clean(cleaner, kept, again)) == kept
+        assert again.counts == {}
         assert not any(sign in record["text"] for record in kept
                        for sign in ("\r", "\t", "  ", " \n", "\x93", "TRUNCATED AT"))
     assert totals["en/corpus/pubmed-drug-reviews"]["changed truncation-marks"] == 137

@@ -16,8 +16,9 @@ from bmtools.corpus.dedup.contamination import ContaminationFinder, EvaluationRu
 from bmtools.corpus.dedup.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.parallel import read_blocks
 from bmtools.io.passes import opened_pass
-from bmtools.io.workers import Workers, record_blocks
+from bmtools.io.workers import Workers
 from bmtools.records import Record
 
 Write = Callable[..., Path]
@@ -92,7 +93,7 @@ def test_records_are_dropped_or_reported(write_lines: Write, action: str) -> Non
     aside = BytesIO()
     runs = runs_of(SENTENCE)
     with opened_pass(None, {}, Workers(1)) as own:
-        lines = b"".join(own.lines(record_blocks(RecordReader([str(path)])),
+        lines = b"".join(own.lines(read_blocks(RecordReader([str(path)])),
                                    lambda: ContaminationFinder(
             runs, ContaminationConfig(action=action)), aside=aside))
     kept = [json.loads(line)["text"] for line in lines.splitlines()]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.dedup.deduplicate import LineCopier, deduplicate
+from bmtools.corpus.dedup.deduplicate import deduplicate
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
 from bmtools.corpus.dedup.signatures import Sketcher
 from bmtools.corpus.dedup.store import add_signatures
@@ -186,10 +186,9 @@ def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
 def test_workers_may_be_sent_to_processes(write_lines: Write) -> None:
     path = write_lines("a.jsonl", *records_of(["uno due", "tre", "uno due"]))
     [block] = read_blocks(RecordReader([str(path)]))
-    for make_worker in (partial(Sketcher, DedupConfig()),
-                        partial(LineCopier, np.array([0, 0, 1], np.uint8))):
-        sent = pickle.loads(pickle.dumps(make_worker))
-        assert list(sent()(block)) == list(make_worker()(block)) != [Outcome()]
+    make_worker = partial(Sketcher, DedupConfig())
+    sent = pickle.loads(pickle.dumps(make_worker))
+    assert list(sent()(block)) == list(make_worker()(block)) != [Outcome()]
 
 
 def test_signatures_of_other_settings_are_refused(write_lines: Write, tmp_path: Path) -> None:
@@ -233,6 +232,18 @@ def test_bad_records_are_rejected_and_left_out(write_lines: Write, tmp_path: Pat
     assert lines == (b'{"id": "0", "text": "uno due"}\n'
                      b'{"id": "3", "text": "tre", "meta": {"year": 1}}\n')
     assert bad == [f"{path}:3: key 'id': found a whole number, expected text"]
+
+
+def test_lines_of_two_objects_are_bad_beside_blank_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "0", "text": "uno"} {"id": "1", "text": "due"}\n\n'
+                    '{"id": "2", "text": "uno"}\n')
+    bad: list[str] = []
+    with found_in(path, lambda error: bad.append(str(error)), duplicates="exact") as (found, own):
+        lines = b"".join(found.write(own))
+    assert lines == b'{"id": "2", "text": "uno"}\n'
+    [reason] = bad
+    assert reason.startswith(f"{path}:1: found ")
 
 
 def test_input_that_changes_is_refused(write_lines: Write) -> None:

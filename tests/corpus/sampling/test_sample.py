@@ -120,6 +120,16 @@ def test_values_keep_their_shares(records: list[dict[str, Any]], source: Path) -
         assert abs(own - bound * whole["b"] / whole.total()) < max(map(size, records))
 
 
+def test_blocks_without_a_record_change_no_share(source: Path, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ladder(source, share="0.1,0.5", by="meta.kind")
+    lines = source.read_text().splitlines(keepends=True)
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_text("".join([*lines[:150], "\n" * 9_000, *lines[150:]]))
+    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 2_000)
+    assert ladder(spaced, share="0.1,0.5", by="meta.kind") == expected
+
+
 def test_records_that_share_an_id_are_told_apart_by_text(tmp_path: Path) -> None:
     records = [{"id": "1", "text": f"text {number}"} for number in range(20)]
     found = ladder(write(tmp_path / "a", records), records="3,7")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from toy_documents import CONTAINER, epub
@@ -14,6 +12,7 @@ from bmtools.corpus.texts.epub import epub_records
 from bmtools.errors import DataError
 from bmtools.io.record_size import limiting_records
 
+NAME = "book.epub"
 CHAPTERS = {
     "b": "<h1>La <i>febbre</i></h1><p>Il paziente&nbsp;ha<br/>sete.</p>tail<script>no</script>",
     "a": "<div><p>Uno.</p><ul><li>Due&eacute;</li><li><p>Tre</p></li></ul></div><!-- no -->"
@@ -21,15 +20,6 @@ CHAPTERS = {
 METADATA = ("<dc:title>Cura</dc:title><dc:language>it-IT</dc:language>"
             "<dc:creator>Rossi</dc:creator><dc:date>2021-03</dc:date>"
             "<dc:rights>CC BY-SA 4.0, Rossi</dc:rights>")
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., str]:
-    def write(content: bytes, name: str = "book.epub") -> str:
-        (tmp_path / name).write_bytes(content)
-        return str(tmp_path / name)
-
-    return write
 
 
 def test_a_book_in_the_order_of_reading(write) -> None:

@@ -270,7 +270,7 @@ def _twice(add_content):
 
 def _without_nested(add_content):
     def changed(self, element):
-        if len([*element.iterancestors("sec")]) < 2:
+        if len([*element.iterancestors("sec")]) < 3:
             add_content(self, element)
     return changed
 

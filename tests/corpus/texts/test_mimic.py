@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from bmtools.corpus.texts.mimic import mimic_records
 from bmtools.errors import DataError
 
+NAME = "notes.csv"
 III = '''"ROW_ID","SUBJECT_ID","HADM_ID","CHARTDATE","CHARTTIME","STORETIME","CATEGORY",\
 "DESCRIPTION","CGID","ISERROR","TEXT"
 174,22532,167853,"2151-08-04",,,"Discharge summary","Report",,,"Seen:  [**2151-7-16**]
@@ -28,16 +27,6 @@ Name:  ___   Unit No:   ___\r
 Well."
 10-AD-1,10,22,AD,1,2180-05-07 00:00:00,,"Addendum."
 '''
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[str], str]:
-    def write(content: str) -> str:
-        path = tmp_path / "notes.csv"
-        path.write_bytes(content.encode())
-        return str(path)
-
-    return write
 
 
 def test_mimic_iii(write) -> None:

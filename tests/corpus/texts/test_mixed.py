@@ -85,10 +85,12 @@ def test_archives_in_folders_are_read_and_not_those_in_archives(tmp_path: Path) 
     assert counts["files of no known format (b.tar.gz/a.tar)"] == 1
 
 
-def test_one_file(folder: Path) -> None:
+def test_one_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     for name, own_id in (("a/book.epub", "book"), ("b/x.pdf.gz", "x"), ("README", "README")):
-        record, = mixed_records([f"{folder}/{name}"])
-        assert record["id"] == own_id
+        for path in (f"{folder}/{name}", f"./{name}"):
+            record, = mixed_records([path])
+            assert (record["id"], record["meta"]["file"]) == (own_id, path)
 
 
 def test_damage_to_one_file_is_rejected_and_the_others_stay(folder: Path) -> None:
@@ -106,6 +108,7 @@ def test_damage_to_one_file_is_rejected_and_the_others_stay(folder: Path) -> Non
 @pytest.mark.parametrize(("head", "name", "form"), [
     (b"<!-- a --><HTML>", "x", "html"), (b"  <html>", "x.php", "html"), (b"x", "x.htm", "html"),
     (b'<xmi:XMI xmlns:xmi="http://www.omg.org/XMI">', "x.xml", "xmi"), (b"", "a.txt", ""),
+    (b"<PubmedBookArticleSet>", "x.xml", "pubmed"),
     (b"<articles><article_x/></articles>", "x.xml", ""), (b"\xff\xfea\0", "a.txt", ""),
     (b"NOTE_ID;x", "a.txt", "text"), (b'"note_id","note_type","x","text"\n', "a", "mimic"),
     (b"Testo;N\n", "a.csv", "table"), (b"PAR1", "a", "parquet"), (b"\xef\xbb\xbf{\"text\": 1}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,10 @@ from bmtools.corpus.texts.pdf import pdf_records
 from bmtools.errors import DataError, RecordError
 from bmtools.io.record_size import limiting_records
 
+NAME = "a.pdf"
 LINE = "Il paziente ha la febbre e perciò beve molta acqua, ogni giorno e anche di not-"
 PAGES = [("Rivista", LINE, "te. Poi dorme.", "1"), ("Rivista", "Secondo giorno.", "2"),
          ("Rivista", "Terzo giorno.", "3")]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., str]:
-    def write(content: bytes, name: str = "a.pdf") -> str:
-        (tmp_path / name).write_bytes(content)
-        return str(tmp_path / name)
-
-    return write
 
 
 def test_pages(write) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from backports import zstd
@@ -17,16 +16,7 @@ from bmtools.corpus.texts.web import html_records, warc_records
 from bmtools.errors import DataError, RecordError
 from bmtools.io.record_size import limiting_records
 
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., str]:
-    def write(content: bytes, name: str = "page.html") -> str:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return str(path)
-
-    return write
+NAME = "page.html"
 
 
 def test_a_page(write) -> None:
@@ -65,13 +55,17 @@ def test_seven_bits(write) -> None:
     assert page["text"] == text
 
 
-def test_pages_of_a_folder_and_of_a_tar_archive_have_the_same_ids(write, tmp_path) -> None:
+def test_pages_of_a_folder_and_of_archives_have_the_same_ids(
+        write, tmp_path, monkeypatch) -> None:
     folder = tmp_path / "pages"
     for name in ("a/index.html", "b/index.htm", "b/style.css"):
         write(PAGE.encode(), f"pages/{name}")
     with tarfile.open(tmp_path / "pages.tar.gz", "w:gz") as archive:
         archive.add(folder, ".")
-    for source in (str(folder), f"{folder}/", f"{folder}.tar.gz"):
+    shutil.make_archive(str(folder), "zip", folder)
+    monkeypatch.chdir(tmp_path)
+    for source in (str(folder), f"{folder}/", f"{folder}.tar.gz", "pages", "./pages", ".//pages/",
+                   "./pages.tar.gz", "./pages.zip"):
         counts: Counter[str] = Counter()
         assert [page["id"] for page in html_records([source], counts)] == ["a/index", "b/index"]
         assert counts == {"files that do not end in .html or .htm or .xhtml passed over": 1}
