@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
+from functools import cache
 from importlib import util
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from bmtools.errors import BmtoolsError
 
 # `bmtools` is another project's name in the package index.
 DISTRIBUTION = "bmtools-lm"
+LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -20,6 +23,26 @@ def versions(*packages: str) -> dict[str, str]:
     from importlib import metadata
 
     return {"bmtools": __version__, **{name: metadata.version(name) for name in packages}}
+
+
+@cache  # three milliseconds a package
+def require_versions() -> None:
+    """Refuse versions of libraries that this package was not written for.
+
+    Raises:
+        BmtoolsError: names the version found, that expected and the way to get it.
+    """
+    from importlib import metadata
+
+    for name, least in LEAST_VERSIONS.items():
+        found = metadata.version(name)
+        if _numbers(found) < _numbers(least):
+            raise BmtoolsError(f"{name} {found} is too old, expected {least} or newer: pip install "
+                               f"--upgrade '{name}>={least}'")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:2]]
 
 
 def unmet_requirements(*names: str) -> list[str]:

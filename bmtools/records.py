@@ -161,6 +161,16 @@ def check(record: Record) -> None:
         raise RecordError(record.place, faults[0], record)
 
 
+def passes_check(record: Record, reject: Reject) -> bool:
+    """Tell whether a record keeps the agreement; one that does not is rejected."""
+    try:
+        check(record)
+    except RecordError as error:
+        reject(error)
+        return False
+    return True
+
+
 def readable(message: str) -> str:
     """Turn msgspec's path notation into `key: found ..., expected ...`; keep other messages."""
     if message.startswith("Object missing required field `"):

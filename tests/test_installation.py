@@ -15,6 +15,7 @@ import pytest
 from bmtools import __version__, installation
 from bmtools.cli.main import message_and_code
 from bmtools.installation import DISTRIBUTION, install_command, unmet_requirements
+from bmtools.models.exported.formats import FORMATS
 from bmtools.vocab.segmenters import _BUILT_IN
 
 ROOT = Path(__file__).parents[1]
@@ -96,8 +97,9 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     named = {extra or package for file in files
              for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
-    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "optuna", "parquet", "peft",
-                     "plot", "ray", "translation"}
+    named |= {kind.extra for kind in FORMATS.values()}
+    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino", "optuna",
+                     "parquet", "peft", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster; web names its packages one by one.
     assert named | _BUILT_IN.keys() | {"gunzip", "test", "web"} == EXTRAS.keys()
 

@@ -18,6 +18,7 @@ from transformers import (
     CamembertConfig,
     DebertaV2Config,
     ElectraConfig,
+    EuroBertConfig,
     MegatronBertConfig,
     ModernBertConfig,
     RobertaConfig,
@@ -47,7 +48,8 @@ FAMILIES = ("BERT", "RoBERTa", "XLM-R", "Megatron-BERT", "ModernBERT")
 CONFIGS: dict[str, Any] = {
     "BERT": BertConfig, "RoBERTa": RobertaConfig, "XLM-R": XLMRobertaConfig,
     "Megatron-BERT": MegatronBertConfig, "ModernBERT": ModernBertConfig,
-    "CamemBERT": CamembertConfig, "DeBERTa": DebertaV2Config, "ELECTRA": ElectraConfig}
+    "CamemBERT": CamembertConfig, "DeBERTa": DebertaV2Config, "ELECTRA": ElectraConfig,
+    "EuroBERT": EuroBertConfig}
 
 
 def tiny_config(family: str, **changes: Any) -> Any:

@@ -61,6 +61,15 @@ def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
     return "; ".join([f"{records:,} records{_to(output)}", *totals])
 
 
+def after_export_model(lines: Sequence[Line]) -> Closing:
+    """Close `export model`."""
+    facts = [f"wrote {line['model']}: {line['format']} in {line['precision']}, " + (
+        f"{line['tokens']:,} vectors of {line['dimensions']}" if "tokens" in line else
+        f"logits within {max(found['max'] for found in line['difference'].values()):.2g} of the "
+        "checkpoint's") for line in lines]
+    return "; ".join(facts), ""
+
+
 def after_clean(kept: int, counts: Mapping[str, int], output: str) -> Closing:
     """Close `clean`.
 
@@ -199,9 +208,12 @@ def after_find_contexts(summary: Line, sentences: int, output: str,
 
 def after_init_weights(line: Line) -> Closing:
     """Close `init-weights`."""
-    kept = line.get("copied", 0) + line.get("folded", 0)
-    return (f"wrote {line['checkpoint']}: {kept:,} of {line['tokens']:,} tokens keep their "
-            f"weights, the rest are made by {line['method']}",
+    facts = [f"{line['parameters']:,} parameters"]
+    if "tokens" in line:
+        kept = line.get("copied", 0) + line.get("folded", 0)
+        facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the rest are made "
+                     f"by {line['method']}")
+    return (f"wrote {line['checkpoint']}: {'; '.join(facts)}",
             _command("pretrain FILE --model {} -o model", line["checkpoint"]))
 
 
@@ -332,6 +344,15 @@ def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
             f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
             if others else [])]))
     return "; ".join(facts), _with_file("table {}", output)
+
+
+def after_compare_models(lines: Sequence[Line], output: str) -> Closing:
+    """Close `compare-models`: how much faster than the first model the fastest is."""
+    first, *others = [(line["cpu"]["tokens_per_second"], line["model"]) for line in lines]
+    speed, fastest = max(others, default=first)
+    fact = f"{fastest} runs {speed / first[0]:.2g} times as fast as {first[1]} on the CPU" \
+        if others else f"{first[1]} reads {first[0]:,} tokens a second on the CPU"
+    return fact, _with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output)
 
 
 def _text_read(line: Line) -> tuple[str, ...]:

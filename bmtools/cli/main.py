@@ -29,7 +29,7 @@ from bmtools.io.failures import not_utf8_name
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
-    "export": "Turn records into the files of the field.",
+    "export": "Turn records into the files of the field, and models into those of engines.",
     "clean": "Repair the texts of records, and leave out those a corpus should not have.",
     "translate": "Translate records sentence by sentence.",
     "project": "Carry annotations from records to their translations.",
@@ -43,7 +43,7 @@ COMMANDS = {
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",
     "find-contexts": "Sample sentences that contain new words, for init-weights.",
-    "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
+    "init-weights": "Give a checkpoint a new vocabulary, a larger size or longer positions.",
     "recipe": "List and show the papers' pretraining settings.",
     "preflight": "Forecast memory, speed and hours of pretraining on this machine.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
@@ -59,6 +59,7 @@ COMMANDS = {
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
+    "compare-models": "Compare models by size, speed, memory and scores.",
     "table": "Show JSON Lines of several models as one table.",
     "help": "Explain a command, or a topic such as phases.",
 }

@@ -39,10 +39,13 @@ from bmtools.io.sources import STDIN
 from bmtools.models.checkpoint_files import (
     check_checkpoint,
     check_directory,
+    check_for_inference,
     check_masked_lm,
+    check_scored,
     check_tokenizer,
     describe_directory,
 )
+from bmtools.models.transfer.base_files import check_base
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)
@@ -106,7 +109,10 @@ class InputSet(InputFile):
 
 existing_directory = CheckedDirectory(check_directory)
 checkpoint_directory = CheckedDirectory(check_checkpoint)
+base_directory = CheckedDirectory(check_base)
 masked_lm_directory = CheckedDirectory(check_masked_lm)
+inference_directory = CheckedDirectory(check_for_inference)
+scored_directory = CheckedDirectory(check_scored)
 tokenizer_directory = CheckedDirectory(check_tokenizer)
 input_file = InputFile()
 
@@ -292,6 +298,37 @@ def sources(files: tuple[str, ...]) -> tuple[str, ...]:
         hide_status()  # it would stand in what is typed
         click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
     return names
+
+
+def named_paths(flag: str, values: Sequence[str], expected: str,
+                find_name: Callable[[str], str] = str,
+                is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
+                ) -> dict[str, str]:
+    """Parse NAME=PATH; a path that is there as a whole has a name of its own.
+
+    Args:
+        flag: in messages.
+        values: of the option.
+        expected: what a path should lead to, in messages.
+        find_name: returns the name of a path that is given alone.
+        is_there: tells whether there is such a path.
+
+    Raises:
+        UsageError: there is no such path, or a name twice.
+    """
+    paths: dict[str, str] = {}
+    for given in values:
+        name, equals, path = given.partition("=")
+        if not equals or is_there(given):
+            name, path = find_name(given), given
+        if not name or not is_there(path):
+            raise click.UsageError(f"{flag}: found {given!r}, expected {expected}, or NAME=PATH "
+                                   "of one")
+        if name in paths:
+            raise click.UsageError(f"{flag}: found the name {name!r} twice; give them names of "
+                                   "their own, NAME=PATH")
+        paths[name] = path
+    return paths
 
 
 @contextmanager

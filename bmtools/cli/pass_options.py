@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from bmtools.cli.options import add_options, takes_overwrite
 from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import STDOUT, descriptor_of, is_special
+from bmtools.io.output import is_regular
 from bmtools.io.passes import PassRun, opened_pass
 from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
@@ -79,28 +79,18 @@ class Passes:
             output: file, or `-` for stdout.
             settings: by name, all that the output depends on beside the input.
         """
-        is_file = is_regular(output)
         require_file_to_resume(self.resume, output)
         if self.resume and not self.overwrite and is_finished(output):
             finish(f"{output} is there already, and stays as it is")
             click.get_current_context().exit()
-        with opened_pass(output if is_file else None, {**settings, "shard": str(self.shard)},
+        with opened_pass(output if is_regular(output) else None,
+                         {**settings, "shard": str(self.shard)},
                          self.workers, self.resume, self.overwrite) as run:
             yield run
-
-
-    def in_this_process(self) -> Passes:
-        """Return passes that read stdin, as only this process can."""
-        return replace(self, workers=Workers(jobs=1))
 
     def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
         """Yield the files of the shard, if there is one."""
         return iter(files_of_shard(files, self.shard) if self.shard else files)
-
-
-def is_regular(output: str) -> bool:
-    """Tell whether an output is a regular file, or a free name."""
-    return output != STDOUT and descriptor_of(output) is None and not is_special(output)
 
 
 def is_finished(output: str) -> bool:
@@ -118,13 +108,13 @@ def _make_passes(values: dict[str, Any]) -> None:
     workers, shard = values.pop("workers"), values.pop("shard")
     values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"))
     records = values.get("records")
-    names = records.names if isinstance(records, RecordReader) else values.get("files", ())
-    _require_files(workers, names)
+    names = records.names if isinstance(records, RecordReader) else values["files"] or (STDIN,)
+    require_files(workers, names)
     if shard and records is not None:
         values["records"] = RecordShard(records, shard)
 
 
-def _require_files(workers: Workers, names: Iterable[str]) -> None:
+def require_files(workers: Workers, names: Iterable[str]) -> None:
     """Refuse what other machines could not read."""
     for name in names if workers.ray else ():
         if name == STDIN or not Path(name).is_file():
@@ -132,7 +122,7 @@ def _require_files(workers: Workers, names: Iterable[str]) -> None:
 
 
 def _check_workers(values: dict[str, Any]) -> None:
-    _require_files(values["workers"], values.get("files", ()))
+    require_files(values["workers"], values["files"] or (STDIN,))
 
 
 takes_workers = partial(add_options, [takes_settings(Workers, "workers")], _check_workers)

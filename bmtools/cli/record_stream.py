@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 
 import click
 
 from bmtools.cli.main import message_and_code
 from bmtools.cli.streams import Ended
 from bmtools.io.incomplete import incomplete_line
-from bmtools.io.output import STDOUT, descriptor_of, encode_lines, is_special, open_output
+from bmtools.io.output import STDOUT, encode_lines, is_regular, open_output
 
 _BLOCK_BYTES = select.PIPE_BUF  # a pipe takes them all or none
-
-
-def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
-    """Write records as JSON Lines, and return how many; see `write_line_stream`."""
-    count = 0
-
-    def lines() -> Iterator[bytes]:
-        nonlocal count
-        for record in records:
-            yield encode_lines([record])
-            count += 1
-
-    write_line_stream(lines(), output)
-    return count
 
 
 def write_line_stream(lines: Iterable[bytes], output: str = STDOUT) -> None:
@@ -68,7 +54,7 @@ def _is_read_meanwhile(output: str) -> bool:
     """Return whether a program may read what is written; people read the message on stderr."""
     if output == STDOUT:
         return not sys.stdout.isatty()
-    return descriptor_of(output) is not None or is_special(output)
+    return not is_regular(output)
 
 
 def _end_incomplete(stream: IO[bytes], pending: bytearray, error: BaseException) -> None:

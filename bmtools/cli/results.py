@@ -10,7 +10,7 @@ import click
 
 from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.cli.progress import elapsed_seconds, hide_status, status_paused
-from bmtools.cli.record_stream import write_line_stream, write_record_stream
+from bmtools.cli.record_stream import write_line_stream
 from bmtools.cli.tables import (
     alike,
     fitting_columns,
@@ -19,7 +19,7 @@ from bmtools.cli.tables import (
     terminal_width,
 )
 from bmtools.distributed import is_main_process
-from bmtools.io.output import STDOUT, write_records
+from bmtools.io.output import STDOUT, encode_lines, write_records
 from bmtools.status import counted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -101,10 +101,16 @@ def write_stream(records: Iterable[Any], output: str, activity: str = "",
         activity: a few words for the status; empty where their producer sets it.
         unit: what they are, in the plural.
     """
-    if output == STDOUT and sys.stdout.isatty():
-        records = _hiding_status(records)
-    return write_record_stream(
-        counted(records, activity, unit=unit) if activity else records, output)
+    count = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal count
+        for record in counted(records, activity, unit=unit) if activity else records:
+            yield encode_lines([record])
+            count += 1
+
+    write_lines(lines(), output)
+    return count
 
 
 def write_lines(lines: Iterable[bytes], output: str) -> None:
@@ -126,10 +132,10 @@ def finish(what: str, next_command: str = "") -> None:
         click.echo(f"bmtools: {what} in {format_duration(elapsed_seconds())}{hint}", err=True)
 
 
-def _hiding_status(records: Iterable[Any]) -> Iterator[Any]:
-    for record in records:
+def _hiding_status(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for some in lines:
         hide_status()
-        yield record
+        yield some
 
 
 def _write_line(line: Line) -> None:

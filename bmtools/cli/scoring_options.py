@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import add_options, masked_lm_directory, writes_file, writes_records
+from bmtools.cli.options import add_options, scored_directory, writes_file, writes_records
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
 from bmtools.installation import require_extra
@@ -19,7 +19,7 @@ from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 from bmtools.status import counted
 
 takes_models = click.option(
-    "--model", "models", type=masked_lm_directory, multiple=True, required=True, metavar="CKPT",
+    "--model", "models", type=scored_directory, multiple=True, required=True, metavar="CKPT",
     help="Checkpoint to score; repeat it to compare several.")
 takes_groups = click.option(
     "--by", multiple=True, metavar="KEY",

@@ -16,13 +16,16 @@ from bmtools.cli.options import add_options
 from bmtools.errors import choices
 from bmtools.models.device import check_device
 
+_DEVICES = ("device", "teacher_device")
 # Values of options that take text, by field.
 _METAVARS = {
-    "lang": "CODE", "segmenter": "NAME", "device": "auto|cpu|cuda[:N]", "layers": "last|all|N,...",
+    "format": "NAME,...", "lang": "CODE", "segmenter": "NAME", "device": "auto|cpu|cuda[:N]",
+    "layers": "last|all|N,...", "teacher_cache": "DIR", "teacher_device": "same|cpu|cuda[:N]",
     "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
     "types": "NAME,...", "seed_list": "N,...", "grid": "NAME=X,...", "task": "NAME",
+    "grow": "LAYERSxWIDTH|NAME",
     "size": "100MB,...", "words": "N,...", "records": "N,...", "share": "X,...", "by": "KEY",
     "bands": "N,...", "weights": "NAME=X,...", "keys": "KEY,...",
     "ratios": "X,X,X", "counts": "N,N,N", "stratify": "KEY",
@@ -82,7 +85,7 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
             type=Choice(listed) if listed else _value_type(annotation), show_default=True,
             metavar=_METAVARS.get(field.name) if annotation is str else None,
             default=defaults.get(field.name, field.default),
-            callback=_check_device if field.name == "device" else None,
+            callback=_check_device if field.name in _DEVICES else None,
             help=_sentence(help_texts[field.name], listed, help_texts))(function)
     return function
 
@@ -109,6 +112,7 @@ def _sentence(text: str, values: Sequence[str], settings: Iterable[str]) -> str:
     return text if begins_with_value else text[0].upper() + text[1:]
 
 
-def _check_device(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
-    check_device(name)
+def _check_device(_ctx: click.Context, param: click.Parameter, name: str) -> str:
+    if name != "same":
+        check_device(name, str(param.name))
     return name

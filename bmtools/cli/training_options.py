@@ -30,7 +30,14 @@ from bmtools.io.directories import discard_run
 from bmtools.io.manifest import is_finished
 from bmtools.io.sources import STDIN
 from bmtools.models.sizes import SIZES
-from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
+from bmtools.recipes.distillation import DistillationConfig
+from bmtools.recipes.phases import (
+    DISTILLATION_FIELDS,
+    PHASE_FIELDS,
+    PHASE_KINDS,
+    RUN_FIELDS,
+    RUN_KINDS,
+)
 from bmtools.recipes.toml import recipe_names
 from bmtools.training.plan import (
     EVALUATE,
@@ -38,21 +45,20 @@ from bmtools.training.plan import (
     REPLAY,
     RETAIN,
     SHARD,
-    STATES,
     DataConfig,
     ModelInit,
     TrainingPlan,
     check_targets,
     make_run_config,
     pretraining_init,
-    runs_directory,
 )
+from bmtools.training.run_directories import STATES, runs_directory
 from bmtools.training.signals import handled_signals
 
 TRAINING_GROUPS = {
     "Text": "files corpus replay replay-steps replay-update evaluate retain lang segmenter terms "
             "rejects",
-    "Models": "teacher student model architecture tokenizer output overwrite resume",
+    "Models": "teacher student take-layers model architecture tokenizer output overwrite resume",
     "Settings from files": "recipe phases set config",
 }
 """Options of the training commands in the groups of their help, beside those of settings."""
@@ -69,11 +75,7 @@ def takes_run_config(**defaults: Any) -> Callable[..., Any]:
         defaults: values that this command prefers to the settings' own where no file gives them.
     """
     def convert(values: dict[str, Any]) -> None:
-        context = click.get_current_context()
-        chosen = {name: values.pop(name) for name in [*values]
-                  if name in PHASE_FIELDS or name in RUN_FIELDS}
-        given = {name: value for name, value in chosen.items()
-                 if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+        given = _take_given(values, [*PHASE_FIELDS, *RUN_FIELDS])
         values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
                                            values.pop("changes"), **defaults)
 
@@ -86,6 +88,27 @@ def takes_run_config(**defaults: Any) -> Callable[..., Any]:
                      help="Change a setting, of one phase by its name or number."),
         *(partial(with_options, kind=kind, **defaults)
           for kind in (*PHASE_KINDS.values(), *RUN_KINDS))], convert)
+
+
+def _take_given(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Take settings out of a command's values; return those that are not left at their defaults."""
+    context = click.get_current_context()
+    taken = {name: values.pop(name) for name in names if name in values}
+    return {name: value for name, value in taken.items()
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+def _read_distillation(values: dict[str, Any]) -> None:
+    values["settings"] = DistillationConfig(
+        **{**values["config"].distillation, **_take_given(values, DISTILLATION_FIELDS)})
+
+
+takes_distillation = partial(
+    add_options, [partial(with_options, kind=DistillationConfig)], _read_distillation)
+"""Add an option for every setting of distillation; passes `settings`.
+
+Put it below `takes_run_config`, whose file may give some of them.
+"""
 
 
 def _read_data(values: dict[str, Any]) -> None:

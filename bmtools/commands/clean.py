@@ -24,8 +24,9 @@ from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, R
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
+from bmtools.io.parallel import read_blocks
 from bmtools.io.spool import rereadable
-from bmtools.io.workers import record_blocks, record_worker
+from bmtools.io.workers import RecordWorker
 
 
 @click.command("clean", cls=Command, examples=(
@@ -56,12 +57,12 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
     Entities, answers and sections move with their text. Each rule is counted on stderr; records
     that stay come out the same from a second pass with the same options.
     """
-    from bmtools.corpus.cleaning.clean import CleaningStep
+    from bmtools.corpus.cleaning.clean import cleaning_step
     from bmtools.corpus.cleaning.lines import copied_lines, read_patterns
 
     most = configs["repairs"].max_line_copies
     configs["unwanted"] = read_patterns(remove) if remove else ()
-    CleaningStep(**configs)  # asks for packages first
+    cleaning_step(**configs)  # asks for packages first
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
     with ExitStack() as stack:
@@ -70,7 +71,7 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
         if most:
             records.names = stack.enter_context(rereadable(records.names))
             configs["copied_lines"] = copied_lines(records, most)
-        lines = run.lines(record_blocks(records), record_worker(partial(CleaningStep, **configs)),
-                          reject, aside, "cleaning")
+        worker = partial(RecordWorker, partial(cleaning_step, **configs))
+        lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(lines, output)
     finish(*after_clean(run.records, run.counts, output))

@@ -9,10 +9,17 @@ from typing import Any
 import click
 
 from bmtools.cli.closing import after_compare_vocab
-from bmtools.cli.options import Command, sources, takes_rejects, writes_plot, writes_records
+from bmtools.cli.options import (
+    Command,
+    named_paths,
+    sources,
+    takes_rejects,
+    writes_plot,
+    writes_records,
+)
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.tables import print_table
-from bmtools.cli.vocabularies import load_vocabularies, named_paths
+from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
@@ -55,7 +62,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     pieces times occurrences. Entities are counted mention by mention. A line for each pair of
     vocabularies reports what they share. Words are the same for all: runs of letters and digits.
     """
-    paths = named_paths(vocabs)
+    paths = named_paths("--vocab", vocabs, VOCABULARY)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
     from bmtools.reports.vocab_report import plot_pieces

@@ -51,7 +51,7 @@ def command(records: RecordReader, reject: Reject, output: str, evaluation: tupl
     punctuation aside. Lines that stay are copied as they are.
     """
     from bmtools.corpus.dedup.contamination import ContaminationFinder, EvaluationRuns
-    from bmtools.io.workers import record_blocks
+    from bmtools.io.parallel import read_blocks
 
     known = RecordReader(evaluation)
     runs = EvaluationRuns.of(known, config)
@@ -63,5 +63,5 @@ def command(records: RecordReader, reject: Reject, output: str, evaluation: tupl
     with passes.opened(output, settings) as run, \
             nullcontext() if hits is None else open_output(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
-        write_lines(run.lines(record_blocks(records), finder, reject, stream), output)
+        write_lines(run.lines(read_blocks(records), finder, reject, stream), output)
     finish(*after_decontaminate(run.counts, len(runs.names) - runs.short, output))

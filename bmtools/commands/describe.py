@@ -11,6 +11,7 @@ import click
 
 from bmtools.cli.options import (
     Command,
+    named_paths,
     sources,
     takes_files,
     takes_rejects,
@@ -21,7 +22,7 @@ from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
-from bmtools.cli.vocabularies import load_vocabularies, named_paths
+from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.corpus.describe.settings import DescribeConfig
 from bmtools.errors import Reject
 from bmtools.io.sources import source_stem
@@ -60,7 +61,7 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
     and label_bias: the labels that are not the most frequent one, in relation to that; words
     inside of entities to those outside; the least repeats of an answer to the most.
     """
-    paths = named_paths(vocabs)
+    paths = named_paths("--vocab", vocabs, VOCABULARY)
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
     from bmtools.corpus.describe.describe import describe

@@ -11,10 +11,10 @@ from bmtools.cli.options import (
     Command,
     masked_lm_directory,
     takes_rejects,
+    tokenizer_directory,
     usage_errors,
     writes_directory,
 )
-from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
@@ -26,15 +26,16 @@ from bmtools.cli.training_options import (
     print_metrics,
     resumes,
     takes_data,
+    takes_distillation,
     takes_run_config,
 )
 from bmtools.errors import Reject
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import RunConfig
-from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
     DataConfig,
-    ModelInit,
+    distillation_init,
     make_plan,
 )
 
@@ -55,26 +56,33 @@ from bmtools.training.plan import (
 @click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it is not changed.")
 @click.option("--student", type=masked_lm_directory, metavar="CKPT",
-              help="Pretrained checkpoint to train, with the teacher's vocabulary.")
+              help="Pretrained checkpoint to train, with the teacher's vocabulary, or else "
+                   "--align-tokens.")
 @click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
-@takes_settings(DistillationConfig, "settings")
+@click.option("--take-layers", default="", metavar="LAYERS",
+              help="Start from some layers of --student, or of the teacher: even, a number of "
+                   "layers, or their numbers from 0, such as 0,2,4.")
+@click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
+              help="Vocabulary of --architecture, by default the teacher's.")
 @takes_run_config(warmup_ratio=DISTILLATION_WARMUP)
+@takes_distillation
 @resumes
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, teacher: Path,
-            student: Path | None, architecture: str | None, settings: DistillationConfig,
-            config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
+            student: Path | None, architecture: str | None, take_layers: str,
+            tokenizer: Path | None, settings: DistillationConfig, config: RunConfig,
+            resume: bool, processes: int, shard: bool) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
     about the checkpoint. Signals, --budget and --resume work as in "bmtools pretrain".
     """
-    init = ModelInit(student, architecture)
     with usage_errors():
+        init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
     check_and_launch(plan, init, data, processes, shard, teacher)
     with interruptible(lambda: describe_leftover(output)):
-        from bmtools.training.distill import distill_lines
+        from bmtools.distillation.distill import distill_lines
 
         lines = distill_lines(plan, init, teacher, data, settings, reject)
         print_metrics(lines, after_training)

@@ -1,34 +1,45 @@
-"""`bmtools export`: records as the files of the field."""
+"""`bmtools export`: records as the files of the field, models as those of other engines."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
 import click
 
-from bmtools.cli.closing import after_export
+from bmtools.cli.closing import after_export, after_export_model
 from bmtools.cli.help import Choice, Group
-from bmtools.cli.options import Command, reads_records, writes_directory, writes_records
-from bmtools.cli.results import finish
+from bmtools.cli.options import (
+    Command,
+    checkpoint_directory,
+    input_file,
+    reads_records,
+    writes_directory,
+    writes_records,
+)
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.settings import takes_settings
 from bmtools.corpus.choices import Scheme, Tokenization
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
+from bmtools.models.settings import ExportConfig
 from bmtools.records import Record
 from bmtools.status import counted
 
 
 @click.group("export", cls=Group, examples=(
     "bmtools export conll train.jsonl -o train.tsv",
-    "bmtools export brat train.jsonl -o folder"))
+    "bmtools export model tagger --format ctranslate2 --int8 -o ward"))
 def command() -> None:
-    """Turn records into the files of the field.
+    """Turn records into the files of the field, and models into those of engines.
 
     Name a format, then files of records; "-" or nothing means stdin. What a format cannot hold is
-    counted on stderr. `bmtools import` reads all of them again.
+    counted on stderr. `bmtools import` reads all of them again. `bmtools export model` takes a
+    checkpoint.
     """
 
 
@@ -118,6 +129,33 @@ def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -
     kept = _counting(records, counts, ("entities", "relations"))
     write_brat(kept, output, overwrite, counts, reject)
     finish(after_export(counts.pop(_RECORDS, 0), counts, str(output)))
+
+
+@command.command("model", cls=Command, examples=(
+    "bmtools export model tagger --format ctranslate2 -o deployed",
+    "bmtools export model tagger --format openvino --int8 --calibration notes.jsonl -o ward"),
+    groups={"Model": "format int8 calibration dimensions"}, topics="checkpoints devices")
+@click.argument("model", type=checkpoint_directory, metavar="CKPT")
+@click.option("--calibration", type=input_file, multiple=True, metavar="FILE",
+              help="Records whose texts int8 is calibrated on, and outputs are compared on.")
+@takes_settings(ExportConfig, "config")
+@writes_directory
+@prints_results
+def model(model: Path, calibration: tuple[str, ...], config: ExportConfig, output: Path,
+          overwrite: bool) -> None:
+    """A checkpoint for another engine, checked against its own outputs.
+
+    Prints a JSON line per format: its precision, size, and how far logits are from the checkpoint's
+    on random tokens and on the texts. predict, score-pppl and score-mrr take the directory as
+    --model; several formats get a directory each.
+    """
+    from bmtools.models.exported.export import export_model
+    from bmtools.tasks.inference import load_for_export
+
+    lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
+                         **asdict(config))
+    print_results(lines)
+    finish(*after_export_model(lines))
 
 
 _RECORDS = "records"

@@ -13,6 +13,7 @@ from bmtools.cli.options import (
     Command,
     InputFile,
     checkpoint_directory,
+    inference_directory,
     input_file,
     sources,
     takes_rejects,
@@ -36,6 +37,7 @@ from bmtools.tasks.run_settings import (
     FinetuneConfig,
     FinetunePlan,
     LoraConfig,
+    TaskDistillationConfig,
     uses_folds,
 )
 
@@ -84,12 +86,17 @@ class TaskGroup(Group):
                       help="Records that choose the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
+        @click.option("--teacher", type=inference_directory, metavar="CKPT",
+                      help="Model fine-tuned on the task to learn from as well; it stays as it is.")
+        @click.option("--unlabelled", type=input_file, metavar="FILE", multiple=True,
+                      help="Records that only the teacher labels; may be repeated.")
         @takes_rejects
         @writes_directory
         @takes_settings(config_class, "config")
         @takes_settings(FinetuneConfig, "finetuning")
         @takes_settings(LearningRateConfig, "schedule",
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
+        @takes_settings(TaskDistillationConfig, "distillation")
         @takes_settings(LoraConfig, "lora")
         @takes_settings(RegularizationConfig, "regularization")
         @takes_settings(FreezeConfig, "freezing")
@@ -97,22 +104,27 @@ class TaskGroup(Group):
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
         @click.pass_context
-        def run(ctx: click.Context, train: str, dev: str | None, test: str | None, reject: Reject,
-                output: Path, overwrite: bool, **options: Any) -> None:
+        def run(ctx: click.Context, train: str, dev: str | None, test: str | None,
+                unlabelled: tuple[str, ...], reject: Reject, output: Path, overwrite: bool,
+                **options: Any) -> None:
             files = {"train": train, **({"dev": dev} if dev else {}),
                      **({"test": test} if test else {})}
-            if list(files.values()).count(STDIN) > 1:
-                raise click.UsageError("only one of --train, --dev and --test can be stdin")
+            if [*files.values(), *unlabelled].count(STDIN) > 1:
+                raise click.UsageError("only one of --train, --dev, --test and --unlabelled can be "
+                                       "stdin")
             with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+                if unlabelled and not plan.teacher:
+                    raise click.UsageError("--unlabelled needs a --teacher")
                 others = {name: file for name, file in files.items() if name != "train"}
                 if not uses_folds(train, others, plan.finetuning) and not dev:
                     raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--dev'")
             with interruptible(lambda: _LEFTOVER):
                 from bmtools.tasks.finetune import run_sources
 
-                print_metrics(run_sources(plan, {name: sources((file,))[0] for name, file
-                                                 in files.items()}, reject), after_finetune)
+                print_metrics(run_sources(plan, {
+                    **{name: sources((file,))[0] for name, file in files.items()},
+                    **({"unlabelled": unlabelled} if unlabelled else {})}, reject), after_finetune)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[
@@ -120,8 +132,8 @@ class TaskGroup(Group):
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "
                       "learning-rate max-length",
-            groups={"Data": "train dev test folds dev-fold rejects",
-                    "Model": "model output overwrite",
+            groups={"Data": "train dev test unlabelled folds dev-fold rejects",
+                    "Model": "model teacher output overwrite",
                     "Learning rate": "learning-rate schedule warmup-ratio warmup-steps "
                                      "decay-ratio min-lr-ratio"},
             meanings=_MEANINGS, topics="devices")(run)

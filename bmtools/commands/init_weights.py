@@ -13,9 +13,11 @@ import click
 from bmtools.cli.closing import after_comparing_inits, after_init_weights
 from bmtools.cli.options import (
     Command,
-    masked_lm_directory,
-    reads_records,
+    base_directory,
+    sources,
+    takes_files,
     takes_overwrite,
+    takes_rejects,
     tokenizer_directory,
 )
 from bmtools.cli.outputs import OutputDirectory
@@ -25,11 +27,13 @@ from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.models.settings import (
+    READING_METHODS,
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.models.transfer.base_files import is_decoder
 from bmtools.status import counted
 
 _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",
@@ -41,23 +45,25 @@ _NEAREST = 3
     "bmtools init-weights corpus.jsonl --base base --tokenizer vocabulary -o start",
     "bmtools init-weights corpus.jsonl --base base --tokenizer vocabulary "
     "--compare average,contextual --probe-steps 10"),
-    essential="base tokenizer output overwrite method compare layers max-sentences rescale "
+    essential="base tokenizer output overwrite grow method compare layers max-sentences rescale "
               "held-out",
     groups={"Models": "base tokenizer output overwrite",
+            "Size": "grow max-positions rope-base",
             "Embeddings of new tokens": "method average-of layers rescale max-sentences "
-                                        "max-positions lang batch-tokens seed",
+                                        "lang batch-tokens seed",
             "Comparison of methods": "compare held-out held-out-ratio probe-steps "
                                      "probe-learning-rate probe-batch-size probe-max-length "
                                      "sample-tokens"},
     meanings={"output": "Directory for the checkpoint; required without --compare."})
-@reads_records
+@takes_files
+@takes_rejects
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
               help="Directory to write; required without --compare.")
 @takes_overwrite
-@click.option("--base", type=masked_lm_directory, required=True, metavar="CKPT",
-              help="Checkpoint whose weights are kept.")
-@click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
-              help="The new vocabulary.")
+@click.option("--base", type=base_directory, required=True, metavar="CKPT",
+              help="Checkpoint whose weights are kept; of a decoder, an encoder is made.")
+@click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
+              help="The new vocabulary; without it, the base's stays.")
 @click.option("--lang", default="en", show_default=True,
               help="Language of records without one; sentences are split by it.")
 @takes_settings(TransferConfig, "settings")
@@ -67,41 +73,52 @@ _NEAREST = 3
 @click.option("--held-out", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Records on which --compare evaluates; without it, a share of the input.")
 @prints_results
-def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
-            base: Path, tokenizer: Path, lang: str, settings: TransferConfig,
+def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwrite: bool,
+            base: Path, tokenizer: Path | None, lang: str, settings: TransferConfig,
             focus: FocusConfig, distil: TokenDistillationConfig, compare: CompareConfig,
             held_out: str | None) -> None:
-    """Give a checkpoint a new vocabulary and its tokens a head start.
+    """Give a checkpoint a new vocabulary, a larger size or longer positions.
 
-    Methods random and average read no records. Records with the key "targets", as "bmtools
-    find-contexts" writes them, are sentences already, with the words of them to use.
+    Tokens, layers and units that are new get a head start from those of the base. A decoder
+    (Llama, Mistral, Qwen2) becomes an encoder (EuroBERT), to be trained on masked tokens.
+
+    Only a new vocabulary needs records. Methods random and average read no records. Records with
+    the key "targets", as "bmtools find-contexts" writes them, are sentences already, with the
+    words of them to use.
 
     --compare tries methods and writes no checkpoint: it prints a JSON line for each with the loss
     on held-out text before and after a short pretraining run, and with the nearest old tokens of
     some new ones.
     """
+    if tokenizer is None and (compare.methods() or not (
+            settings.grow or settings.max_positions or settings.rope_base or is_decoder(base))):
+        raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "
+                               "--grow, --max-positions, --rope-base or a decoder as --base")
+    reads_text = tokenizer and (compare.methods() or settings.method in READING_METHODS)
+    records = RecordReader(sources(files) if reads_text else files, reject)
     if compare.methods():
-        if output is not None:
-            raise click.UsageError("found both --compare, which writes no checkpoint, and -o; "
-                                   "compare first, then write with --method")
+        if output is not None or settings.grow:
+            raise click.UsageError("found both --compare, which writes no checkpoint, and "
+                                   f"{'-o' if output else '--grow'}; compare first, then write "
+                                   "with --method")
         from bmtools.training.init_comparison import compare_inits
 
         lines = compare_inits(
-            base, tokenizer, counted(records, "reading"), compare,
+            base, str(tokenizer), counted(records, "reading"), compare,
             held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
             transfer=settings, focus=focus, distil=distil, reject=reject)
         finish(*after_comparing_inits(print_results(lines, print_tables=_print_tables)))
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    from bmtools.models.init_weights import init_weights
+    from bmtools.models.transfer.init_weights import init_weights
 
     transferred = init_weights(
         base, tokenizer, records, output, lang=lang, overwrite=overwrite, reject=reject,
         progress=partial(counted, activity="sampling contexts"),
         **asdict(settings), **asdict(focus), **asdict(distil))
-    [line] = print_results([
-        {"checkpoint": str(output), "method": settings.method, **transferred.report}])
+    made = {} if tokenizer is None else {"method": settings.method}
+    [line] = print_results([{"checkpoint": str(output), **made, **transferred.report}])
     finish(*after_init_weights(line))
 
 

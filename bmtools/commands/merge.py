@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,15 +10,18 @@ import click
 from bmtools.cli.closing import after_merge
 from bmtools.cli.options import Command, checkpoint_directory, usage_errors, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.training.run_directories import last_kept
 
 
 @click.command("merge", cls=Command, examples=(
     "bmtools merge seed-0 seed-1 -o merged",
-    "bmtools merge seed-0 seed-1 tagger -o merged"))
+    "bmtools merge model --kept 3 -o merged"), groups={"Weights": "kept"})
 @click.argument("models", nargs=-1, required=True, type=checkpoint_directory, metavar="CKPT...")
+@click.option("--kept", type=click.IntRange(min=1), metavar="N",
+              help="Average the last N checkpoints that --keep-steps kept of each run instead.")
 @writes_directory
 @prints_results
-def command(models: tuple[Path, ...], output: Path, overwrite: bool) -> None:
+def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: bool) -> None:
     """Average the weights of checkpoints: seeds, folds or stages of one run.
 
     They must have one architecture, vocabulary and list of labels. What comes out is an ordinary
@@ -25,6 +29,8 @@ def command(models: tuple[Path, ...], output: Path, overwrite: bool) -> None:
     """
     from bmtools.models.merge import merge
 
+    if kept:
+        models = [path for model in models for path in last_kept(model, kept)]
     with usage_errors():
         line = merge(models, output, overwrite=overwrite)
     print_results([line])

@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from bmtools.cli.closing import after_mix
-from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_records
-from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.options import (
+    Command,
+    named_paths,
+    takes_rejects,
+    usage_errors,
+    writes_records,
+)
+from bmtools.cli.pass_options import require_files
+from bmtools.cli.results import finish, write_lines
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN, source_stem
 from bmtools.io.workers import Workers
+from bmtools.status import counted
 
 
 @click.command("mix", cls=Command, examples=(
@@ -27,7 +33,7 @@ from bmtools.io.workers import Workers
               help="A file of records, and its name if it is another one; repeat it.")
 @takes_rejects
 @takes_settings(MixConfig, "config")
-@takes_workers
+@takes_settings(Workers, "workers")
 @writes_records
 def command(files: tuple[str, ...], reject: Reject, config: MixConfig, workers: Workers,
             output: str) -> None:
@@ -37,27 +43,16 @@ def command(files: tuple[str, ...], reject: Reject, config: MixConfig, workers: 
     whatever the order of the files. Text is counted in bytes of UTF-8, titles included. Each
     corpus is read twice, and the mixture stands in temporary files before it is written.
     """
-    paths = _named(files)
+    paths = named_paths("--corpus", files, "a file of records", source_stem, _is_source)
     with usage_errors():
+        require_files(workers, paths.values())
         config.parts(dict.fromkeys(paths, 1))
     from bmtools.corpus.sampling.mix import mix
 
     with mix(paths, config, reject, workers) as mixture:
-        write_stream((msgspec.Raw(line.rstrip()) for line in mixture.lines()), output, "writing")
+        write_lines(counted(mixture.lines(), "writing"), output)
         finish(*after_mix(mixture.parts, output))
 
 
-def _named(corpora: tuple[str, ...]) -> dict[str, str]:
-    paths: dict[str, str] = {}
-    for given in corpora:
-        name, equals, path = given.partition("=")
-        if given == STDIN or Path(given).exists() or not equals:
-            name, path = source_stem(given), given
-        if (path != STDIN and (not Path(path).exists() or Path(path).is_dir())) or not name:
-            raise click.UsageError(f"--corpus: found {given!r}, expected a file of records, or "
-                                   "NAME=PATH of one")
-        if name in paths:
-            raise click.UsageError(f"--corpus: found the name {name!r} twice; give them names of "
-                                   "their own, NAME=PATH")
-        paths[name] = path
-    return paths
+def _is_source(path: str) -> bool:
+    return path == STDIN or (Path(path).exists() and not Path(path).is_dir())

@@ -11,7 +11,7 @@ from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     allows_empty,
-    checkpoint_directory,
+    inference_directory,
     reads_records,
     usage_errors,
     writes_records,
@@ -34,7 +34,7 @@ from bmtools.tasks.run_settings import PredictConfig
 @reads_records
 @allows_empty
 @writes_records
-@click.option("--model", "models", type=checkpoint_directory, required=True, multiple=True,
+@click.option("--model", "models", type=inference_directory, required=True, multiple=True,
               metavar="DIR", help="Fine-tuned model. May be given again: models vote.")
 @click.option("--task", type=Choice(list(TASKS)), default=None,
               show_default="from bmtools.json",

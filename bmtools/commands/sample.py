@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
-import msgspec
 
 from bmtools.cli.closing import after_sample
 from bmtools.cli.options import (
@@ -22,7 +21,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import finish, print_results, write_stream
+from bmtools.cli.results import finish, print_results, write_lines
 from bmtools.cli.settings import takes_settings
 from bmtools.corpus.sampling.settings import SampleConfig
 from bmtools.errors import Reject
@@ -79,16 +78,16 @@ def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | 
         return
     with sample(records, config, workers) as chosen, \
             nullcontext() if rest is None else open_output(rest) as others:
-        write_stream(_without_rest(chosen, others), output)
+        write_lines(_without_rest(chosen, others), output)
         finish(*after_sample(chosen.rungs, output))
 
 
-def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[msgspec.Raw]:
-    """Yield the sample's records, and write the others beside it."""
+def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
+    """Yield the sample's lines, and write the others beside it."""
     from bmtools.corpus.sampling.sample import REST
 
     for level, line in chosen.lines(others is not None):
         if level < REST:
-            yield msgspec.Raw(line.rstrip())
+            yield line
         elif others is not None:
             others.write(line)

@@ -21,7 +21,6 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.pass_options import (
     is_finished,
-    is_regular,
     require_file_to_resume,
     takes_resume,
     takes_shard,
@@ -36,6 +35,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import is_regular
 from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.settings import (
     AuditConfig,

@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
-from bmtools.io.jsonl import parse_lines
-from bmtools.io.parallel import Block
+from bmtools.io.jsonl import Block
 from bmtools.masking.ragged import offsets
 from bmtools.records import ORIGINS, Record, full_text
 from bmtools.search.segment import sentence_spans
@@ -72,7 +71,7 @@ class BlockEncoder:
         texts: list[str] = []
         origins: Counter[str] = Counter()
         points: list[list[int]] = []
-        for record in parse_lines(block.lines, block.name, reject, block.first_line - 1):
+        for record in block.records(reject):
             if self._config.sentences and not (record.get("lang") or self._config.lang):
                 reject(RecordError(record.place, "found no language, expected the key 'lang' or "
                                    f"{self._lang_setting} to find sentences by", dict(record)))

@@ -23,9 +23,9 @@ from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
-from bmtools.io.jsonl import RecordReader, parse_json
+from bmtools.io.jsonl import Block, RecordReader, parse_json
 from bmtools.io.manifest import Manifest, is_finished, read_manifest
-from bmtools.io.parallel import Block, map_parallel, read_blocks
+from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.sources import source_name
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.records import ORIGINS

@@ -2,4 +2,4 @@
 
 from bmtools.lazy import export
 
-export(__name__, init_weights="bmtools.models.init_weights:init_weights")
+export(__name__, init_weights="bmtools.models.transfer.init_weights:init_weights")

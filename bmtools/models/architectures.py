@@ -11,6 +11,7 @@ from torch import nn
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import reading
 from bmtools.models.checkpoint_files import first_position
+from bmtools.models.exported.model import ExportedModel
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.sizes import HEAD_SIZE, named_size
 
@@ -109,7 +110,7 @@ def max_tokens(model: PreTrainedModel) -> int:
 
     RoBERTa never uses the position embeddings up to the padding id.
     """
-    if isinstance(model, InferenceModel):
+    if isinstance(model, InferenceModel | ExportedModel):
         return model.max_tokens
     positions = position_embeddings(model)
     if positions is None:

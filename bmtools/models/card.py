@@ -18,7 +18,8 @@ _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
           "ForPreTraining": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
           "ForSequenceClassification": ("text-classification", "Text classifier"),
-          "ForQuestionAnswering": ("question-answering", "Question answering model")}
+          "ForQuestionAnswering": ("question-answering", "Question answering model"),
+          "StaticModel": ("", "Static model")}
 _TITLES = {"relations": "Relation finder"}
 """Titles of tasks whose head does not tell them."""
 # Roles of checkpoints among a command's settings.
@@ -64,7 +65,7 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
     tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
     return {
         "title": title, "pipeline_tag": tag, "task": task, "own_head": _has_own_head(settings),
-        "command": manifest["command"],
+        "is_static": kind.startswith("Static"), "command": manifest["command"],
         "languages": sorted({code for name in manifest["results"].get("languages", ())
                              if (code := name.partition("-")[0].lower()).isalpha()}),
         "licences": list(manifest["results"].get("licences", ())),

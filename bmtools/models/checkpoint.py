@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,10 +17,19 @@ from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.card import write_card
-from bmtools.models.checkpoint_files import check_checkpoint, weight_names
-from bmtools.models.inference_files import read_inference_model, require_finite
+from bmtools.models.checkpoint_files import (
+    STATIC,
+    check_checkpoint,
+    check_for_inference,
+    read_config,
+    weight_names,
+)
+from bmtools.models.exported.formats import Exported, read_exported, warn_if_outdated
+from bmtools.models.exported.model import ExportedModel
+from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.status import set_status
+from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
@@ -30,6 +40,7 @@ from bmtools.vocab.tokenizer import (
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+_SEQUENCE_CLASS = "AutoModelForSequenceClassification"
 _DEBERTA_HEAD = "lm_predictions."  # as Microsoft's checkpoints name it
 
 
@@ -74,6 +85,11 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     """
     check_checkpoint(directory)
     set_status(f"loading {directory}")
+    if read_config(directory).get("model_type") == STATIC:
+        if model_class not in ("AutoModel", _SEQUENCE_CLASS):
+            raise CheckpointError(f"{directory}: found a static model, whose vectors are of whole "
+                                  "texts; expected an encoder, or finetune classification")
+        import_module("bmtools.models.static")  # makes it known to transformers
     tokenizer = load_tokenizer(directory)
     import transformers
 
@@ -108,21 +124,21 @@ def load_for_inference(directory: Path, device: str = "cpu",
     """Load a model that will only predict, without transformers where the files allow it.
 
     Its `model` is an `InferenceModel` then, which has the configuration, device and logits of
-    transformers' model, and its `tokenizer` a `BackendTokenizer`.
+    transformers' model, and its `tokenizer` a `BackendTokenizer`; or an `ExportedModel`.
 
     Args:
-        directory: the checkpoint.
-        device: where it will run.
+        directory: the checkpoint, or what `export model` made of one.
+        device: where it will run; an exported model runs on the CPU.
         model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification,
             -ForSequenceClassification or -ForQuestionAnswering.
 
     Raises:
         CheckpointError: see `load_checkpoint`.
     """
-    from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
-
-    check_checkpoint(directory)
+    check_for_inference(directory, model_class=model_class)
     set_status(f"loading {directory}")
+    if exported := read_exported(directory):
+        return _load_exported(directory, exported)
     read = read_inference_tokenizer(directory)
     model = read and read_inference_model(directory, device, model_class)
     if not read or not model:
@@ -131,6 +147,23 @@ def load_for_inference(directory: Path, device: str = "cpu",
     require_fitting_tokenizer(directory, tokenizer, model.config.vocab_size,
                               model_class == "AutoModelForMaskedLM")
     return Checkpoint(directory, cast("PreTrainedModel", model), tokenizer, vocabulary)
+
+
+def _load_exported(directory: Path, exported: Exported) -> Checkpoint:
+    """Load an exported model, which runs on the CPU; see `load_for_inference`."""
+    warn_if_outdated(directory, exported)
+    read = read_inference_tokenizer(directory)
+    if read is None:
+        raise CheckpointError(f"{directory}: found another tokenizer than it was exported with; "
+                              "export the model again")
+    config = read_model_config(directory)
+    if config is None:
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(directory, local_files_only=True,
+                                            trust_remote_code=False)
+    return Checkpoint(directory, cast(
+        "PreTrainedModel", ExportedModel(directory, exported, config)), *read)
 
 
 def require_fitting_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
@@ -166,6 +199,10 @@ def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None
     Raises:
         BmtoolsError: the model cannot be computed in it.
     """
+    if isinstance(checkpoint.model, ExportedModel) and precision != "float32":
+        raise BmtoolsError(
+            f"{setting('precision')}: found {precision}, but {checkpoint.path} was exported in "
+            f"{checkpoint.model.exported.precision}; leave {setting('precision')} out")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     if dtype and checkpoint.model.config.model_type in FLOAT32_ONLY:
         raise BmtoolsError(f"{setting('precision')}: found {precision}, which transformers cannot "

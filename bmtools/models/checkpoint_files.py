@@ -5,15 +5,21 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.installation import require_versions
 from bmtools.io.manifest import read_manifest, read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
+from bmtools.models.exported.formats import (
+    MASKED_LM,
+    check_exported,
+    read_exported,
+    refuse_exported,
+)
 from bmtools.models.published_files import (
     BIN,
     OLD_CONFIG,
@@ -25,7 +31,6 @@ from bmtools.models.published_files import (
 )
 
 CONFIG = "config.json"
-LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
 # Their positions are counted from behind the id of the padding token.
 POSITIONS_AFTER_PADDING = frozenset(
     {"camembert", "data2vec-text", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
@@ -37,6 +42,8 @@ MASKED_LM_FAMILIES = frozenset((
     "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
     "xlm-roberta", "xlm-roberta-xl"))
 """Values of `model_type` whose encoder and head are known here."""
+STATIC = "model2vec"
+"""Value of `model_type` of static models."""
 STATE_COPIES = 4
 """Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
 matrices inside the encoder."""
@@ -121,6 +128,7 @@ def check_checkpoint(directory: Path) -> None:
         BmtoolsError: a library is too old to load it.
     """
     check_directory(directory)
+    refuse_exported(directory)
     if not (directory / CONFIG).is_file():
         raise CheckpointError(f"{directory}: no {CONFIG}, expected a checkpoint directory"
                               f"{_what_it_is(directory)}")
@@ -155,10 +163,33 @@ def check_masked_lm(directory: Path) -> None:
             f"expected a masked language model{parent}")
     family = config.get("model_type")  # older files have none
     if family and family not in MASKED_LM_FAMILIES:
-        raise CheckpointError(f"{directory}: found model_type {family!r}; {_expected_family()}")
+        hint = "; bmtools init-weights makes some decoders one" * names[0].endswith("ForCausalLM")
+        raise CheckpointError(f"{directory}: found model_type {family!r}; {_expected_family()}"
+                              f"{hint}")
     if names[0] == _DISCRIMINATOR:
         raise CheckpointError(f"{directory}: found ELECTRA's discriminator, which predicts no "
                               "tokens; expected its generator")
+
+
+def check_for_inference(directory: Path, check: Callable[[Path], None] = check_checkpoint,
+                        model_class: str = "") -> None:
+    """Refuse a directory without a checkpoint or an exported model.
+
+    Args:
+        directory: to be looked at.
+        check: of a checkpoint.
+        model_class: transformers' auto class that an exported model must be of; any without.
+    """
+    check_directory(directory)
+    if exported := read_exported(directory):
+        check_exported(directory, exported, model_class)
+    else:
+        check(directory)
+
+
+def check_scored(directory: Path) -> None:
+    """Refuse a directory without a masked language model, exported or not."""
+    check_for_inference(directory, check_masked_lm, MASKED_LM)
 
 
 def _expected_family() -> str:
@@ -214,34 +245,19 @@ def require_length(max_length: int, limit: int | None, model: str) -> None:
                            "positions; expected that or less")
 
 
-@cache  # three milliseconds a package
-def require_versions() -> None:
-    """Refuse versions of libraries that this package was not written for.
-
-    Raises:
-        BmtoolsError: names the version found, that expected and the way to get it.
-    """
-    from importlib import metadata
-
-    for name, least in LEAST_VERSIONS.items():
-        found = metadata.version(name)
-        if _numbers(found) < _numbers(least):
-            raise BmtoolsError(f"{name} {found} is too old, expected {least} or newer: pip install "
-                               f"--upgrade '{name}>={least}'")
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)[:2]]
-
-
-def weight_bytes(directory: Path) -> int:
-    """Return the bytes of a checkpoint's weights in float32; those that are tied count once.
+def count_weights(directory: Path) -> int:
+    """Count a checkpoint's weights; those that are tied count once.
 
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return sum(4 * math.prod(one["shape"]) for one in _tensors(directory).values()
+    return sum(math.prod(one["shape"]) for one in _tensors(directory).values()
                if one["dtype"].startswith(("F", "BF")))
+
+
+def weight_bytes(directory: Path) -> int:
+    """Return the bytes of a checkpoint's weights in float32; see `count_weights`."""
+    return 4 * count_weights(directory)
 
 
 def weight_names(directory: Path) -> set[str]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import CheckpointError, setting
+from bmtools.installation import require_versions
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
 from bmtools.io.manifest import Manifest, hash_file, read_object
@@ -27,7 +28,6 @@ from bmtools.models.checkpoint_files import (
     CONFIG,
     MASKED_LM_FAMILIES,
     read_config,
-    require_versions,
     weight_files,
 )
 from bmtools.models.inference_files import require_finite

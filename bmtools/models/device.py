@@ -18,28 +18,29 @@ _GPU_FILES = ("dev/nvidia[0-9]*", "dev/nvidiactl", "proc/driver/nvidia/gpus/*", 
               "dev/dxg", "dev/kfd")
 
 
-def check_device(name: str) -> None:
+def check_device(name: str, role: str = "device") -> None:
     """Refuse a device that is unknown or cannot be there; torch decides where one may be.
 
     Args:
         name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+        role: the setting that names it.
 
     Raises:
         BmtoolsError: no such device, with what is missing for a GPU.
     """
     if not _NAME.fullmatch(name):
-        refuse_device(name, "no kind of device")
+        refuse_device(name, "no kind of device", role)
     if name.startswith("cuda") and (missing := missing_for_cuda()):
-        refuse_device(name, missing)
+        refuse_device(name, missing, role)
 
 
-def refuse_device(name: str, reason: str) -> None:
-    """Refuse a device.
+def refuse_device(name: str, reason: str, role: str = "device") -> None:
+    """Refuse a device, which a setting names.
 
     Raises:
         BmtoolsError: names what was found, the reason and what was expected.
     """
-    raise BmtoolsError(f"{setting('device')}: found {name!r}, which cannot be used here ({reason});"
+    raise BmtoolsError(f"{setting(role)}: found {name!r}, which cannot be used here ({reason});"
                        " expected auto, cpu, or cuda or cuda:N where nvidia-smi lists a GPU")
 
 

@@ -171,7 +171,8 @@ def norm(state: State, name: str, eps: float) -> NormWeights:
     return NormWeights(*linear(state, name), float(eps))
 
 
-def _identity(states: Tensor) -> Tensor:
+def identity(states: Tensor) -> Tensor:
+    """Pass states on, in place of a norm that a family lacks."""
     return states
 
 
@@ -181,10 +182,10 @@ def _extract_bert(state: State, config: Any) -> EncoderWeights:
     for number in range(config.num_hidden_layers):
         name = f"encoder.layer.{number}"
         norms: tuple[TensorMap, TensorMap, TensorMap, TensorMap] = (
-            norm(state, f"{name}.attention.ln", eps), _identity,
-            norm(state, f"{name}.ln", eps), _identity) if is_pre_norm else (
-            _identity, norm(state, f"{name}.attention.output.LayerNorm", eps),
-            _identity, norm(state, f"{name}.output.LayerNorm", eps))
+            norm(state, f"{name}.attention.ln", eps), identity,
+            norm(state, f"{name}.ln", eps), identity) if is_pre_norm else (
+            identity, norm(state, f"{name}.attention.output.LayerNorm", eps),
+            identity, norm(state, f"{name}.output.LayerNorm", eps))
         layers.append(EncoderLayer(
             config.num_attention_heads, _join_query_key_value(state, f"{name}.attention.self"),
             linear(state, f"{name}.attention.output.dense"),
@@ -195,10 +196,10 @@ def _extract_bert(state: State, config: Any) -> EncoderWeights:
     return EncoderWeights(
         InputEmbeddings(
             state["embeddings.word_embeddings.weight"].detach(),
-            _identity if is_pre_norm else norm(state, "embeddings.LayerNorm", eps),
+            identity if is_pre_norm else norm(state, "embeddings.LayerNorm", eps),
             state["embeddings.position_embeddings.weight"][first:] + segments[0],
             segments - segments[0]),
-        layers, norm(state, "encoder.ln", eps) if is_pre_norm else _identity)
+        layers, norm(state, "encoder.ln", eps) if is_pre_norm else identity)
 
 
 def _extract_modernbert(state: State, config: Any) -> EncoderWeights:
@@ -224,8 +225,8 @@ def _extract_modernbert(state: State, config: Any) -> EncoderWeights:
             linear(state, f"{name}.mlp.Wi"), ACTIVATIONS[config.hidden_activation],
             linear(state, f"{name}.mlp.Wo"),
             # The embeddings are normalized already.
-            norm(state, f"{name}.attn_norm", eps) if number else _identity, _identity,
-            norm(state, f"{name}.mlp_norm", eps), _identity, kind,
+            norm(state, f"{name}.attn_norm", eps) if number else identity, identity,
+            norm(state, f"{name}.mlp_norm", eps), identity, kind,
             config.local_attention // 2 if kind == "sliding_attention" else None, is_gated=True))
     embeddings = InputEmbeddings(state["embeddings.tok_embeddings.weight"].detach(),
                                  norm(state, "embeddings.norm", eps))

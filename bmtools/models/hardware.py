@@ -108,16 +108,17 @@ def prepare_cuda(deterministic: bool = False) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
-def resolve_device(name: str) -> str:
+def resolve_device(name: str, role: str = "device") -> str:
     """Choose the device to compute on; under a launcher each process takes a GPU of its own.
 
     Args:
         name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+        role: the setting that names it.
 
     Raises:
         BmtoolsError: torch cannot compute there.
     """
-    check_device(name)
+    check_device(name, role)
     prepare_cuda()
     if name == "auto":
         if not torch.cuda.is_available():
@@ -126,7 +127,7 @@ def resolve_device(name: str) -> str:
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError):
-        refuse_device(name, f"CUDA devices: {torch.cuda.device_count()}")
+        refuse_device(name, f"CUDA devices: {torch.cuda.device_count()}", role)
     return name
 
 

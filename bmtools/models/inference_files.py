@@ -75,7 +75,7 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
         else:
             assert weights.embed.positions is not None
             longest = len(weights.embed.positions)
-        head, pooled = _HEADS[model_class](state, config, weights.embed.tokens)
+        head, pooled = HEADS[model_class](state, config, weights.embed.tokens)
         if model_class != "AutoModelForMaskedLM":
             outputs = head(weights.embed.tokens[:1].clone()).shape[-1]
             config.id2label = config.id2label or {n: f"LABEL_{n}" for n in range(outputs)}
@@ -147,7 +147,9 @@ def _masked_lm_head(state: Mapping[str, Tensor], config: Any, tokens: Tensor) ->
         matrix = tokens
     elif matrix is None or (config.tie_word_embeddings and not torch.equal(matrix, tokens)):
         raise KeyError(decoder)
-    offsets = state.get(bias, state.get(f"{decoder}.bias"))
+    # Where the table is not tied, neither are the biases, and only the decoder's is used.
+    names = (bias, f"{decoder}.bias")[::1 if config.tie_word_embeddings else -1]
+    offsets = next((state[name] for name in names if name in state), None)
     if offsets is None and getattr(config, "decoder_bias", True):
         raise KeyError(bias)
     return _chain(_linear(state, dense), ACTIVATIONS[activation], norm(state, normed, eps),
@@ -185,11 +187,12 @@ def _modernbert_dense(state: Mapping[str, Tensor], config: Any) -> list[TensorMa
             norm(state, "head.norm", config.norm_eps)]
 
 
-_HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
+HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
     "AutoModelForMaskedLM": _masked_lm_head,
     "AutoModelForTokenClassification": _token_head,
     "AutoModelForQuestionAnswering": _span_head,
     "AutoModelForSequenceClassification": _sequence_head}
+"""By auto class: makes the head of weights by name, a configuration and the token embeddings."""
 
 
 def _linear(state: Mapping[str, Tensor], name: str) -> TensorMap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.installation import require_extra
-from bmtools.models.encoder_weights import EncoderWeights
+from bmtools.models.encoder_weights import EncoderWeights, NormWeights, identity
 from bmtools.models.fast_encoder import InferenceModel, run_layer_at, weights_of
 
 if TYPE_CHECKING:
@@ -49,11 +50,19 @@ class Int8Encoder:
         require_extra("ctranslate2", f"{setting('precision')} int8")
         import ctranslate2
 
-        self._weights = _require_supported(model)
+        if model.device.type != "cpu":
+            raise BmtoolsError(
+                f"{setting('precision')} int8: found a model on {model.device.type}, expected cpu; "
+                f"use {setting('device')} cpu or {setting('precision')} bf16")
+        weights = self._weights = supported_weights(
+            model, "in int8", f"use {setting('precision')} float32")
         self._lower: Any = None
-        if len(self._weights.layers) > 1:
+        if len(weights.layers) > 1:
+            lower = weights._replace(
+                embed=replace(weights.embed, segments=None), layers=weights.layers[:-1],
+                final_norm=identity)
             with tempfile.TemporaryDirectory(prefix="bmtools-") as directory:
-                _convert(model, self._weights, compute_type, Path(directory))
+                write_encoder(model.config, lower, compute_type, Path(directory))
                 self._lower = ctranslate2.Encoder(
                     directory, device="cpu", compute_type=compute_type,
                     inter_threads=threads, intra_threads=1)
@@ -73,45 +82,63 @@ class Int8Encoder:
             run_layer_at(self._weights.layers[-1], states, None, sequences, positions))
 
 
-def _require_supported(model: PreTrainedModel | InferenceModel) -> EncoderWeights:
+def supported_weights(model: PreTrainedModel | InferenceModel, how: str,
+                      way_out: str) -> EncoderWeights:
+    """Find the weights of a model's encoder in the form that CTranslate2 can run.
+
+    Args:
+        model: in evaluation mode.
+        how: it would be run, for a message.
+        way_out: what to do instead.
+
+    Raises:
+        CheckpointError: a family or an activation that is not known here.
+    """
     config = model.config
     name = config.model_type
-    way_out = f"use {setting('precision')} float32"
-    if model.device.type != "cpu":
-        raise BmtoolsError(
-            f"{setting('precision')} int8: found a model on {model.device.type}, expected cpu; "
-            f"use {setting('device')} cpu or {setting('precision')} bf16")
     if getattr(config, "hidden_act", "gelu") not in _ACTIVATIONS:
-        raise CheckpointError(f"{name}: cannot run in int8 with activation "
+        raise CheckpointError(f"{name}: cannot run {how} with activation "
                               f"{config.hidden_act!r}, expected {', '.join(_ACTIVATIONS)}; "
                               f"{way_out}")
     weights = weights_of(model)
     if weights is None or weights.embed.positions is None:
-        raise CheckpointError(f"{name}: cannot run in int8, expected {_FAMILIES}; {way_out}")
+        raise CheckpointError(f"{name}: cannot run {how}, expected {_FAMILIES}; {way_out}")
     return weights
 
 
-def _convert(model: PreTrainedModel | InferenceModel, weights: EncoderWeights, compute_type: str,
-             directory: Path) -> None:
-    """Write all layers but the last in CTranslate2's format.
+def write_encoder(config: Any, weights: EncoderWeights, compute_type: str,
+                  directory: Path) -> None:
+    """Write an encoder in CTranslate2's format.
 
     Its own converter would load the checkpoint again, and reads attributes of configurations that
     transformers 5 removed. Tokens come as ids, so its vocabulary consists of numbers.
+
+    Args:
+        config: of the model.
+        weights: of the encoder, or of some of its layers.
+        compute_type: CTranslate2's.
+        directory: to be filled.
     """
     from ctranslate2.specs import TransformerEncoderModelSpec, common_spec, transformer_spec
 
-    config, embed, lower = model.config, weights.embed, weights.layers[:-1]
+    embed, segments = weights.embed, weights.embed.segments
     is_pre_norm = config.model_type == "megatron-bert"
     encoder = transformer_spec.TransformerEncoderSpec(
-        len(lower), config.num_attention_heads, pre_norm=is_pre_norm, no_final_norm=is_pre_norm,
+        len(weights.layers), config.num_attention_heads, pre_norm=is_pre_norm,
+        no_final_norm=not isinstance(weights.final_norm, NormWeights),
         activation=common_spec.Activation[_ACTIVATIONS[config.hidden_act]],
-        layernorm_embedding=not is_pre_norm)
+        num_source_embeddings=1 if segments is None else 2,
+        embeddings_merge=common_spec.EmbeddingsMerge.ADD, layernorm_embedding=not is_pre_norm)
     encoder.scale_embeddings = False
-    encoder.embeddings[0].weight = embed.tokens.detach().clone()
+    tables = [table for table in (embed.tokens, segments) if table is not None]
+    for embeddings, table in zip(encoder.embeddings, tables, strict=True):
+        embeddings.weight = table.detach().clone()
     encoder.position_encodings.encodings = embed.positions
     if not is_pre_norm:
         _fill_norm(encoder.layernorm_embedding, embed.norm)
-    for spec, layer in zip(encoder.layer, lower, strict=True):
+    if isinstance(weights.final_norm, NormWeights):
+        _fill_norm(encoder.layer_norm, weights.final_norm)
+    for spec, layer in zip(encoder.layer, weights.layers, strict=True):
         norms = (layer.attention_pre_norm, layer.feed_forward_pre_norm) if is_pre_norm \
             else (layer.attention_post_norm, layer.feed_forward_post_norm)
         _fill_norm(spec.self_attention.layer_norm, norms[0])

@@ -66,9 +66,18 @@ def resident_bytes() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):
+        return peak_bytes()
+    return pages * resource.getpagesize()
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory that this process has had."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    except (OSError, IndexError, ValueError):
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
-    return pages * resource.getpagesize()
 
 
 def keep_freed_memory(keep: bool = True) -> bool:

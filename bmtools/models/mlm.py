@@ -14,6 +14,7 @@ from torch.nn import functional
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
 from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
+from bmtools.models.chunks import rows_in_chunks, sum_by_chunks
 from bmtools.models.documents import SHAPE_MULTIPLE
 
 if TYPE_CHECKING:
@@ -177,6 +178,29 @@ class _EmbeddingHead(nn.Module):
         return logits
 
 
+def wide(values: Tensor) -> Tensor:
+    """Convert half precision to float32; more precise values stay as they are."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def chunks_of_logits(model: PreTrainedModel, states: Tensor,
+                     chunk_size: int | None = None) -> list[slice]:
+    """Divide positions into chunks whose logits are computed at a time; see `masked_lm_loss`."""
+    kind = states.device.type
+    if chunk_size is None:
+        numbers = _LOGITS_ON_CPU if kind == "cpu" else _LOGITS_ON_GPU
+        chunk_size = max(1, numbers // model.config.vocab_size)
+    in_fp16 = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.float16
+    if len(states) < 2 * chunk_size or in_fp16:
+        return [slice(0, len(states))]
+    return rows_in_chunks(len(states), chunk_size)
+
+
+def head_weights(model: PreTrainedModel) -> list[Tensor]:
+    """List the weights of the head that are trained."""
+    return [weight for weight in lm_head(model).parameters() if weight.requires_grad]
+
+
 def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
                    chunk_size: int | None = None) -> tuple[Tensor, Tensor]:
     """Sum the cross-entropy of the head's predictions, in nats, and count correct ones.
@@ -194,26 +218,34 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
         chunk_size: positions at a time; None for a number that suits the device.
 
     Returns:
-        two scalars: the sum, float32, and the count, int64, which has no gradient.
+        two scalars: the sum, at least in float32, and the count, int64, which has no gradient.
     """
     kind = states.device.type
-    autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-    if chunk_size is None:
-        numbers = _LOGITS_ON_CPU if kind == "cpu" else _LOGITS_ON_GPU
-        chunk_size = max(1, numbers // model.config.vocab_size)
-    if len(labels) < 2 * chunk_size or autocast == torch.float16:
-        if kind == "cuda" or (kind == "cpu" and autocast is not None):
+    chunks = chunks_of_logits(model, states, chunk_size)
+    if len(chunks) == 1:
+        if kind == "cuda" or (kind == "cpu" and torch.is_autocast_enabled(kind)):
             # Each new shape of a half-precision product costs a CPU some milliseconds, too.
             states = functional.pad(states, (0, 0, 0, -len(states) % SHAPE_MULTIPLE))
-        loss, correct = _SummedLoss.apply(_padded_logits(model, states).float(), labels)
+        loss, correct = sum_cross_entropy(wide(_padded_logits(model, states)), labels)
     elif torch.is_grad_enabled():
-        weights = [weight for weight in lm_head(model).parameters() if weight.requires_grad]
-        loss, correct = _ChunkedLoss.apply(model, labels, chunk_size, states, *weights)
+        loss, correct = sum_by_chunks(
+            lambda inputs, rows: masked_lm_loss(model, inputs, labels[rows], chunk_size),
+            chunks, states, head_weights(model))
     else:
-        chunks = zip(states.split(chunk_size), labels.split(chunk_size), strict=True)
-        sums, counts = zip(*(masked_lm_loss(model, *chunk, chunk_size) for chunk in chunks),
-                           strict=True)
+        sums, counts = zip(*(masked_lm_loss(model, states[rows], labels[rows], chunk_size)
+                             for rows in chunks), strict=True)
         loss, correct = torch.stack(sums).sum(), torch.stack(counts).sum()
+    return loss, correct
+
+
+def sum_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum the cross-entropy of logits, in nats, and count correct ones; logits are overwritten.
+
+    Args:
+        logits: (positions, vocabulary), at least float32; positions past the labels do not count.
+        labels: (labelled positions,) int64.
+    """
+    loss, correct = _SummedLoss.apply(logits, labels)
     return loss, correct
 
 
@@ -248,36 +280,3 @@ class _SummedLoss(torch.autograd.Function):
         """Scale the saved gradient, in place: torch refuses a second backward pass."""
         gradient, = ctx.saved_tensors
         return gradient.mul_(upstream), None
-
-
-class _ChunkedLoss(torch.autograd.Function):
-    """`masked_lm_loss` whose gradients are computed chunk by chunk in the forward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, model: PreTrainedModel, labels: Tensor, chunk_size: int, states: Tensor,
-                *weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Add up losses and counts, and save the gradients of the losses."""
-        total = torch.zeros((), device=states.device)
-        count = torch.zeros((), dtype=torch.int64, device=states.device)
-        state_gradients = torch.empty_like(states)
-        # In float32 also where weights are sharded and gathered in bfloat16.
-        weight_gradients = [torch.zeros_like(weight, dtype=torch.float32) for weight in weights]
-        for start in range(0, len(labels), chunk_size):
-            chunk = slice(start, start + chunk_size)
-            with torch.enable_grad():
-                inputs = states[chunk].detach().requires_grad_()
-                loss, correct = masked_lm_loss(model, inputs, labels[chunk], chunk_size)
-            state_gradients[chunk], *parts = torch.autograd.grad(loss, [inputs, *weights])
-            for gradient, part in zip(weight_gradients, parts, strict=True):
-                gradient += part
-            total += loss.detach()
-            count += correct
-        ctx.save_for_backward(state_gradients, *weight_gradients)
-        ctx.mark_non_differentiable(count)
-        return total, count
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, _: Any) -> tuple[Any, ...]:
-        """Multiply the saved gradients."""
-        return (None, None, None, *(upstream * gradient for gradient in ctx.saved_tensors))

@@ -30,7 +30,7 @@ from bmtools.models.varlen import varlen_attention
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
                  "camembert": "CamemBERT", "megatron-bert": "Megatron-BERT",
-                 "modernbert": "ModernBERT"}
+                 "modernbert": "ModernBERT", "eurobert": "EuroBERT"}
 # Tolerated rounding of one token's states, as a share of their norm.
 _TOLERANCES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 # States that no change reaches keep their bits in every precision; this leaves room for a GPU
@@ -152,6 +152,8 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
     window = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
+    if (groups := query.shape[1] // key.shape[1]) > 1:  # several heads share keys and values
+        key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     return varlen_attention(query, key, value, documents, scale, window, dropout)[None], None
 
 

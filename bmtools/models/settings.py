@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, cast, get_args
 
 from bmtools.errors import (
@@ -14,12 +15,61 @@ from bmtools.errors import (
     require_seed,
     setting,
 )
+from bmtools.models.exported.formats import FORMATS, STATIC_FORMAT
+from bmtools.models.sizes import parse_size
 
 Method = Literal["random", "average", "contextual", "focus", "distil"]
 METHODS: tuple[Method, ...] = get_args(Method)
 READING_METHODS: tuple[Method, ...] = ("contextual", "focus", "distil")
 """Methods that read text."""
 Casing = Literal["cased", "uncased"]
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Export of a model to other engines.
+
+    Args:
+        format: formats, separated by commas: onnx (for onnxruntime), openvino, ctranslate2 or
+            static (a vector for each token, for `finetune classification`).
+        int8: round matrices, and the states they multiply, to eight bits.
+        dimensions: most dimensions of static vectors.
+    """
+
+    format: str = "onnx"
+    int8: bool = False
+    dimensions: int = 256
+
+    def __post_init__(self) -> None:
+        require_names("format", self.formats, [*FORMATS, STATIC_FORMAT])
+        require(not self.int8 or STATIC_FORMAT not in self.formats, "int8", "True",
+                f"none for {STATIC_FORMAT}, whose vectors are float32")
+        require_at_least(self, dimensions=1)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats' names."""
+        return tuple(dict.fromkeys(self.format.split(",")))
+
+
+@dataclass(frozen=True)
+class SpeedConfig:
+    """Timing of models that take turns.
+
+    Args:
+        batch_size: texts in a batch.
+        max_length: longest text in tokens, special ones included.
+        turns: of each model, after one that is not counted; the best and the median are reported.
+        threads: that share the work of a batch on the CPU; 0 takes all cores.
+    """
+
+    batch_size: int = 8
+    max_length: int = 128
+    turns: int = 5
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, batch_size=1, max_length=3, turns=1, threads=0)
 
 
 @dataclass(frozen=True)
@@ -42,8 +92,12 @@ class TransferConfig:
             base's own. A departure from the paper: states are longer than embeddings, by ten times
             or more in small models, so a tied output layer starts out far worse than chance.
         max_sentences: sentences sampled for a token, at most.
+        grow: size of a larger model to make of the base: LAYERSxWIDTH, such as 12x768, or a named
+            architecture of its family. Layers are repeated and weights tiled.
         max_positions: extend positions to sequences of this many tokens, special ones included; 0
             leaves them as they are.
+        rope_base: base of the rotary position embedding in layers that see all tokens, such as
+            160000 for ModernBERT at 8,192 tokens; 0 leaves it as it is.
         batch_tokens: tokens run through the base model at a time.
         seed: seed of samples and of random embeddings.
     """
@@ -53,15 +107,21 @@ class TransferConfig:
     layers: str = "last"
     rescale: bool = False
     max_sentences: int = 20
+    grow: str = ""
     max_positions: int = 0
+    rope_base: float = 0.0
     batch_tokens: int = 4_096
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_choices(self)
         parse_layers(self.layers)
-        require_at_least(self, max_sentences=1, max_positions=0, batch_tokens=1)
+        require_at_least(self, max_sentences=1, max_positions=0, rope_base=0, batch_tokens=1)
+        require(self.rope_base == 0 or 1 < self.rope_base < inf, "rope_base", self.rope_base,
+                "a finite number above 1, or 0")
         require_seed(self.seed)
+        if self.grow:
+            parse_size(self.grow)
 
 
 @dataclass(frozen=True)

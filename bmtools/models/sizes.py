@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bmtools.errors import BmtoolsError, did_you_mean, setting
+from bmtools.errors import BmtoolsError, did_you_mean, require, setting
 
 HEAD_SIZE = 64
 """Width of an attention head."""
@@ -29,7 +29,8 @@ class ModelSize:
 
 
 # bert-tiny to -medium: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
-# roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4.
+# roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4; 17m to 68m: Weller
+# et al. 2025 (Ettin), whose 150m and 400m are base and large.
 # megatron-bert: Shin et al. 2020 (BioMegatron), section 3, gives totals and no shapes. 345m is
 # that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
 # whose totals come nearest: 752 million and 1.2 billion there.
@@ -45,6 +46,9 @@ SIZES = {
     "megatron-bert-345m": ModelSize(24, 1024),
     "megatron-bert-800m": ModelSize(36, 1280),
     "megatron-bert-1.2b": ModelSize(40, 1536, num_attention_heads=16),
+    "modernbert-17m": ModelSize(7, 256, intermediate_size=384),
+    "modernbert-32m": ModelSize(10, 384, intermediate_size=576),
+    "modernbert-68m": ModelSize(19, 512, intermediate_size=768),
     "modernbert-base": ModelSize(22, 768, intermediate_size=1152),
     "modernbert-large": ModelSize(28, 1024, intermediate_size=2624),
 }
@@ -75,3 +79,16 @@ def named_size(architecture: str) -> tuple[str, ModelSize]:
             f"{setting('architecture')}: found {architecture!r}, expected at least one layer "
             f"and a width that is a multiple of {HEAD_SIZE}")
     return family, size
+
+
+def parse_size(size: str) -> tuple[str, ModelSize]:
+    """Return the family and the size of LAYERSxWIDTH, whose family is empty, or of a name.
+
+    Raises:
+        ValueError: neither.
+    """
+    if match := re.fullmatch(r"(\d+)x(\d+)", size):
+        return "", ModelSize(int(match[1]), int(match[2]))
+    require(size in SIZES, "grow", repr(size),
+            f"LAYERSxWIDTH, such as 12x768, or {', '.join(SIZES)}")
+    return size.rpartition("-")[0], SIZES[size]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from bmtools.errors import suggestion
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
@@ -46,6 +47,8 @@ PHASE_FIELDS: Mapping[str, type] = {
 RUN_FIELDS: Mapping[str, type] = {
     name: kind for part in RUN_KINDS for name, kind in typing.get_type_hints(part).items()}
 """Type of each setting of a run, by name."""
+DISTILLATION_FIELDS: Mapping[str, type] = typing.get_type_hints(DistillationConfig)
+"""Type of each setting of distillation, by name."""
 # Alternative settings: the first that is not 0 counts, so a new value resets those before it.
 ALTERNATIVES = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
 
@@ -149,6 +152,7 @@ class RunConfig:
         notes: remarks, such as settings that the source leaves open.
         architecture: of a new model; empty for continued pretraining.
         run: settings of the whole run, by name; the others have their defaults.
+        distillation: settings of distillation, likewise; pretraining has no use for them.
     """
 
     phases: tuple[Phase, ...]
@@ -157,6 +161,7 @@ class RunConfig:
     notes: tuple[str, ...] = ()
     architecture: str = ""
     run: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    distillation: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.phases:
@@ -164,6 +169,7 @@ class RunConfig:
         if twice := _repeated(phase.name for phase in self.phases):
             raise ValueError(f"found two phases named {twice[0]!r}, expected names that differ")
         check_run_settings(self.run)
+        DistillationConfig(**self.distillation)
 
 
 def run_settings(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
@@ -214,7 +220,9 @@ def resolved(run_config: RunConfig) -> dict[str, Any]:
         phases.append(content)
     return {"title": run_config.title, "source": run_config.source, "notes": list(run_config.notes),
             "architecture": run_config.architecture,
-            "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS), "phases": phases}
+            "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS),
+            "distillation": _plain(run_config.distillation, DISTILLATION_FIELDS),
+            "phases": phases}
 
 
 def _plain(values: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
@@ -225,5 +233,5 @@ def _plain(values: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, An
 def identity(run_config: RunConfig) -> str:
     """Hash the settings of a run; title, source and notes do not count."""
     content = {name: value for name, value in resolved(run_config).items()
-               if name in ("architecture", "run", "phases")}
+               if name in ("architecture", "run", "distillation", "phases")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -29,6 +29,8 @@ class OptimizationConfig:
         adam_beta2: decay of the optimizer's mean of squared gradients.
         adam_epsilon: term added to the denominator of AdamW's updates.
         max_grad_norm: largest norm of the gradients; larger ones are scaled down to it.
+        ema: decay of an exponential moving average of the weights, such as 0.999, which is what
+            is scored and what checkpoints hold; 0: the weights themselves.
         dropout: dropout probability of the whole model during training. Off for pretraining, a
             departure from Devlin et al. 2019: no text is repeated often enough to be memorized,
             and training is faster (Geiping and Goldstein 2022, section 4.3).
@@ -56,6 +58,7 @@ class OptimizationConfig:
     adam_beta2: float = 0.999
     adam_epsilon: float = 1e-6
     max_grad_norm: float = 1.0
+    ema: float = 0.0
     dropout: float = 0.0
     micro_batch_size: int = 0
     memory_gib: float = 0.0
@@ -71,7 +74,7 @@ class OptimizationConfig:
         require_at_least(self, weight_decay=0, micro_batch_size=0, memory_gib=0)
         require_seed(self.seed)
         require_above_0(self, "adam_epsilon", "max_grad_norm")
-        for name in ("adam_beta1", "adam_beta2", "dropout"):
+        for name in ("adam_beta1", "adam_beta2", "ema", "dropout"):
             require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
 
@@ -333,30 +336,3 @@ class ReplayConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, replay_steps=0)
-
-
-@dataclass(frozen=True)
-class DistillationConfig:
-    """Losses of distillation (Lewis et al. 2020, Bio-LM, section 7.1).
-
-    Args:
-        mlm_weight: weight of the masked-LM loss.
-        kl_weight: weight of the divergence from the teacher's predictions.
-        cosine_weight: weight of the distance between last-layer states.
-        temperature: temperature of both softmax distributions.
-        kl_positions: tokens at which predictions are compared: masked, or all of them, as in
-            DistilBERT's commands (Sanh et al. 2020), which takes memory for the logits of each.
-    """
-
-    mlm_weight: float = 5.0
-    kl_weight: float = 2.0
-    cosine_weight: float = 1.0
-    temperature: float = 2.0
-    kl_positions: Literal["masked", "all"] = "masked"
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
-        if not (min(weights) >= 0 and sum(weights) > 0):
-            raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")
-        require_above_0(self, "temperature")

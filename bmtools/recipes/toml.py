@@ -22,8 +22,10 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.io.sources import open_bytes, source_name
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     ALTERNATIVES,
+    DISTILLATION_FIELDS,
     PHASE_FIELDS,
     RUN_FIELDS,
     MixtureWeight,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 MIXTURE = "mixture"
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
-              "common": dict, "phases": list}
+              "distillation": dict, "common": dict, "phases": list}
 _PHASE_KEYS = {**PHASE_FIELDS, MIXTURE: dict}
 _WEIGHT_KEYS = {"weight": float, "end": float, "epochs": float}
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
@@ -101,8 +103,9 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
 
     Args:
         content: TOML: title, source, notes and architecture; [run] for settings of the whole run,
-            [common] for settings of every phase, [[phases]] for those of one, with a name, and
-            [phases.mixture] for its corpora, each with a weight or with weight, end and epochs.
+            [distillation] for those of `distill`, [common] for settings of every phase, [[phases]]
+            for those of one, with a name, and [phases.mixture] for its corpora, each with a weight
+            or with weight, end and epochs.
         place: name of the file in messages.
 
     Raises:
@@ -141,15 +144,20 @@ def _line_of_key(text: str, message: str) -> str:
 
 
 def _run_config(table: Mapping[str, Any]) -> RunConfig:
-    given = {"run": {}, "common": {}, "phases": [], **_convert_table(table, _FILE_KEYS)}
+    given = {"run": {}, "distillation": {}, "common": {}, "phases": [],
+             **_convert_table(table, _FILE_KEYS)}
     with _located("[run]"):
         run = _convert_table(given.pop("run"), RUN_FIELDS)
         check_run_settings(run)
+    with _located("[distillation]"):
+        distillation = _convert_table(given.pop("distillation"), DISTILLATION_FIELDS)
+        DistillationConfig(**distillation)
     with _located("[common]"):
         common = _phase_settings(given.pop("common"))
     phases = tuple(_phase(number, phase, common)
                    for number, phase in enumerate(given.pop("phases"), 1))
-    return RunConfig(phases, run=run, **{**given, "notes": tuple(given.get("notes", ()))})
+    return RunConfig(phases, run=run, distillation=distillation,
+                     **{**given, "notes": tuple(given.get("notes", ()))})
 
 
 def _phase(number: int, table: Any, common: Mapping[str, Any]) -> Phase:
@@ -199,6 +207,8 @@ def _belongs_to(key: str, known: Mapping[str, Any]) -> str:
         return "which belongs to [run]"
     if key in _PHASE_KEYS and known is not _WEIGHT_KEYS:
         return "which belongs to a phase or to [common]"
+    if key in DISTILLATION_FIELDS and known is not _WEIGHT_KEYS:
+        return "which belongs to [distillation]"
     return suggestion(key, list(known))
 
 
@@ -312,7 +322,7 @@ def to_toml(run_config: RunConfig) -> str:
     are listed under [common].
     """
     content = resolved(run_config)
-    phases, run = content.pop("phases"), content.pop("run")
+    phases, run, distillation = (content.pop(name) for name in ("phases", "run", "distillation"))
     common: dict[str, Any] = {}
     if len(phases) > 1:
         same = {key: value for key, value in phases[0].items()
@@ -321,7 +331,7 @@ def to_toml(run_config: RunConfig) -> str:
         apart = {name for names in ALTERNATIVES if not set(names) <= same.keys() for name in names}
         common = {key: value for key, value in same.items() if key not in apart}
     tables = [("", {key: value for key, value in content.items() if value}),
-              ("[run]", run), ("[common]", common)]
+              ("[run]", run), ("[distillation]", distillation), ("[common]", common)]
     for phase in phases:
         mixture = phase.pop(MIXTURE, {})
         own = {key: value for key, value in phase.items() if key not in common}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Line = Mapping[str, Any]
+_Panel = tuple[float, Callable[["Axes", Sequence[Line]], None]]
+"""A part of the figure: its height in inches, and what draws corpora there."""
 _COLOURS = (STRONG, WORSE, BETTER, "#cc79a7", "#56b4e9", "#e69f00", SAME)
 _COLUMNS = 2
 _PANEL_WIDTH, _BAR_INCHES, _LEAST_HEIGHT = 6.2, 0.24, 3.2
@@ -42,17 +44,17 @@ def plot_corpora(lines: Sequence[Line], path: Path) -> None:
     from matplotlib.patches import Patch
 
     corpora = [line for line in lines if "records" in line]
-    panels = [_Panel(_LEAST_HEIGHT, draw, corpora) for draw in (_draw_lengths, _draw_bands)]
+    panels: list[_Panel] = [(_LEAST_HEIGHT, draw) for draw in (_draw_lengths, _draw_bands)]
     panels += sorted((_panel(key, corpora) for key in counted_keys(corpora)
                       if key != "frequency_bands" and len(_values(key, corpora)) > 1),
-                     key=lambda panel: panel.height)
+                     key=itemgetter(0))
     rows = [panels[start:start + _COLUMNS] for start in range(0, len(panels), _COLUMNS)]
-    heights = [max(panel.height for panel in row) for row in rows]
+    heights = [max(height for height, _ in row) for row in rows]
     with figure_file(path, _PANEL_WIDTH * _COLUMNS, sum(heights) + 0.5) as figure:
         cells = list(figure.subplots(len(rows), _COLUMNS, squeeze=False,
                                      gridspec_kw={"height_ratios": heights}).flat)
-        for axes, panel in zip(cells, panels, strict=False):
-            panel.draw(axes, panel.corpora)
+        for axes, (_, draw) in zip(cells, panels, strict=False):
+            draw(axes, corpora)
             axes.spines[["top", "right"]].set_visible(False)
         for axes in cells[len(panels):]:
             axes.set_axis_off()
@@ -62,20 +64,11 @@ def plot_corpora(lines: Sequence[Line], path: Path) -> None:
                       loc="outside upper center", ncols=min(4, len(corpora)), frameon=False)
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """A part of the figure: its height in inches, and what draws corpora there."""
-
-    height: float
-    draw: Callable[[Axes, Sequence[Line]], None]
-    corpora: Sequence[Line]
-
-
 def _panel(key: str, corpora: Sequence[Line]) -> _Panel:
     if key == "years":
-        return _Panel(_LEAST_HEIGHT, _draw_years, corpora)
+        return _LEAST_HEIGHT, _draw_years
     bars = len(_values(key, corpora)) * max(1, 0.7 * len(corpora))
-    return _Panel(max(_LEAST_HEIGHT, 0.9 + _BAR_INCHES * bars), partial(_draw_shares, key), corpora)
+    return max(_LEAST_HEIGHT, 0.9 + _BAR_INCHES * bars), partial(_draw_shares, key)
 
 
 def _colour(number: int) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import Identity
 
 from bmtools.distributed import world_size
 from bmtools.errors import BmtoolsError, setting
@@ -23,6 +25,7 @@ from bmtools.models.checkpoint import (
     load_checkpoint,
     load_for_inference,
 )
+from bmtools.models.exported.model import ExportedModel
 from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
@@ -83,6 +86,17 @@ class CheckpointPredictor:
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
         self.max_predictions = max(1, logits // model.config.vocab_size)
         self._predicted_copies = 0
+        self._head: Callable[[Tensor], Tensor]
+        self._encoder: Encoder
+        self._exact_encoder: Encoder
+        if isinstance(model, ExportedModel):
+            if model.exported.precision != "float32":
+                self.signature_fields["precision"] = model.exported.precision
+            self.signature_fields["format"] = model.exported.format
+            self._head = Identity()
+            model.load(self.threads, self.threads)
+            self._encoder = self._exact_encoder = model
+            return
         self._head = model.head if isinstance(model, InferenceModel) else lm_head(model)
         # In this order: the first encoder puts the weights of each layer side by side in memory.
         self._exact_encoder = make_encoder(model, self.dtype)

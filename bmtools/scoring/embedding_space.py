@@ -19,8 +19,8 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.io.output import new_file
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.context_embeddings import check_layers
 from bmtools.models.hardware import resolve_device
+from bmtools.models.transfer.context_embeddings import check_layers
 from bmtools.records import Record
 from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress

@@ -12,7 +12,11 @@ import torch
 from bmtools.errors import DataError
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
-from bmtools.models.context_embeddings import TokenSpan, contextual_embeddings, locate_pieces
+from bmtools.models.transfer.context_embeddings import (
+    TokenSpan,
+    contextual_embeddings,
+    locate_pieces,
+)
 from bmtools.scoring.settings import StateReadingConfig
 from bmtools.scoring.space_sample import WordContext, cut_context
 

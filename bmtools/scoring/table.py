@@ -66,10 +66,17 @@ def number_keys(lines: Iterable[Mapping[str, Any]], key: str) -> list[str]:
 
 
 def get_nested(line: Any, path: str) -> Any:
-    """Return the value of a key, through objects where it has dots; None where there is none."""
-    for name in path.split("."):
-        line = line.get(name) if isinstance(line, Mapping) else None
-    return line
+    """Return the value of a key, through objects where it has dots; None where there is none.
+
+    Names in objects may have dots of their own.
+    """
+    if not isinstance(line, Mapping):
+        return None
+    if path in line:
+        return line[path]
+    found = (get_nested(value, path.removeprefix(f"{name}.")) for name, value in line.items()
+             if path.startswith(f"{name}."))
+    return next((value for value in found if value is not None), None)
 
 
 def _names(line: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +20,10 @@ from typing import IO, Any
 import msgspec
 import numpy as np
 
-from bmtools.errors import DataError, RecordError, Reject, setting
-from bmtools.io.jsonl import RecordReader, parse_lines
+from bmtools.errors import DataError, RecordError, setting
+from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import temporary_file
-from bmtools.io.parallel import Block, map_parallel, read_blocks
+from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.keyed_random import derive
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher, Matches
@@ -34,7 +34,6 @@ from bmtools.search.word_lists import StrPath, WordList, choose_words
 from bmtools.vocab.segmenters import Segmenter, load_segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")
-# Keys whose content is checked beyond its type.
 
 
 @dataclass(frozen=True)
@@ -190,10 +189,9 @@ class BlockFinder:
 
     def __call__(self, block: Block) -> FoundBlock:
         rejects: list[tuple[str, str, Any]] = []
-        numbered = read_numbered(
-            block, lambda error: rejects.append((error.place, error.reason, error.content)))
-        documents = np.array([number for number, _ in numbered], dtype=np.int64)
-        records = [record for _, record in numbered]
+        records = list(block.records(
+            lambda error: rejects.append((error.place, error.reason, error.content))))
+        documents = block.first_line + np.array([*map(block.line_of, records)], dtype=np.int64)
         matches = self._matcher.find([record["text"] for record in records])
         counts = np.bincount(matches.words, minlength=len(self._keys))
         words = np.flatnonzero(counts)
@@ -201,7 +199,7 @@ class BlockFinder:
         candidates = self._candidates(records, documents + block.earlier_lines, matches)
         return FoundBlock(words, counts[words], list(candidates), characters, rejects)
 
-    def _candidates(self, records: list[Mapping[str, Any]], documents: np.ndarray,
+    def _candidates(self, records: Sequence[Mapping[str, Any]], documents: np.ndarray,
                     matches: Matches) -> Iterator[Stretch]:
         priorities = derive(self._keys[matches.words], documents[matches.texts], matches.starts)
         chosen = np.flatnonzero(priorities < self._limits[matches.words])
@@ -267,9 +265,3 @@ def _previous(matches: Matches) -> np.ndarray:
     found = np.full(len(names), -1, dtype=np.int64)
     found[order[again + 1]] = matches.starts[order[again]]
     return found
-
-
-def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, Any]]]:
-    """Parse and check the records of a block; return each with its line number."""
-    records = parse_lines(block.lines, block.name, reject, block.first_line - 1)
-    return [(int(record.place.rpartition(":")[2]), record) for record in records]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from transformers import PreTrainedTokenizerBase
 
+IMPOSSIBLE = -1e9
+"""Logit of an answer in padding."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerWindow(TextInput):

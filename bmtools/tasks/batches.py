@@ -11,6 +11,7 @@ import torch
 
 from bmtools.data.batches import RankBatch
 from bmtools.masking.corruption import IGNORED
+from bmtools.tasks.answer_windows import IMPOSSIBLE
 from bmtools.tasks.task import InputT, Task
 
 _BUFFERED_BATCHES = 64
@@ -26,24 +27,47 @@ class TaskBatches(Generic[InputT]):
         inputs: to learn from.
         order: numbers of the inputs of each batch.
         micro_batch_size: inputs a pass; 0 for the whole batch.
+        taught: a teacher's logits for each input; none without a teacher.
+        labelled: with a teacher, the number of inputs whose labels are learned, before those that
+            it alone labels.
     """
 
     task: Task[Any, InputT]
     inputs: Sequence[InputT]
     order: Sequence[np.ndarray]
     micro_batch_size: int = 0
+    taught: Sequence[np.ndarray] = ()
+    labelled: int = 0
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make one process's part of a batch from its number alone."""
-        inputs = [self.inputs[item] for item in self.order[number][rank::world_size]]
+        numbers = self.order[number][rank::world_size]
+        inputs = [self.inputs[item] for item in numbers]
         batch = self.task.collate(inputs)
-        labels = self.task.collate_labels(inputs, batch)
+        tokens = int(batch["attention_mask"].sum())
+        batch["labels"] = labels = self.task.collate_labels(inputs, batch)
+        counts = {}
+        if self.taught:
+            batch["compared"] = compared = labels != IGNORED
+            batch["taught"] = _fill(compared, [self.taught[item] for item in numbers])
+            labels[numbers >= self.labelled] = IGNORED
+            counts["compared"] = int(compared.sum())
         size = self.micro_batch_size or len(inputs)
         micro_batches = [{name: torch.from_numpy(value[start:start + size])
-                          for name, value in {**batch, "labels": labels}.items()}
+                          for name, value in batch.items()}
                          for start in range(0, len(inputs), size)]
-        return RankBatch(micro_batches, {"tokens": int(batch["attention_mask"].sum()),
+        return RankBatch(micro_batches, {"tokens": tokens, **counts,
                                          "labels": int((labels != IGNORED).sum())})
+
+
+def _fill(compared: np.ndarray, taught: Sequence[np.ndarray]) -> np.ndarray:
+    """Put a teacher's logits where they are compared, (*compared, classes) float32."""
+    classes = max(logits.shape[1] for logits in taught)
+    filled = np.full((*compared.shape, classes), IMPOSSIBLE, dtype=np.float32)
+    filled[compared] = np.concatenate([
+        np.pad(logits, ((0, 0), (0, classes - logits.shape[1])), constant_values=IMPOSSIBLE)
+        for logits in taught])
+    return filled
 
 
 def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int,

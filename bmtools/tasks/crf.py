@@ -117,6 +117,6 @@ def pack(mask: Tensor) -> tuple[Tensor, Tensor]:
         column at least.
     """
     counts = mask.sum(dim=1)
-    width = max(1, int(counts.max()))
+    width = max([1, *counts.tolist()])
     order = (~mask).int().argsort(dim=1, stable=True)[:, :width]
     return order, torch.arange(width, device=mask.device) < counts[:, None]

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import Reject, refuse, require
+from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
@@ -28,7 +28,7 @@ from bmtools.tasks.run_settings import (
 )
 from bmtools.tasks.runs import Runs, summarize, train_runs
 from bmtools.tasks.seed_run import Report, Stop, trained_model
-from bmtools.tasks.task import DEV, TEST, TRAIN
+from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED
 from bmtools.training.loop import DivergedError
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
@@ -37,6 +37,7 @@ Source = str | PathLike[str] | Iterable[Any]
 
 def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source | None,
              output: str | PathLike[str], test: Source | None = None, *,
+             teacher: str | PathLike[str] | None = None, unlabelled: Source | None = None,
              reject: Reject = refuse, overwrite: bool = False,
              report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
@@ -49,13 +50,15 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
         dev: records that choose the epoch and the seed; None with folds.
         output: directory to write.
         test: records to score each seed by; they choose nothing.
+        teacher: model fine-tuned on the task, whose predictions are learned beside the labels.
+        unlabelled: records that only the teacher labels.
         reject: receives bad records; by default the first one raises.
         overwrite: replace the content of the output directory.
         report: receives a dictionary for each set, epoch and seed, as the command prints them,
             and `{"note": ...}` about data that cannot be used or expressed fully.
         settings: of the task, `FinetuneConfig`, `LoraConfig`, `OptimizationConfig`,
-            `LearningRateConfig`, `RegularizationConfig` or `FreezeConfig`, by name, such as
-            `seeds=1, max_length=128`.
+            `LearningRateConfig`, `RegularizationConfig`, `FreezeConfig` or
+            `TaskDistillationConfig`, by name, such as `seeds=1, max_length=128`.
 
     Returns:
         `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
@@ -79,11 +82,12 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
         raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
                         f"{', '.join(sorted(known))}")
     settings = {**FINETUNE_DEFAULTS, **settings}
-    plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite, **{
+    plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
+                        teacher=Path(teacher) if teacher else None, **{
         part: kind(**{name: settings[name] for name in settings.keys() & names[part]})
         for part, kind in kinds.items()})
-    sources = {name: source for name, source in ((TRAIN, train), (DEV, dev), (TEST, test))
-               if source is not None}
+    sources = {name: source for name, source in (
+        (TRAIN, train), (DEV, dev), (TEST, test), (UNLABELLED, unlabelled)) if source is not None}
     line: Report = {}
     for line in run_sources(plan, sources, reject):
         if report:
@@ -97,24 +101,35 @@ def run_sources(plan: FinetunePlan, sources: Mapping[str, Source],
 
     Args:
         plan: task, checkpoints and settings.
-        sources: of `train`, `dev` and perhaps `test`, or of `train` alone with folds; files,
-            records, or a directory of folds.
+        sources: of `train`, `dev` and perhaps `test` and `unlabelled`, or of `train` alone with
+            folds; files, several ones in a list, records, or a directory of folds.
         reject: receives bad records.
 
     Raises:
         ValueError: sets or settings that contradict each other.
         BmtoolsError: see `run_finetuning` and `run_folds`.
     """
-    others = {name: source for name, source in sources.items() if name != TRAIN}
+    others = {name: source for name, source in sources.items() if name not in (TRAIN, UNLABELLED)}
+    unlabelled = UNLABELLED in sources
+    require(plan.teacher is not None or not unlabelled, UNLABELLED, "some",
+            f"none without {setting('teacher')}")
     if uses_folds(sources[TRAIN], others, plan.finetuning):
+        require(not unlabelled, UNLABELLED, "some", "none beside folds")
         yield from run_folds(plan, read_folds(sources[TRAIN], load_task(plan.task).key,
                                               plan.finetuning, plan.optimization.seed, reject),
                              reject)
         return
     require(DEV in sources, DEV, "none", "a set that chooses the epoch and the seed")
     yield from run_finetuning(plan, {
-        name: RecordReader((str(source),), reject) if isinstance(source, str | PathLike)
-        else as_records(source, reject) for name, source in sources.items()}, reject)
+        name: _records(source, reject) for name, source in sources.items()}, reject)
+
+
+def _records(source: Source, reject: Reject) -> Iterable[Record]:
+    """Read records from a file or from several, or take them from memory."""
+    files = [source] if isinstance(source, str | PathLike) else source
+    if isinstance(files, Sequence) and all(isinstance(file, str | PathLike) for file in files):
+        return RecordReader([str(file) for file in files], reject)
+    return as_records(files, reject)
 
 
 def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
@@ -243,11 +258,14 @@ def _manifest(runs: Runs, sets: Sequence[Mapping[str, Iterable[Record]]], summar
                 **best.dev.settings, "max_length": runs.task.max_length, **names,
                 **asdict(plan.finetuning), **asdict(plan.optimization),
                 **asdict(plan.schedule), **asdict(plan.regularization), **asdict(plan.freezing),
-                **asdict(plan.lora)}
+                **asdict(plan.lora),
+                **({"teacher": str(plan.teacher), **asdict(plan.distillation)}
+                   if plan.teacher else {})}
+    parents = {"model": plan.model, **({"teacher": plan.teacher} if plan.teacher else {})}
     hashes = {name: digest for reader in readers for name, digest in reader.hashes.items()}
     return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed, hashes,
-                    {"model": hash_directory(plan.model)}, best.tokens_seen,
-                    _seconds_since(started),
+                    {role: hash_directory(path) for role, path in parents.items()},
+                    best.tokens_seen, _seconds_since(started),
                     {**summary, **(train.origins() if isinstance(train, RecordReader) else {})})
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import torch
+from torch import Tensor
 
 from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.jsonl import as_records
 from bmtools.io.manifest import NAME, read_manifest
-from bmtools.models.checkpoint import autocast_dtype
-from bmtools.models.checkpoint_files import check_checkpoint
+from bmtools.models.checkpoint import Checkpoint, autocast_dtype
+from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
-from bmtools.tasks.registry import load_task
+from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.run_settings import PredictConfig
+from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import ExampleT, InputT, Task
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
@@ -56,10 +58,10 @@ class Predictor:
         self.config = config or PredictConfig()
         self.notes: list[str] = []
         for directory in directories:
-            check_checkpoint(directory)
+            check_for_inference(directory)
         name = find_tasks(directories, task)
         check_into(self.config.into, name)
-        self._tasks = [_load(directory, self.config, name) for directory in directories]
+        self._tasks = [load_fine_tuned(directory, self.config, name) for directory in directories]
         self.task = self._tasks[0]
         for directory, other in zip(directories, self._tasks, strict=True):
             if other.labels != self.task.labels:
@@ -117,15 +119,10 @@ class Predictor:
         return record.without(*(self.task.replaced.keys() - predictions)).replace(**predictions)
 
 
-def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
+def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
     """Load a fine-tuned model with its task and the settings that it was trained with."""
     task_class = load_task(name)
-    try:
-        task_config = msgspec.convert(read_manifest(directory).get("settings", {}),
-                                      task_class.config_class)
-    except msgspec.ValidationError as error:
-        raise CheckpointError(f"{directory / NAME}: settings: {readable(str(error))}; restore the "
-                              "checkpoint") from error
+    task_config = _read_settings(directory, task_class)
     if config.max_length:
         task_config = replace(task_config, max_length=config.max_length)
     task = task_class(task_config, task_class.load(directory, resolve_device(config.device),
@@ -137,6 +134,36 @@ def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
         task.checkpoint.model.cast(dtype)
     task.into = config.into
     return task
+
+
+def _read_settings(directory: Path, task_class: type[Task[Any, Any]]) -> TaskConfig:
+    """Read the settings of a task that a model was trained with."""
+    try:
+        return msgspec.convert(read_manifest(directory).get("settings", {}),
+                               task_class.config_class)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{directory / NAME}: settings: {readable(str(error))}; restore the "
+                              "checkpoint") from error
+
+
+def load_for_export(directory: Path) -> Checkpoint | None:
+    """Load a fine-tuned model whose head is no class of transformers; None for others.
+
+    Raises:
+        CheckpointError: a head whose work is no plain graph: an LSTM or a CRF.
+    """
+    name = read_manifest(directory).get("settings", {}).get("task", "")
+    if name not in TASKS:
+        return None
+    task_class = load_task(name)
+    config = _read_settings(directory, task_class)
+    if task_class.make_head(config) is None:
+        return None
+    if getattr(config, "crf", False) or getattr(config, "head", "") == "bilstm":
+        raise CheckpointError(
+            f"{directory}: found a head with a CRF or an LSTM, which no graph of other engines "
+            "holds; fine-tune with a linear head or mlp and no CRF")
+    return task_class.load(directory, "cpu", config)
 
 
 def predict(records: str | PathLike[str] | Iterable[Any],
@@ -173,19 +200,30 @@ def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Se
 
     Inputs of similar length share a batch. Dropout is off, and put back as it was.
     """
-    inputs = list(chain.from_iterable(example.inputs for example in examples))
-    order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
-    outputs: dict[int, np.ndarray] = {}
+    def compute(inputs: Sequence[InputT]) -> list[np.ndarray]:
+        outputs = task.outputs(model, on_device(task.collate(inputs), model)).cpu().numpy()
+        return [task.trim(item, rows) for item, rows in zip(inputs, outputs, strict=True)]
+
     was_training = model.training
     model.eval()
+    outputs = iter(run_by_length([item for example in examples for item in example.inputs],
+                                 batch_size, compute))
+    model.train(was_training)
+    return [[next(outputs) for _ in example.inputs] for example in examples]
+
+
+def on_device(batch: Mapping[str, np.ndarray], model: PreTrainedModel) -> dict[str, Tensor]:
+    """Move a collated batch to a model's device."""
+    return {name: torch.from_numpy(value).to(model.device) for name, value in batch.items()}
+
+
+@torch.inference_mode()
+def run_by_length(inputs: Sequence[InputT], batch_size: int,
+                  compute: Callable[[Sequence[InputT]], Iterable[np.ndarray]]) -> list[np.ndarray]:
+    """Compute something for each input, in order; those of similar length share a batch."""
+    order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
+    found: dict[int, np.ndarray] = {}
     for start in range(0, len(order), batch_size):
         numbers = order[start:start + batch_size]
-        batch = task.collate([inputs[number] for number in numbers])
-        with torch.inference_mode():
-            rows = task.outputs(model, {name: torch.from_numpy(value).to(model.device)
-                                        for name, value in batch.items()}).cpu().numpy()
-        outputs |= {number: task.trim(inputs[number], row)
-                    for number, row in zip(numbers, rows, strict=True)}
-    model.train(was_training)
-    in_order = iter(range(len(inputs)))
-    return [[outputs[next(in_order)] for _ in example.inputs] for example in examples]
+        found |= zip(numbers, compute([inputs[number] for number in numbers]), strict=True)
+    return [found[number] for number in range(len(inputs))]

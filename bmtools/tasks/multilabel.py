@@ -13,6 +13,7 @@ import numpy as np
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.evaluation.counts import Scores
 from bmtools.evaluation.labels import join_by_document, score_label_sets
+from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record, document_of
 from bmtools.tasks.pairs import TextInput
 from bmtools.tasks.settings import MultilabelConfig
@@ -86,14 +87,25 @@ class MultilabelTask(TextTask[LabelSetExample]):
         """Stack 1 for labels and 0 for others, (batch, labels) float32."""
         return stack_targets(inputs)
 
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+    def with_any_labels(self, item: TextInput) -> TextInput:
+        """Give a text none of the labels."""
+        return replace(item, targets=self._targets(()))
+
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return the logits of lacking and of having each label, (batch, labels, 2)."""
+        import torch
+
+        return torch.stack([torch.zeros_like(logits), logits], dim=-1)
+
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over texts and labels: binary cross-entropy in nats, or `label_loss`."""
         from torch.nn.functional import binary_cross_entropy_with_logits
 
+        labelled = labels[:, 0] != IGNORED
+        logits, labels = logits[labelled].float(), labels[labelled]
         if self.label_loss is not None:
-            return self.label_loss(model(**batch).logits, labels)
-        return binary_cross_entropy_with_logits(model(**batch).logits.float(), labels,
-                                                reduction="sum")
+            return self.label_loss(logits, labels)
+        return binary_cross_entropy_with_logits(logits, labels, reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute logits, (batch, labels)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -36,7 +36,7 @@ from bmtools.tasks.task import (
     mean_loss,
     pad,
 )
-from bmtools.tasks.windows import Window, cut_into_windows
+from bmtools.tasks.windows import Window, cut_into_windows, with_labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,6 +86,7 @@ class NerTask(Task[TaggedText, Window]):
     model_class = "AutoModelForTokenClassification"
     key = "entities"
     metrics: tuple[str, ...] = ("f1",)
+    input_settings = ("label_pieces", "protocol")
     replaced: ClassVar[Mapping[str, str]] = {
         "entities": "{} entities of the input replaced",
         "relations": "{} relations of the input dropped, as their entities went"}
@@ -124,7 +125,7 @@ class NerTask(Task[TaggedText, Window]):
         examples = []
         for own, gold, text in zip(entities, golds, self.encode(kept), strict=True):
             label_ids, tagged, faults = self._tag(text.words, gold)
-            windows = [*_labelled(text.inputs, label_ids)]
+            windows = [*with_labels(text.inputs, label_ids)]
             if name == TRAIN:  # some windows are a part of an endless word and have no label
                 windows = [window for window in windows if len(window.firsts)]
             examples.append(replace(text, inputs=windows, gold=gold))
@@ -226,6 +227,11 @@ class NerTask(Task[TaggedText, Window]):
                 row[window.firsts + 1] = window.label_ids
         return labels
 
+    def with_any_labels(self, item: Window) -> Window:
+        """Tag the words of a window as outside of entities."""
+        shape = (len(item.firsts), len(self.groups))[:1 + (len(self.groups) > 1)]
+        return replace(item, label_ids=np.zeros(shape, dtype=np.int64))
+
     def _piece_labels(self, window: Window) -> np.ndarray:
         """Label all tokens of a window, (tokens,) or (tokens, groups), as `label_pieces` says.
 
@@ -259,13 +265,13 @@ class NerTask(Task[TaggedText, Window]):
         return found.unflatten(-1, (len(self.groups), -1)) \
             if self.config.crf or len(self.groups) > 1 else found
 
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
         if not self.config.crf:
-            return super().loss(model, batch, labels)
+            return super().loss(model, logits, labels)
         from bmtools.tasks.tagging_heads import crf_loss
 
-        return crf_loss(model, self.logits(model, batch), labels)
+        return crf_loss(model, logits, labels)
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
@@ -372,15 +378,6 @@ class NerTask(Task[TaggedText, Window]):
                 side += [(number, *span) for span in iob2_spans(tags)]
         f1: float = score_spans(*sides)[0]["f1"]
         return f1
-
-
-def _labelled(windows: Sequence[Window], label_ids: np.ndarray) -> Iterator[Window]:
-    """Give windows the labels of their words."""
-    start = 0
-    for window in windows:
-        after = start + len(window.firsts)
-        yield replace(window, label_ids=label_ids[start:after])
-        start = after
 
 
 def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from bmtools.evaluation.labels import join_by_document
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.answer_windows import (
+    IMPOSSIBLE,
     AnswerWindow,
     TokenizedText,
     cut_into_answer_windows,
@@ -200,22 +201,32 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
                                   "expected two, for the start and the end of answers; train a "
                                   "model with bmtools finetune qa")
 
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
-        """Sum the cross-entropy of starts and ends, in nats; padding has no probability."""
+    def with_any_labels(self, item: AnswerWindow) -> AnswerWindow:
+        """Let a window have no answer."""
+        return replace(item, answer=(0, 0))
+
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return the logits of starts and of ends, (batch, 2, tokens)."""
+        return logits.transpose(1, 2)
+
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the cross-entropy of starts and ends, in nats."""
         from torch.nn.functional import cross_entropy
 
-        logits = self.outputs(model, batch).masked_fill(
-            batch["attention_mask"][..., None] == 0, float("-inf"))
         return cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED)
 
-    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute start and end logits, (batch, tokens, 2), in float32."""
+    def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute start and end logits, (batch, tokens, 2), in float32; padding is IMPOSSIBLE."""
         import torch
 
         found: Any = model(**batch)
         logits: Tensor = torch.stack([found.start_logits, found.end_logits], dim=-1) \
             if hasattr(found, "start_logits") else found.logits
-        return logits.float()
+        return logits.float().masked_fill(batch["attention_mask"][..., None] == 0, IMPOSSIBLE)
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute logits; scores of spans are sums of them."""
+        return self.logits(model, batch)
 
     def trim(self, item: AnswerWindow, output: np.ndarray) -> np.ndarray:
         """Keep the logits of tokens that are no padding."""

@@ -76,6 +76,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
     model_class = "AutoModelForSequenceClassification"
     key = "relations"
     metrics = ("micro_f1", "macro_f1", "weighted_f1")
+    input_settings = ("directed", "within", "entities", "placeholders", "markers")
     replaced: ClassVar[Mapping[str, str]] = {"relations": "{} relations of the input replaced"}
 
     def __init__(self, config: RelationsConfig, checkpoint: Checkpoint) -> None:
@@ -252,10 +253,11 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the logits of pairs, (batch, labels)."""
-        if "mentions" not in batch:
-            return super().logits(model, batch)
+        from bmtools.models.exported.model import ExportedModel
         from bmtools.tasks.heads import head_of
 
+        if "mentions" not in batch or isinstance(model, ExportedModel):
+            return super().logits(model, batch)
         states = super().logits(model, {name: value for name, value in batch.items()
                                         if name != "mentions"})
         head: Any = head_of(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -145,6 +145,31 @@ class LoraConfig:
 
 
 @dataclass(frozen=True)
+class TaskDistillationConfig:
+    """Distillation from a fine-tuned teacher (Hinton et al. 2015; Sanh et al. 2020, section 5).
+
+    Each loss is a mean over what the model labels: texts, words, pairs, starts and ends.
+
+    Args:
+        label_weight: weight of the loss on labels.
+        kl_weight: weight of the divergence from the teacher's predictions.
+        temperature: temperature of both softmax distributions.
+        logit_mse_weight: weight of the squared distance between logits, a mean over classes.
+    """
+
+    label_weight: float = 1.0
+    kl_weight: float = 1.0
+    temperature: float = 2.0
+    logit_mse_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, label_weight=0, kl_weight=0, logit_mse_weight=0)
+        require(self.kl_weight + self.logit_mse_weight > 0, "kl_weight", self.kl_weight,
+                f"more than 0 without {setting('logit_mse_weight')}")
+        require_above_0(self, "temperature")
+
+
+@dataclass(frozen=True)
 class FinetunePlan:
     """Fine-tuning of one checkpoint on one task.
 
@@ -160,6 +185,8 @@ class FinetunePlan:
         freezing: of weights.
         lora: adapters in place of all weights.
         overwrite: replace the content of the output directory.
+        teacher: fine-tuned model to learn from, beside labels.
+        distillation: losses of its predictions.
     """
 
     task: str
@@ -173,8 +200,14 @@ class FinetunePlan:
     freezing: FreezeConfig = field(default_factory=FreezeConfig)
     lora: LoraConfig = field(default_factory=LoraConfig)
     overwrite: bool = False
+    teacher: Path | None = None
+    distillation: TaskDistillationConfig = field(default_factory=TaskDistillationConfig)
 
     def __post_init__(self) -> None:
+        for name, value in asdict(self.distillation).items():
+            default = getattr(TaskDistillationConfig, name)
+            require(self.teacher is not None or value == default, name, value,
+                    f"{default} without {setting('teacher')}")
         regularized = self.regularization != RegularizationConfig() \
             or self.freezing != FreezeConfig()
         require(not (self.lora.lora_rank and regularized), "lora_rank", self.lora.lora_rank,
@@ -187,7 +220,7 @@ class FinetunePlan:
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig, "lora": LoraConfig,
               "optimization": OptimizationConfig, "regularization": RegularizationConfig,
-              "freezing": FreezeConfig}
+              "freezing": FreezeConfig, "distillation": TaskDistillationConfig}
 """Settings of every task's fine-tuning, by their field of `FinetunePlan`."""
 
 

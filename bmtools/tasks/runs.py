@@ -21,7 +21,8 @@ from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop
-from bmtools.tasks.task import DEV, Split, Task
+from bmtools.tasks.task import DEV, TRAIN, UNLABELLED, Split, Task
+from bmtools.tasks.teacher import TaskTeacher, encode_unlabelled
 from bmtools.tasks.trials import Trials
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import (
@@ -96,7 +97,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     task = task_class(plan.config, load_encoder(plan.model,
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
-    splits = yield from _read(task, sources, reject)
+    splits = yield from _read(task, sources, reject, plan)
     optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
                                             processes)
     yield from ({"note": note} for note in notes)
@@ -124,16 +125,23 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     return chosen
 
 
-def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
-          reject: Reject) -> Generator[Report, None, dict[str, Split[Any]]]:
-    """Read the sets, and yield what is to be said of each."""
+def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]], reject: Reject,
+          plan: FinetunePlan) -> Generator[Report, None, dict[str, Split[Any]]]:
+    """Read the sets, have the teacher's predictions, and yield what is to be said of each."""
     splits = {}
+    teacher = TaskTeacher(plan.teacher, plan.task) if plan.teacher else None
+    yield from ({"note": note} for note in (teacher.notes if teacher else ()))
     model = task.checkpoint.path
     unknown_id = task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():
         set_status(f"reading {name}")
-        splits[name] = task.read(name, records, reject)
-        ids = [item.ids for example in splits[name].examples for item in example.inputs]
+        taught = list(records) if teacher and name in (TRAIN, UNLABELLED) else []
+        splits[name] = encode_unlabelled(task, taught) if name == UNLABELLED else \
+            task.read(name, taught or records, reject)
+        if teacher and taught:
+            set_status(f"the teacher reads {name}")
+            teacher.teach(task, name, taught, splits[name])
+        ids = [item.ids for item in splits[name].inputs]
         warn_of_unknown_tokens(
             str(model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
             sum(map(len, ids)), map(source_name, getattr(records, "names", ())))

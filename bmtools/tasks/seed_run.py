@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,11 @@ from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.read_tokens import ReadTokens
-from bmtools.tasks.run_settings import FinetunePlan
+from bmtools.tasks.run_settings import FinetunePlan, TaskDistillationConfig
 from bmtools.tasks.settings import LabelConfig
-from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
+from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED, Evaluation, Split, Task
+from bmtools.tasks.teacher import loss_terms, sum_differences
+from bmtools.training.average import averaged_weights
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import DivergedError, LoopHooks, Trainer
 from bmtools.training.objectives import LossTerm, Objective
@@ -36,16 +38,37 @@ Report = dict[str, Any]
 
 
 class TaskObjective(Objective):
-    """The loss of a task: a mean over labels."""
+    """The loss of a task, a mean over labels, and with a teacher the losses of its predictions.
 
-    def __init__(self, task: Task[Any, Any], model: PreTrainedModel) -> None:
+    Args:
+        task: that is learned.
+        model: with its head.
+        distillation: losses of a teacher's predictions; None without a teacher.
+    """
+
+    def __init__(self, task: Task[Any, Any], model: PreTrainedModel,
+                 distillation: TaskDistillationConfig | None = None) -> None:
         super().__init__(model)
-        self.loss_terms = {"task": LossTerm(1.0, "labels")}
-        self._task = task
+        self.loss_terms = loss_terms(distillation) if distillation else \
+            {"task": LossTerm(1.0, "labels")}
+        self._task, self._distillation = task, distillation
 
     def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:
-        """Sum the loss over labels, in nats."""
-        return {"task": self._task.loss(self.model, batch, labels)}
+        """Sum each loss.
+
+        Args:
+            labels: IGNORED where there is none.
+            batch: arguments of the model; with a teacher `taught`, (batch, ..., classes) logits,
+                and `compared`, (batch, ...) bool, where it has some.
+        """
+        taught, compared = batch.pop("taught", None), batch.pop("compared", None)
+        logits = self._task.logits(self.model, batch)
+        sums = {"task": self._task.loss(self.model, logits, labels)}
+        if self._distillation and taught is not None:
+            own = self._task.distributions(logits)[compared]
+            sums |= sum_differences(own.reshape(-1, own.shape[-1]), taught[compared],
+                                    self._distillation.temperature)
+        return sums
 
 
 @dataclass
@@ -105,14 +128,23 @@ class SeedRun:
                  stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
         self._stop = stop
-        inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
+        inputs, taught = splits[TRAIN].inputs, splits[TRAIN].taught
         if isinstance(plan.config, LabelConfig):
-            inputs = self._balance(plan.config, inputs)
+            numbers = self._balance(plan.config, inputs)
+            inputs = [inputs[number] for number in numbers]
+            taught = [taught[number] for number in numbers] if taught else []
+        labelled = len(inputs)
+        if UNLABELLED in splits:
+            more = splits[UNLABELLED]
+            found = [number for number, logits in enumerate(more.taught) if len(logits)]
+            inputs = inputs + [more.inputs[number] for number in found]
+            taught = taught + [more.taught[number] for number in found]
         lengths = np.array([len(item) for item in inputs])
         order = [batch for epoch in range(plan.finetuning.epochs)
                  for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch,
                                               plan.finetuning.group_by_length)]
-        self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
+        self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size,
+                                    taught, labelled)
         self._steps = len(order)
         self.model, _ = trainable_model(plan, task, seed)
         self._stored = WeightsFile(plan.output)
@@ -120,25 +152,30 @@ class SeedRun:
         self._decay = 1.0
         if self._tokens:
             self._tokens.shrink(self.model)
-        self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
+        objective = TaskObjective(task, self.model, plan.distillation if plan.teacher else None)
+        self._trainer = Trainer(objective, self._steps,
                                 lambda step: plan.schedule.at(step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
                                 self._hooks(accelerator))
 
-    def _balance(self, config: LabelConfig, inputs: list[Any]) -> list[Any]:
-        """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it."""
+    def _balance(self, config: LabelConfig, inputs: Sequence[Any]) -> Sequence[int]:
+        """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it.
+
+        Returns:
+            the numbers of the inputs to learn from.
+        """
         self._task.label_loss = None  # other settings of a grid may have made one
         if config.loss == "cross-entropy" and config.class_weights == "none" \
                 and not config.oversampling:
-            return inputs
+            return range(len(inputs))
         from bmtools.tasks.losses import make_loss
 
         labels = input_labels(self._task, inputs)
         self._task.label_loss = make_loss(
             config, labels, len(self._task.labels),
             label_sets=self._task.problem_type == "multi_label_classification")
-        return [inputs[number] for number in repeat_rare(labels, config.oversampling)] \
-            if config.oversampling else inputs
+        return repeat_rare(labels, config.oversampling).tolist() if config.oversampling \
+            else range(len(inputs))
 
     def _hooks(self, accelerator: Accelerator) -> LoopHooks:
         plan = self._plan
@@ -175,9 +212,10 @@ class SeedRun:
     def _run_until_worse(self) -> Generator[Report, None, tuple[Best, float]]:
         """Train until the development set no longer improves."""
         best: Best | None = None
-        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
-            dev = self._evaluate(DEV)
-            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, "loss": loss,
+        for evaluations, (at, losses, tokens_seen) in enumerate(self._intervals(), 1):
+            with averaged_weights(self._trainer.optimizer):
+                dev = self._evaluate(DEV)
+            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
                    "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
             score = dev.scores[self._task.metric]
             # While the score is 0, a falling loss is progress too.
@@ -192,23 +230,23 @@ class SeedRun:
     def _run_to(self, stop: Stop) -> Generator[Report, None, tuple[Best, float]]:
         """Train as long as another run did."""
         for found in self._intervals():
-            at, loss, tokens_seen = found
-            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, "loss": loss}
+            at, losses, tokens_seen = found
+            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses}
             unit = "step" if "step" in at and "step" in stop.at else "epoch"
             if at[unit] >= stop.at[unit]:
                 break
         none = Evaluation({}, {}, math.nan, stop.settings)
         return self._store(at, 0, (0.0, 0.0), none, tokens_seen), at["epoch"]
 
-    def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
-        """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
+    def _intervals(self) -> Iterator[tuple[dict[str, float], dict[str, float], int]]:
+        """Train, and yield before each evaluation: epoch and step, mean losses, tokens so far."""
         settings = self._plan.finetuning
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
-        losses: list[float] = []
+        losses: list[dict[str, float]] = []
         tokens_seen = 0
         for step in self._trainer.run(self._batches):
-            losses.append(step.losses["loss"])
+            losses.append(step.losses)
             tokens_seen += step.counts["tokens"]
             self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
             self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
@@ -216,7 +254,9 @@ class SeedRun:
                 continue
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
-            yield at, round(statistics.fmean(losses), _DIGITS), tokens_seen
+            # Batches may have no labels, so that a mean of their own loss would mislead.
+            yield at, {name: round(statistics.fmean(one[name] for one in losses), _DIGITS)
+                       for name in step.losses if name != "task"}, tokens_seen
             losses = []
 
     def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
@@ -241,7 +281,8 @@ class SeedRun:
     def _store(self, at: dict[str, float], evaluations: int, rank: tuple[float, float],
                dev: Evaluation, tokens_seen: int) -> Best:
         """Keep the weights of an evaluation in place of those before."""
-        self._stored.save(self.model.state_dict().values())
+        with averaged_weights(self._trainer.optimizer):
+            self._stored.save(self.model.state_dict().values())
         return Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
                     self._tokens, self._decay)
 
@@ -275,8 +316,9 @@ def trained_model(plan: FinetunePlan, task: Task[Any, Any], best: Best) -> PreTr
 def read_tokens(plan: FinetunePlan, task: Task[Any, Any],
                 splits: Mapping[str, Split[Any]]) -> ReadTokens | None:
     """Collect the tokens of all sets, where AdamW trains all weights and nothing else does."""
-    if plan.lora.lora_rank or plan.regularization != RegularizationConfig() \
-            or plan.freezing != FreezeConfig() or plan.optimization.optimizer != "adamw":
+    if plan.lora.lora_rank or plan.optimization.ema \
+            or plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
+            or plan.optimization.optimizer != "adamw":
         return None
-    return ReadTokens.of([item.ids for split in splits.values() for example in split.examples
-                          for item in example.inputs], task.checkpoint.tokenizer.all_special_ids)
+    return ReadTokens.of([item.ids for split in splits.values() for item in split.inputs],
+                         task.checkpoint.tokenizer.all_special_ids)

@@ -115,11 +115,11 @@ class SimilarityTask(TextTask[ScoredExample]):
                                   "a model for similarity, which has one output")
         super().accept_labels(labels)
 
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the squares of errors of standardised scores."""
         from torch.nn.functional import mse_loss
 
-        return mse_loss(model(**batch).logits.float(), labels, reduction="sum")
+        return mse_loss(logits.float(), labels, reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute scores, (batch, 1)."""

@@ -82,6 +82,8 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
         labels: (batch, tokens) or (batch, tokens, groups), IGNORED where there is no word.
     """
     labels = labels.reshape(logits.shape[:-1])
+    labelled = (labels != IGNORED).flatten(1).any(dim=1)
+    labels, logits = labels[labelled], logits[labelled]
     positions, mask = pack((labels != IGNORED).all(dim=-1))
     rows = torch.arange(len(logits), device=logits.device)[:, None]
     return -_crf_of(model).log_likelihood(

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -20,6 +20,7 @@ import numpy as np
 
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.masking.corruption import IGNORED
+from bmtools.models.exported.formats import read_exported
 from bmtools.records import Record
 from bmtools.tasks.settings import TaskConfig
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from bmtools.tasks.losses import Loss
 
 _TEXTS_AT_ONCE = 256
-TRAIN, DEV, TEST = "train", "dev", "test"
+TRAIN, DEV, TEST, UNLABELLED = "train", "dev", "test", "unlabelled"
 InputT = TypeVar("InputT", bound=Sized)
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 ExampleT = TypeVar("ExampleT", bound="Example[Any]")
@@ -60,11 +61,18 @@ class Split(Generic[ExampleT]):
         examples: in the order of the records.
         counts: number of records and the like, for the report.
         notes: one line each about data that the task cannot use or express fully.
+        taught: a teacher's logits for each input of all examples, (labels, classes) each.
     """
 
     examples: list[ExampleT]
     counts: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    taught: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The inputs of all examples, in order."""
+        return [item for example in self.examples for item in example.inputs]
 
 
 @dataclass(frozen=True)
@@ -88,10 +96,12 @@ class Evaluation:
 class Task(ABC, Generic[ExampleT, InputT]):
     """A supervised task over a pretrained encoder: its data, head, loss and scores.
 
-    Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `loss`
-    on batches that `collate` and `collate_labels` make, and `score` on the outputs for `dev` and
-    `test`. Prediction calls `load`, `accept_labels`, and for each record `encode` and `predict`.
-    The loss is cross-entropy and outputs are log probabilities unless a task overrides them.
+    Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `logits`
+    and `loss` on batches that `collate` and `collate_labels` make, and `score` on the outputs for
+    `dev` and `test`. With a teacher, it calls `encode` for texts without labels, and
+    `distributions` for both models. Prediction calls `load`, `accept_labels`, and for each record
+    `encode` and `predict`. The loss is cross-entropy and outputs are log probabilities unless a
+    task overrides them.
 
     Attributes:
         config_class: settings of the task; each becomes an option of `finetune TASK`.
@@ -108,6 +118,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
         keeps_head: go on with the checkpoint's output layer if it was trained for the same labels.
         fixed_labels: the outputs mean the same whatever the training set.
+        input_settings: names of settings that a teacher shares, since it reads the same inputs.
         into: key of records that predictions are added under.
 
     Args:
@@ -122,6 +133,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     replaced: ClassVar[Mapping[str, str]]
     metrics: tuple[str, ...]
     fixed_labels: ClassVar[bool] = False
+    input_settings: ClassVar[Sequence[str]] = ()
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         from bmtools.models.architectures import max_tokens
@@ -160,6 +172,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
     def collate_labels(self, inputs: Sequence[InputT],
                        batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """Make the labels of a collated batch, IGNORED where there is none."""
+
+    def with_any_labels(self, item: Any) -> Any:
+        """Give an input some label wherever it could have one."""
+        return replace(item, label_id=0)
 
     # Model
 
@@ -211,7 +227,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
-        if make_head := cls.make_head(config):
+        make_head = cls.make_head(config)
+        if make_head and not read_exported(directory):
             from bmtools.tasks.heads import load_with_head
 
             return load_with_head(directory, device, cls.model_class_for(config), make_head)
@@ -232,12 +249,16 @@ class Task(ABC, Generic[ExampleT, InputT]):
         found: Tensor = model(**batch).logits
         return found
 
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return the logits of one distribution for each label, (batch, ..., classes)."""
+        return logits
+
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
         from torch.nn.functional import cross_entropy
 
         labelled = labels != IGNORED
-        logits = self.logits(model, batch)[labelled].float()
+        logits = logits[labelled].float()
         if self.label_loss is not None:
             return self.label_loss(logits, labels[labelled])
         return cross_entropy(logits, labels[labelled], reduction="sum")

@@ -80,6 +80,15 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
         yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
 
+def with_labels(windows: Sequence[Window], label_ids: np.ndarray) -> Iterator[Window]:
+    """Give windows the labels of their words."""
+    start = 0
+    for window in windows:
+        after = start + len(window.firsts)
+        yield replace(window, label_ids=label_ids[start:after])
+        start = after
+
+
 def _words(text: str, encoding: Encoding,
            ) -> tuple[list[tuple[int, int]], list[int], list[int], list[int]]:
     """Find words: spans in the text, first tokens, and first tokens with the space before them.

@@ -13,7 +13,8 @@ from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.checkpoints import recorded_identity
 from bmtools.training.distributed import decide_by_main_process, is_sharded
 from bmtools.training.model_init import choose_layout
-from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan, runs_directory
+from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan
+from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

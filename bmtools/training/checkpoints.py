@@ -30,17 +30,14 @@ from bmtools.models.next_sentence import join_head
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS
+from bmtools.training.average import averaged_weights
 from bmtools.training.datasets import Datasets
 from bmtools.training.distributed import gather_shards, shard_like, unsharded_model
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import Objective
-from bmtools.training.plan import (
-    STATES,
-    TrainingPlan,
-    kept_directory,
-    runs_directory,
-)
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -176,11 +173,13 @@ class Checkpointer:
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
-        self._write(kept_directory(self.plan.output) / name, overwrite=True)
+        with averaged_weights(self.trainer.optimizer):
+            self._write(kept_directory(self.plan.output) / name, overwrite=True)
 
     def finish(self) -> dict[str, Any]:
         """Write the final checkpoint, remove the states, and return the manifest's content."""
-        written = self._write(self.plan.output, self.plan.overwrite)
+        with averaged_weights(self.trainer.optimizer):
+            written = self._write(self.plan.output, self.plan.overwrite)
         if self.trainer.accelerator.is_main_process:
             discard_run(runs_directory(self.plan.output))
         self.trainer.accelerator.wait_for_everyone()

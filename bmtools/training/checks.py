@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
@@ -24,6 +24,7 @@ from bmtools.models.checkpoint_files import (
 )
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.sizes import named_size
+from bmtools.models.transfer.take_layers import taken_layers
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
@@ -97,7 +98,11 @@ def read_facts(model: ModelInit) -> ModelFacts:
         check_tokenizer(model.tokenizer)
     if model.checkpoint is not None:
         check_masked_lm(model.checkpoint)
-        return _facts_of(read_config(model.checkpoint), weight_bytes(model.checkpoint))
+        facts = _facts_of(read_config(model.checkpoint), weight_bytes(model.checkpoint))
+        if model.take_layers and facts.layers is not None:
+            layers = len(taken_layers(model.take_layers, facts.layers))
+            facts = replace(facts, layers=layers, weight_bytes=0)  # measured once they are taken
+        return facts
     path = Path(model.architecture or "")
     if not path.exists():
         family, size = named_size(model.architecture or "")

@@ -20,10 +20,16 @@ from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.status import counted, set_status
 from bmtools.training.checks import check_corpus_files
-from bmtools.training.contamination import warn_of_leak
 from bmtools.training.distributed import others_wait
+from bmtools.training.leak import warn_of_leak
 from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import EVALUATE, REPLAY, DataConfig, TrainingPlan, runs_directory
+from bmtools.training.plan import (
+    EVALUATE,
+    REPLAY,
+    DataConfig,
+    TrainingPlan,
+)
+from bmtools.training.run_directories import runs_directory
 
 _TEXT = "text-"  # directories of encoded records begin so
 

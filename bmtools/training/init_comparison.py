@@ -23,9 +23,6 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.init_weights import Transfer, check_targets, split_sentences
-from bmtools.models.init_weights import transfer as transfer_weights
 from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.settings import (
     READING_METHODS,
@@ -34,7 +31,10 @@ from bmtools.models.settings import (
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.vocab_overlap import nearest_tokens
+from bmtools.models.transfer.decoders import load_base
+from bmtools.models.transfer.init_weights import Transfer, check_targets, split_sentences
+from bmtools.models.transfer.init_weights import transfer as transfer_weights
+from bmtools.models.transfer.vocab_overlap import nearest_tokens
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
@@ -87,7 +87,7 @@ def compare_inits(base: str | Path, tokenizer: str | Path, records: Iterable[Rec
         DataError: no text to train on, or none to score.
         BmtoolsError: a checkpoint, tokenizer or record that cannot be used.
     """
-    checkpoint, new = load_checkpoint(Path(base)), load_tokenizer(Path(tokenizer))
+    checkpoint, new = load_base(Path(base)), load_tokenizer(Path(tokenizer))
     transfer = transfer or TransferConfig()
     with tempfile.TemporaryDirectory(prefix="bmtools-compare-") as name:
         directory = Path(name)

@@ -22,6 +22,7 @@ from bmtools.data.sampler import StreamPosition
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.average import update_averages
 from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.layers import encoder_layers
 from bmtools.training.objectives import Objective, raw_inputs
@@ -180,7 +181,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         batches = [batch] if batch.replayed is None else [batch, batch.replayed]
-        parts = [_Part(one.micro_batches, self._total_counts(one.counts)) for one in batches]
+        parts = [_Part(one.micro_batches, self._total_counts(
+            {**one.counts, **self.objective.counts(one.micro_batches)})) for one in batches]
         sums = self._accumulate_gradients(number, parts, turn)
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
@@ -199,6 +201,8 @@ class Trainer:
         else:
             _require_finite(number, "norm of the gradients", norm)
         self.optimizer.step()
+        if self.settings.ema:
+            update_averages(self.optimizer, self.settings.ema, number)
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
@@ -337,6 +341,7 @@ def compile_layers(model: nn.Module) -> None:
     """
     config: Any = torch._dynamo.config
     config.recompile_limit = max(config.recompile_limit, _VERSIONS)
+    config.skip_nnmodule_hook_guards = False  # some layers may have hooks that others do not
     for layer in encoder_layers(model):
         layer.compile(dynamic=True)
 

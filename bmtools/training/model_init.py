@@ -22,6 +22,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import require_length
 from bmtools.models.next_sentence import NextSentenceHead, read_head
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
+from bmtools.models.transfer.take_layers import take_layers
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.status import set_status
@@ -63,10 +64,10 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
     """Load a masked language model, or build one with new weights, which depend on the seed alone.
 
     Args:
-        init: checkpoint or architecture.
+        init: checkpoint, with the layers to take of it, or architecture.
         seed: of new weights.
         phases: whose sequences need positions, where the architecture leaves their number open.
-        tokenizer: of an architecture, in place of the directory that `init` names.
+        tokenizer: of an architecture for which `init` names no directory.
         positions: sinusoid or random, how learned ones of an architecture start.
 
     Raises:
@@ -76,13 +77,15 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
     if init.checkpoint is not None:
         checkpoint = load_checkpoint(init.checkpoint)
         model = checkpoint.model
+        if init.take_layers:
+            model = take_layers(model, init.take_layers)
         return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
                             model.config, lambda: model,
                             read_head(init.checkpoint, model))
     assert init.architecture is not None
-    if tokenizer is None:
-        assert init.tokenizer is not None
+    if init.tokenizer is not None:
         tokenizer = load_tokenizer(init.tokenizer)
+    assert tokenizer is not None
     longest = max((phase.batch.max_length for phase in phases), default=0)
     config = build_config(init.architecture, tokenizer, longest)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,9 @@ from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documents
-from bmtools.models.mlm import encode, head_logits, masked_lm_loss
+from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
-from bmtools.recipes.settings import DistillationConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,6 +55,10 @@ class Objective(nn.Module):
         """
         return dict(micro_batch)
 
+    def counts(self, micro_batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """Count what loss terms are means over and batches do not count; the keys never differ."""
+        return {}
+
     @property
     def next_sentence(self) -> NextSentenceHead | None:
         """Head of next-sentence prediction that is saved with the model, if any."""
@@ -78,6 +81,12 @@ class EncoderInputs:
     lengths: Lengths = None
     token_type_ids: Tensor | None = None
 
+    def to(self, device: torch.device) -> EncoderInputs:
+        """Move all inputs to a device."""
+        moved: Any = {name: value if value is None else value.to(device)
+                      for name, value in vars(self).items()}
+        return EncoderInputs(**moved)
+
     def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:
         """Compute hidden states, (batch, tokens, width) or (tokens, width)."""
         if self.lengths is not None:
@@ -93,8 +102,21 @@ class EncoderInputs:
         return states[as_documents(self.lengths, states.device).starts.long()]
 
     def token_states(self, states: Tensor) -> Tensor:
-        """Select the states of all tokens but padding, (tokens, width)."""
-        return states if self.attention_mask is None else states[self.attention_mask]
+        """Select the states of all tokens but padding, (tokens, width).
+
+        Those of a packed pass may come as one sequence and end with padding.
+        """
+        if self.attention_mask is None:
+            return states.flatten(0, -2)[:self.input_ids.numel()]
+        return states[self.attention_mask]
+
+    def document_lengths(self) -> list[int]:
+        """Count the tokens of each document, or of each padded sequence; waits for a GPU there."""
+        if self.lengths is not None:
+            lengths: list[int] = as_documents(self.lengths, self.input_ids.device).unpadded.tolist()
+            return lengths
+        assert self.attention_mask is not None
+        return self.attention_mask.sum(dim=1).tolist()
 
     def token_positions(self) -> Tensor:
         """Number all tokens but padding across sequences, int64; waits for a GPU where padded."""
@@ -120,7 +142,7 @@ class LabelObjective(Objective):
 def raw_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Undo `prepare`, so that a micro-batch can be split."""
     return {name: value.unpadded if isinstance(value, DocumentLengths) else value
-            for name, value in inputs.items() if name != "masked"}
+            for name, value in inputs.items() if name not in ("masked", "aligned")}
 
 
 def masked_positions(labels: Tensor) -> Tensor:
@@ -201,63 +223,6 @@ class CausalObjective(LabelObjective):
         return {"causal": sums["mlm"], "causal_accuracy": sums["mlm_accuracy"]}
 
 
-class DistillationObjective(LabelObjective):
-    """Masked language modelling with a teacher's predictions and hidden states as targets.
-
-    The divergence is taken at masked positions, where both models predict, or at every token, and
-    multiplied by the squared temperature so that its gradient keeps its size (Hinton et al. 2015,
-    section 2.1). States are compared at every token, through a learned projection where widths
-    differ.
-
-    Source: Lewis et al. 2020 (Bio-LM), section 7.1, after Sanh et al. 2020.
-    """
-
-    metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
-
-    def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel,
-                 settings: DistillationConfig) -> None:
-        super().__init__(student)
-        self._teacher = [teacher]  # in a list: not among this module's weights
-        self._temperature = settings.temperature
-        self._compares_all = settings.kl_positions == "all"
-        self.loss_terms = {"mlm": LossTerm(settings.mlm_weight, "masked"),
-                           "kl": LossTerm(settings.kl_weight,
-                                          "tokens" if self._compares_all else "masked"),
-                           "cosine": LossTerm(settings.cosine_weight, "tokens")}
-        width, teacher_width = student.config.hidden_size, teacher.config.hidden_size
-        self.projection = nn.Identity() if width == teacher_width else \
-            nn.Linear(width, teacher_width)
-
-    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum the three terms; shapes as in `EncoderInputs`."""
-        inputs = EncoderInputs(input_ids, attention_mask, lengths)
-        if self._compares_all:
-            masked = inputs.token_positions()
-        elif masked is None:
-            masked = masked_positions(labels)
-        teacher = self._teacher[0]
-        with torch.no_grad():
-            teacher_states = inputs.encode(teacher)
-            teacher_logits = head_logits(
-                teacher, select_masked(teacher_states, labels, masked)[0]).float()
-        states = inputs.encode(self.model)
-        compared, labels = select_masked(states, labels, masked)
-        logits = head_logits(self.model, compared).float()
-        kl = functional.kl_div(
-            functional.log_softmax(logits / self._temperature, dim=-1),
-            functional.log_softmax(teacher_logits / self._temperature, dim=-1),
-            reduction="sum", log_target=True)
-        similarity = functional.cosine_similarity(
-            self.projection(inputs.token_states(states)).float(),
-            inputs.token_states(teacher_states).float(), dim=-1)
-        return {"mlm": functional.cross_entropy(logits, labels, ignore_index=IGNORED,
-                                                reduction="sum"),
-                "kl": kl * self._temperature**2,
-                "cosine": (1 - similarity).sum(),
-                "mlm_accuracy": (logits.argmax(-1) == labels).sum()}
-
-
 class PhasedObjective(Objective):
     """One model with several objectives, of which `switch` selects one.
 
@@ -303,6 +268,10 @@ class PhasedObjective(Objective):
     def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
         """Make what a pass of the active objective needs."""
         return self._objectives[self._active].prepare(micro_batch, padded)
+
+    def counts(self, micro_batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """Count what the active objective's loss terms are means over."""
+        return self._objectives[self._active].counts(micro_batches)
 
     def forward(self, **inputs: Any) -> dict[str, Tensor]:
         """Sum the terms of the active objective; outside of training in float32.

@@ -6,20 +6,18 @@ Importing this costs nothing.
 from __future__ import annotations
 
 import re
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import beside, place_of, refuse_existing
+from bmtools.io.directories import refuse_existing
 from bmtools.io.manifest import DirectoryHashes
-from bmtools.io.unfinished import real_path, remove_abandoned
 from bmtools.models.sizes import named_size
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
@@ -31,13 +29,14 @@ from bmtools.recipes.phases import (
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
-    DistillationConfig,
+    FreezeConfig,
     InitializationConfig,
     OptimizationConfig,
     RegularizationConfig,
     ReplayConfig,
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
+from bmtools.training.run_directories import runs_directory
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
@@ -47,8 +46,6 @@ LAYOUT = "layout"
 """Name of the layout in a run's identity."""
 PRECISION = "mixed_precision"
 """Name of the precision in a run's identity."""
-STATES = "step-*"
-"""Pattern of the names of states, which sort by step."""
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
@@ -57,7 +54,7 @@ DISTILLATION_WARMUP = 0.05
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
-         "model", "tokenizer", "teacher", "student", "terms")
+         "model", "tokenizer", "teacher", "student", "terms", "teacher_device")
 # Those of them that change the rounding of sums, which a deterministic run must not.
 _ROUNDING = ("micro_batch_size", "compile")
 
@@ -70,11 +67,13 @@ class ModelInit:
         checkpoint: directory of a masked language model.
         architecture: its name, or the path of a config.json.
         tokenizer: directory of the tokenizer for an architecture; a checkpoint has its own.
+        take_layers: those of the checkpoint to take, see `taken_layers`; empty for all.
     """
 
     checkpoint: Path | None = None
     architecture: str | None = None
     tokenizer: Path | None = None
+    take_layers: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,6 +143,15 @@ class TrainingPlan:
         """Layout of sequences, which is the same in all phases: packed, padded or still auto."""
         return self.config.phases[0].batch.layout
 
+    @property
+    def leaves_weights_unused(self) -> bool:
+        """Whether some steps give some weights no gradient, which data parallelism has to know."""
+        phases = self.config.phases
+        return len({phase.objective.objective for phase in phases}) > 1 \
+            or any(phase.freeze != FreezeConfig() for phase in phases) \
+            or (self.command == "distill" and not DistillationConfig(
+                **self.config.distillation).trains_every_weight)
+
     def with_layout(self, layout: Any) -> TrainingPlan:
         """Resolve the layout of all phases."""
         phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
@@ -181,6 +189,8 @@ class TrainingPlan:
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
+        if "teacher_cache" in run:
+            run["teacher_cache"] = bool(run["teacher_cache"])
         free = {*_FREE, *asdict(self.reporting)}
         if self.optimization.deterministic:
             free -= {*_ROUNDING}
@@ -257,6 +267,25 @@ def pretraining_init(model: str | Path | None, architecture: str | None,
                      Path(tokenizer) if tokenizer else None)
 
 
+def distillation_init(teacher: str | Path, student: str | Path | None, architecture: str | None,
+                      tokenizer: str | Path | None, take_layers: str) -> ModelInit:
+    """Take a student's initial weights from settings, or layers from its teacher.
+
+    Raises:
+        ValueError: layers of an architecture, or a tokenizer without one.
+    """
+    if take_layers and architecture:
+        raise ValueError(f"{setting('take_layers')} takes weights of {setting('student')} or of "
+                         f"the teacher; leave {setting('architecture')} out")
+    if tokenizer and not architecture:
+        raise ValueError(f"{setting('tokenizer')} goes with {setting('architecture')}; a "
+                         "checkpoint has its own")
+    if take_layers:
+        student = student or teacher
+    return ModelInit(Path(student) if student else None, architecture or None,
+                     Path(tokenizer) if tokenizer else None, take_layers)
+
+
 def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
               resume: bool = False, overwrite: bool = False, teacher: Path | None = None,
               distillation: DistillationConfig | None = None) -> TrainingPlan:
@@ -278,7 +307,8 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
     """
     role = "student" if distillation else "model"
     if (model.checkpoint is None) == (model.architecture is None):
-        raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}")
+        raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}"
+                         + (f", or {setting('take_layers')}" if distillation else ""))
     if not distillation and (model.architecture is None) != (model.tokenizer is None):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     if model.architecture and not Path(model.architecture).exists():
@@ -288,17 +318,19 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
     adversarial = run_settings(config.run, AdversarialConfig)
     own: dict[str, Any] = {role: model.checkpoint and str(model.checkpoint),
-                           "architecture": model.architecture}
+                           "architecture": model.architecture,
+                           "tokenizer": model.tokenizer and str(model.tokenizer)}
     parents = {role: model.checkpoint}
     if distillation:
         if any(phase.objective.objective != "masked" for phase in config.phases):
             raise ValueError(f"{setting('objective')}: distillation works with masked alone")
         if adversarial.adversarial:
             raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
-        own = {"teacher": str(teacher), **own, **asdict(distillation)}
+        own = {"teacher": str(teacher), **own, "take_layers": model.take_layers,
+               **asdict(distillation)}
         parents = {"teacher": teacher, **parents}
-    else:
-        own["tokenizer"] = model.tokenizer and str(model.tokenizer)
+        # A directory of this machine is no part of the recipe that the checkpoint holds.
+        config = replace(config, distillation=asdict(replace(distillation, teacher_cache="")))
     return TrainingPlan(
         "distill" if distillation else "pretrain", output, config,
         run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),
@@ -315,47 +347,3 @@ def check_targets(plan: TrainingPlan) -> None:
     if directory.exists() and not plan.resume and not plan.overwrite:
         raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} continues "
                            f"it, {setting('overwrite')} starts again")
-
-
-def runs_directory(output: Path) -> Path:
-    """Return the directory of an unfinished run's states and encoded text."""
-    return beside(output, ".run")
-
-
-def kept_directory(output: Path) -> Path:
-    """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
-    return beside(output, ".kept")
-
-
-@contextmanager
-def tidied(output: Path, clears: bool) -> Iterator[None]:
-    """Remove half-written files of a killed session, and a useless directory after an error.
-
-    A run's directory stays if it has a state, or text that took long to encode.
-
-    Args:
-        output: checkpoint of the run.
-        clears: whether this process removes anything; one of several does.
-    """
-    if not clears:
-        yield
-        return
-    _clear_abandoned(output)
-    try:
-        yield
-    except BaseException:
-        _clear_abandoned(output)
-        directory = runs_directory(output)
-        # Encoded text beyond a first shard took minutes.
-        useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
-        if not any(next(directory.glob(pattern), None) for pattern in useful):
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
-
-
-def _clear_abandoned(output: Path) -> None:
-    """Remove files and directories that a kill left unfinished."""
-    target = real_path(output)
-    remove_abandoned(place_of(target), target)
-    for directory in (runs_directory(output), kept_directory(output)):
-        remove_abandoned(directory)

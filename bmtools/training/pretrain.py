@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,9 @@ from bmtools.training.plan import (
     make_plan,
     make_run_config,
     pretraining_init,
-    runs_directory,
 )
 from bmtools.training.run import describe, train
+from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -122,7 +122,8 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
 
 
 def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
-                    _accelerator: Accelerator) -> PhasedObjective:
+                    _accelerator: Accelerator,
+                    _identity: Mapping[str, Any]) -> PhasedObjective:
     """Make the objectives of all phases of a plan, and of held-out text, around a model.
 
     Args:

@@ -24,7 +24,8 @@ from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks, StepResult, Trainer
-from bmtools.training.plan import TrainingPlan, runs_directory
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

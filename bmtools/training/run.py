@@ -22,9 +22,9 @@ from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.recipes.schedule import PhaseStep
-from bmtools.recipes.settings import FreezeConfig
 from bmtools.status import set_status
 from bmtools.training.auto import resolve_auto
+from bmtools.training.average import averaged_weights
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
@@ -67,18 +67,17 @@ from bmtools.training.plan import (
     RETAIN,
     DataConfig,
     TrainingPlan,
-    runs_directory,
-    tidied,
 )
 from bmtools.training.regularization import Replay, SummedBatches, make_hooks
+from bmtools.training.run_directories import runs_directory, tidied
 from bmtools.training.signals import handled_signals
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
-MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", NextSentenceHead | None, Accelerator],
-                         PhasedObjective]
+MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", NextSentenceHead | None, Accelerator,
+                          Mapping[str, Any]], PhasedObjective]
 
 
 def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
@@ -94,7 +93,8 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         data: corpora of the run.
         reject: receives bad records.
         make_objective: makes the objectives of all phases of a plan, and that of `HELD_OUT` text,
-            around a model and the head of next-sentence prediction that came with it, if any.
+            around a model and the head of next-sentence prediction that came with it, if any;
+            its last argument is the run's identity.
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
@@ -118,12 +118,9 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     """
     phases = plan.config.phases
     check_fits(initial, phases)
-    changing = len({phase.objective.objective for phase in phases}) > 1
     plan, notes = resolve_auto(plan, initial.config, join_processes(plan.optimization))
     accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
-                                   changing or any(phase.freeze != FreezeConfig()
-                                                   for phase in phases),
-                                   beside(plan.output, ".logs"))
+                                   plan.leaves_weights_unused, beside(plan.output, ".logs"))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_settings(plan, data, processes, sharded)
@@ -168,7 +165,7 @@ class Run:
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)
-        self.trainer = self._make_trainer(make_objective)
+        self.trainer = self._make_trainer(make_objective, identity)
         set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
@@ -194,7 +191,8 @@ class Run:
             else:
                 self._replay = replay
 
-    def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
+    def _make_trainer(self, make_objective: MakeObjective,
+                      identity: Mapping[str, Any]) -> Trainer:
         plan, state = self._plan, self._state
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
@@ -204,7 +202,7 @@ class Run:
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
                             plan.optimization.seed, self.accelerator)
         self._objective = make_objective(plan, model, self._initial.next_sentence,
-                                         self.accelerator)
+                                         self.accelerator, identity)
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
@@ -309,7 +307,8 @@ class Run:
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
         if phase_step.is_last or (reporting.eval_steps and number % reporting.eval_steps == 0):
-            found = self._evaluate(EVALUATE)
+            with averaged_weights(self.trainer.optimizer):
+                found = self._evaluate(EVALUATE)
             if found:
                 line = {"step": number, "phase": phase_step.phase.name, "evaluate": found}
                 self._progress.metrics.append(line)
@@ -328,7 +327,8 @@ class Run:
         """Evaluate on the corpus to retain, before the first step and after the last."""
         if when in self._progress.retained:
             return
-        found = self._evaluate(RETAIN)
+        with averaged_weights(self.trainer.optimizer):
+            found = self._evaluate(RETAIN)
         if found:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}

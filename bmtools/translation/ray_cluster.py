@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from bmtools import __version__
-from bmtools.errors import BmtoolsError, setting, settings_spelled_as_flags
+from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import brief
+from bmtools.io.parallel import in_this_setting
 from bmtools.io.ray_cluster import connected
 from bmtools.status import set_status
 from bmtools.translation.engines.engine import Translation, Translator
@@ -29,24 +30,20 @@ class _EngineActor:
 
     Args:
         load: loads it.
-        as_flags: spelling of settings in messages, which a new process cannot know.
     """
 
-    def __init__(self, load: Callable[[], Translator], as_flags: bool) -> None:
+    def __init__(self, load: Callable[[], Translator]) -> None:
         self._load = load
-        self._as_flags = as_flags
 
     def load(self) -> dict[str, Any]:
         """Load the engine, and describe it."""
-        with settings_spelled_as_flags(self._as_flags):
-            self._engine = self._load()
+        self._engine = self._load()
         return {"version": __version__, **{name: getattr(self._engine, name) for name in _FACTS}}
 
     def translate(self, sentences: Sequence[str]) -> tuple[list[Translation], Counter[str]]:
         """Translate a batch, and count what the engine did."""
         before = Counter(self._engine.counts)
-        with settings_spelled_as_flags(self._as_flags):
-            translations = self._engine.translate(sentences)
+        translations = self._engine.translate(sentences)
         return translations, self._engine.counts - before
 
 
@@ -108,7 +105,7 @@ class RayTranslator:
         self.counts: Counter[str] = Counter()
         self._ray = connected(config.ray)
         self._actor = self._ray.remote(_EngineActor)
-        self._arguments = load, setting("x") != "x"
+        self._load = in_this_setting(load)
         try:
             self._look_for_nodes()
             set_status(f"loading the engine on {len(self._workers)} workers")
@@ -254,6 +251,6 @@ class RayTranslator:
                     num_cpus=self._config.ray_cores or cores // copies,
                     num_gpus=int(self._uses_gpu and gpus > 0),
                     scheduling_strategy=NodeAffinitySchedulingStrategy(name, soft=False),
-                ).remote(*self._arguments)
+                ).remote(self._load)
                 self._workers.append(
                     _Worker(actor, name, node["NodeManagerAddress"], actor.load.remote()))

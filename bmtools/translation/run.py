@@ -56,22 +56,17 @@ class TranslationRun(ResumableRun):
         return self.directory / DATABASE
 
     def rest(self, items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
-        """Skip what is done of the input.
+        """Skip what is done of the input; see `Stage`."""
+        return self._stage.rest(self._hashed(items))
 
-        Raises:
-            CheckpointError: it is not the input that the run was started with.
-        """
-        digest = blake2b(digest_size=16)
-        number, progress = 0, self._stage.progress
+    def _hashed(self, items: Iterable[Record | RecordError],
+                ) -> Iterator[tuple[Record | RecordError, str]]:
+        digest, done = blake2b(digest_size=16), self._stage.progress.inputs
         for number, item in enumerate(items, 1):
             digest.update(encode_lines([item.content if isinstance(item, RecordError) else item]))
-            if number > progress.inputs:
+            if number > done:
                 self._hashes.append(digest.hexdigest())
-                yield item
-            elif number == progress.inputs and digest.hexdigest() != progress.input_hash:
-                raise self._stage.other_input()
-        if number < progress.inputs:
-            raise self._stage.other_input()
+            yield item, digest.hexdigest()
 
     def rejecting(self, reject: Reject) -> Reject:
         """Reject again what was rejected; return a function that remembers what is."""

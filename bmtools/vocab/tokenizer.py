@@ -25,6 +25,7 @@ ENCODING_PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor
 """Keys of `tokenizer.json` that decide which ids a text gets."""
 _NESTED = ("normalizers", "pretokenizers", "decoders", "processors")
 _SPECIAL = re.compile(r"\[[A-Z]+\]")
+_BYTE_TOKEN = re.compile("<0x([0-9A-F]{2})>")  # of SentencePiece
 _UNUSED = re.compile(r"\[unused_?\d+\]")  # BERT keeps these free for later
 # GPT-2's letters for bytes: visible ones are themselves, others follow U+0100.
 _VISIBLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1),
@@ -199,6 +200,15 @@ def token_texts(backend: Tokenizer) -> dict[int, str]:
     `##oma` of WordPiece, `oma` of byte-level BPE and of Unigram are one; so are `lymph` of
     WordPiece, `Ġlymph` and `▁lymph`. Special tokens and BERT's unused ones are left out.
     """
+    return {number: text.decode("utf-8", "backslashreplace")
+            for number, text in token_bytes(backend).items()}
+
+
+def token_bytes(backend: Tokenizer) -> dict[int, bytes]:
+    """Return the text of each token as `token_texts` does, in UTF-8.
+
+    A token of byte-level BPE may be a part of a character.
+    """
     content = json.loads(backend.to_str())
     special = {token["id"] for token in content["added_tokens"] if token["special"]}
     tokens = {number: token for token, number in backend.get_vocab().items()
@@ -206,9 +216,12 @@ def token_texts(backend: Tokenizer) -> dict[int, str]:
     if _is_byte_level(content):
         return {number: _decode_bytes(token) for number, token in tokens.items()}
     if prefix := content["model"].get("continuing_subword_prefix"):
-        return {number: token.removeprefix(prefix) if token.startswith(prefix) else f" {token}"
-                for number, token in tokens.items()}
-    return {number: token.replace(METASPACE, " ") for number, token in tokens.items()}
+        return {number: (token.removeprefix(prefix) if token.startswith(prefix) else f" {token}")
+                .encode() for number, token in tokens.items()}
+    falls_back = content["model"].get("byte_fallback")
+    return {number: bytes([int(byte[1], 16)])
+            if falls_back and (byte := _BYTE_TOKEN.fullmatch(token))
+            else token.replace(METASPACE, " ").encode() for number, token in tokens.items()}
 
 
 def _is_byte_level(content: Mapping[str, Any]) -> bool:
@@ -216,8 +229,8 @@ def _is_byte_level(content: Mapping[str, Any]) -> bool:
                for one in flat_components(content[key]))
 
 
-def _decode_bytes(token: str) -> str:
-    """Undo the byte-level alphabet; a part of a character comes back as its bytes."""
+def _decode_bytes(token: str) -> bytes:
+    """Undo the byte-level alphabet."""
     if any(character not in _BYTE_OF for character in token):
-        return token  # an added token, kept as it is
-    return bytes(map(_BYTE_OF.__getitem__, token)).decode("utf-8", "backslashreplace")
+        return token.encode()  # an added token, kept as it is
+    return bytes(map(_BYTE_OF.__getitem__, token))

@@ -29,7 +29,7 @@ class Side:
     """One side of a race: the model, text and settings of its training.
 
     Args:
-        program: bmtools or trainer.
+        program: bmtools, trainer or, with a teacher, loop.
         architecture: such as bert-4x256.
         max_length: longest sequence, special tokens included.
         step_tokens: useful tokens of a step, about; the batch size follows.
@@ -41,6 +41,8 @@ class Side:
         device: cpu or cuda.
         text: directory of shards; empty for made-up ids in documents of real lengths.
         tokenizer: its directory; empty for a stand-in.
+        teacher: architecture of a teacher, to learn from by masked-LM loss, KL and cosine.
+        positions: at which predictions are compared, masked or all.
     """
 
     program: str
@@ -54,6 +56,8 @@ class Side:
     device: str = "cpu"
     text: str = ""
     tokenizer: str = ""
+    teacher: str = ""
+    positions: Any = "masked"
 
 
 @dataclass(frozen=True)

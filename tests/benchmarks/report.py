@@ -199,6 +199,18 @@ def _pretrain(info: Measured, beside: str) -> Row:
     return f"{what} ({' / '.join(ours)})", beside, "; ".join(speeds), memory
 
 
+def _distill(params: Measured, info: Measured) -> Row:
+    """Compare float32 and the default precision with the loop, by processor time."""
+    what = (f"`distill`, {_model(params['student'])}, taught by {_model(params['teacher'])}, KL at "
+            f"{params['positions']} tokens")
+    loop = info["sides"]["loop"]["peak_megabytes"]
+    ours = list(info["times_faster"])
+    speeds = [_number(info["times_faster"][name]["loop"]["processor"]) for name in ours]
+    memory = [f"{info['sides'][name]['peak_megabytes'] / loop:.2f}" for name in ours]
+    return (f"{what} ({' / '.join(ours)})", "a loop around transformers, in float32",
+            f"{' / '.join(speeds)} times by processor time", " / ".join(memory))
+
+
 def _precisions(params: Measured, info: Measured) -> Row:
     """Compare the defaults of both sides, then each precision with itself."""
     times, sides = info["times_faster"], info["sides"]
@@ -243,6 +255,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pretrain_against_trainer": _grouped,
     "test_pretrain_against_padded_documents": _lines, "test_pretrain_by_precision": _precisions,
     "test_pretrain_on_a_gpu": _grouped, "test_compiled_pretraining_on_a_gpu": _grouped,
+    "test_distill_against_a_plain_loop": _distill,
     "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_near_duplicates_against_datasketch": _dedup,

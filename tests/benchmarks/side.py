@@ -10,12 +10,14 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import distill_peer
 import numpy as np
 import peers
 import torch
@@ -30,20 +32,24 @@ from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import count_parts
 from bmtools.data.shards import Corpus
+from bmtools.distillation.needs import needs_of
+from bmtools.distillation.objective import DistillationObjective
+from bmtools.distillation.teacher import Teacher
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
-from bmtools.training.objectives import MaskedObjective
+from bmtools.training.objectives import MaskedObjective, Objective
 from bmtools.vocab.tokenizer import load_tokenizer
 
-_LEARNING_RATE = 5e-5  # run_mlm's
+LEARNING_RATE = 5e-5  # run_mlm's
 _SPECIALS = 2
 _VOCABULARY = 30_522
 # PubMed abstracts of Cohen et al. 2006: tokens by BERT's vocabulary, and the share of documents
@@ -96,7 +102,8 @@ def _clocks() -> tuple[float, float]:
 
 def train(side: Side, after_step: AfterStep) -> None:
     """Train a side until `after_step` returns False."""
-    (train_ours if side.program == "bmtools" else train_peer)(side, after_step)
+    {"bmtools": train_ours, "trainer": train_peer, "loop": train_in_loop}[side.program](
+        side, after_step)
 
 
 def train_ours(side: Side, after_step: AfterStep) -> None:
@@ -110,25 +117,54 @@ def train_ours(side: Side, after_step: AfterStep) -> None:
 def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
     """Set up trainer and batches as `bmtools pretrain` does."""
     corpus, tokenizer, model = load(side)
-    packed = side.layout == "packed"
-    if packed:
-        prepare_packed(model)
     batch_size = max(1, round(side.step_tokens / tokens_per_sequence(side, corpus)))
     phase = Phase("main", PhaseLengthConfig(steps=100_000), BatchConfig(
         max_length=side.max_length, batch_size=batch_size, layout=side.layout))
-    corpora = {"text": corpus}
+    packed, corpora = side.layout == "packed", {"text": corpus}
     schedule = resolve_steps([phase], corpora, packed)
     settings = OptimizationConfig(dropout=side.dropout, mixed_precision=side.precision,
                                   compile=side.compiled)
     settings, _ = resolve_precision(settings, model.config, join_processes(settings))
     accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)
-    trainer = Trainer(MaskedObjective(model), schedule.steps, lambda _: _LEARNING_RATE,
+    if packed:
+        prepare_packed(model)
+    trainer = Trainer(_objective(side, model, packed), schedule.steps, lambda _: LEARNING_RATE,
                       settings, accelerator)
     collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
                         {"words": make_strategy("words")},
                         padded_lengths(schedule, accelerator))
     return trainer, ScheduledBatches(Sampler(corpora, schedule, packed, 0), collator)
+
+
+def _objective(side: Side, model: Any, packed: bool) -> Objective:
+    if not side.teacher:
+        return MaskedObjective(model)
+    teacher = load_teacher(side)
+    if packed:
+        prepare_packed(teacher)
+    config = DistillationConfig(kl_positions=side.positions)
+    _, needs = needs_of(config, model.config, teacher.config)
+    torch.manual_seed(0)
+    return DistillationObjective(model, Teacher(teacher, needs), config)
+
+
+def train_in_loop(side: Side, after_step: AfterStep) -> None:
+    """Run the plain loop of distillation on the batches of bmtools."""
+    _, batches = set_up(replace(side, teacher=""))
+    tokens: list[int] = []
+
+    def inputs() -> Iterator[Any]:
+        for number in count():
+            batch = batches.batch(number)
+            tokens.append(batch.counts["maskable"])
+            yield batch.micro_batches[0]
+
+    steps = distill_peer.train(load(side)[2], load_teacher(side), inputs(), side.positions,
+                               LEARNING_RATE)
+    for _ in steps:
+        if not after_step(tokens.pop()):
+            return
 
 
 def busy_share(side: Side, steps: int = 20, activity: Any = ProfilerActivity.CUDA,
@@ -212,6 +248,12 @@ def load(side: Side) -> tuple[Corpus, Any, Any]:
             setattr(config, name, side.dropout)
     torch.manual_seed(0)
     return corpus, tokenizer, build_model(config)
+
+
+def load_teacher(side: Side) -> Any:
+    """Build the teacher, with weights of its own."""
+    torch.manual_seed(1)
+    return build_model(build_config(side.teacher, open_text(side)[1], side.max_length))
 
 
 def open_text(side: Side) -> tuple[Corpus, Any]:

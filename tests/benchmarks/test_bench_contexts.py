@@ -12,17 +12,16 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import measured, program
 
 _ROUNDS = 3
 _COPIES = 16
@@ -31,21 +30,9 @@ _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 _VOCABULARY = "vocab/covid-electra-50k-uncased.txt"
 _BASE = "vocab/bert-base-uncased.txt"
 
-# Each prints the processor time of its work, without imports and preparation, and its peak in
-# megabytes, as the kernel counts it.
-_MEASURED = """
-import json, re, sys, time
-from pathlib import Path
-text, words, output = sys.argv[1:]
-{before}
-started = time.process_time()
-{work}
-seconds = time.process_time() - started
-peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
-Path(output).write_text(json.dumps(counts))
-print(seconds, int(peak) / 1024)
-"""
-_THEIRS = _MEASURED.format(before="""
+_program = partial(program, "text, words, output",
+                   after="Path(output).write_text(json.dumps(counts))")
+_THEIRS = _program(before="""
 import ahocorasick
 automaton = ahocorasick.Automaton()
 for word in Path(words).read_text().split():
@@ -65,7 +52,7 @@ _OPENED = """
 from bmtools.io.parallel import read_blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.search.contexts import find_contexts, read_numbered
+from bmtools.search.contexts import find_contexts
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher
 from bmtools.search.word_lists import read_word_list
@@ -73,17 +60,17 @@ rule = json.dumps({"type": "BertNormalizer", "clean_text": True, "handle_chinese
                    "strip_accents": None, "lowercase": True})
 targets = read_word_list(words, rule)
 """
-_MATCHING = _MEASURED.format(before=_OPENED + """
+_MATCHING = _program(before=_OPENED + """
 import numpy as np
 matcher = Matcher(targets.folded, Folding(rule))
 found = np.zeros(len(targets.words), dtype=int)
 """, work="""
 for block in read_blocks(RecordReader([text])):
-    texts = [record["text"] for _, record in read_numbered(block, None)]
+    texts = [record["text"] for record in block.records(None)]
     found += np.bincount(matcher.find(texts).words, minlength=len(found))
 counts = {word: int(count) for word, count in zip(targets.words, found) if count}
 """)
-_SAMPLING = _MEASURED.format(before=_OPENED, work="""
+_SAMPLING = _program(before=_OPENED, work="""
 found = find_contexts(text, targets)
 write_records(found.sentences(), output + ".jsonl")
 counts = {one["word"]: one["occurrences"] for one in found.report() if one["occurrences"]}
@@ -133,14 +120,6 @@ def write_inputs(data: Path, directory: Path, small: bool) -> tuple[Path, Path]:
                 ours.write(json.dumps(line, ensure_ascii=False) + "\n")
                 theirs.write(text.lower() + "\n")
     return directory / "text", directory / "words"
-
-
-def measured(code: str, *arguments: Path) -> tuple[float, float]:
-    """Return processor seconds and peak in megabytes of a process of its own, with one thread."""
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
-                          check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    seconds, peak = map(float, done.stdout.split()[-2:])
-    return seconds, peak
 
 
 def report(benchmark: Any, text: Path, runs: dict[str, list[tuple[float, float]]]) -> None:

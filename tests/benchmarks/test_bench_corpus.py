@@ -22,17 +22,16 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.cleaning.clean import CleaningStep
+from bmtools.corpus.cleaning.clean import cleaning_step
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import refuse
-from bmtools.io.jsonl import RecordReader, parse_lines
-from bmtools.io.parallel import Block
-from bmtools.io.record_size import limited_content
-from bmtools.io.workers import record_worker
+from bmtools.io.jsonl import Block, RecordReader, parse_lines
+from bmtools.io.workers import RecordWorker
 
 _ROUNDS = 3
 _CORPORA = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-reports.jsonl.gz")
 _BLOCK_LINES = 500
+_BLOCK_BYTES = 1 << 17
 _PLAIN = "basic,entities,copyright,publisher,navigation,repeated-lines"
 _RULES = {"min_words": 50, "max_words": 100_000, "min_alphabetic_words": 0.8,
           "max_symbol_share": 0.1, "max_digit_share": 0.1, "max_repeated_lines": 0.3}
@@ -40,8 +39,8 @@ _RULES = {"min_words": 50, "max_words": 100_000, "min_alphabetic_words": 0.8,
 
 def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:
     """Clean by bmtools, and return the ids of what stays."""
-    worker = record_worker(partial(CleaningStep, RepairConfig(repairs), FilterConfig(**filters),
-                                   PersonalDataConfig()))()
+    worker = RecordWorker(partial(cleaning_step, RepairConfig(repairs), FilterConfig(**filters),
+                                  PersonalDataConfig()))
     kept = b"".join(
         outcome.lines for number in range(0, len(lines), _BLOCK_LINES)
         for outcome in worker(Block(number, "f", number + 1, b"".join(
@@ -138,8 +137,8 @@ def read_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def parse_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Parse and check records alone, as a worker does that gets them in blocks."""
     with path.open("rb") as stream:
-        for content in limited_content(stream, str(path)):
-            for record in parse_lines(content, str(path), refuse):
+        while content := stream.read(_BLOCK_BYTES):
+            for record in parse_lines(content + stream.readline(), str(path), refuse):
                 yield record.place, record
 
 

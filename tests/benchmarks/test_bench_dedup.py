@@ -11,34 +11,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
-import re
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import measured, program
 
 _ROUNDS = 3
 _RECORDS = 40_000
 _PEER_RECORDS = 5_000  # its time grows with the number of records, and it takes long
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 
-# Each prints the processor time of its work, without imports, and its peak in megabytes.
-_MEASURED = """
-import json, re, sys, time
-from pathlib import Path
-text, output = sys.argv[1:]
-{before}
-started = time.process_time()
-{work}
-seconds = time.process_time() - started
-print(seconds, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
-"""
-_THEIRS = _MEASURED.format(before="from datasketch import MinHash, MinHashLSH", work="""
+_THEIRS = program("text, output", before="from datasketch import MinHash, MinHashLSH", work="""
 index, known = MinHashLSH(threshold=0.7, num_perm=128), {}
 with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as kept:
     for number, line in enumerate(lines):
@@ -52,7 +38,7 @@ with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") 
         known[number] = own
         kept.write(line)
 """)
-_OURS = _MEASURED.format(before="""
+_OURS = program("text, output", before="""
 import numpy, rensa
 from bmtools.corpus.dedup.deduplicate import deduplicate
 from bmtools.corpus.dedup.settings import DedupConfig
@@ -106,14 +92,6 @@ def write_input(data: Path, path: Path, records: int) -> Path:
                 words[place] = rng.choice(vocabulary)
             stream.write(json.dumps({"id": str(number), "text": " ".join(words)}) + "\n")
     return path
-
-
-def measured(code: str, *arguments: Path) -> tuple[float, float]:
-    """Return processor seconds and peak in megabytes of a process of its own, with one thread."""
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
-                          check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    seconds, peak = map(float, re.findall(rb"[\d.]+", done.stdout))
-    return seconds, peak
 
 
 def report(benchmark: Any, path: Path, size: float,

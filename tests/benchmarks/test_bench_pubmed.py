@@ -13,39 +13,25 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
-import os
 import re
 import statistics
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import measured, program
 
 _ROUNDS = 3
 _COPIES = 19
 _FILE = "en/pubmed-xml/medline16n0902.xml.gz"
 
-# Each prints the processor time of its work, without imports, and its peak in megabytes.
-_MEASURED = """
-import json, re, sys, time
-from pathlib import Path
-text, output = sys.argv[1:]
-{before}
-started = time.process_time()
-{work}
-seconds = time.process_time() - started
-print(seconds, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
-{after}
-"""
 _WRITE = 'Path(output).write_text("".join(json.dumps(one) + "\\n" for one in found))'
-_THEIRS = _MEASURED.format(before="import pubmed_parser", work="""
+_THEIRS = program("text, output", before="import pubmed_parser", work="""
 found = [{"id": one["pmid"], "text": one["abstract"]}
          for one in pubmed_parser.parse_medline_xml(text) if one["abstract"]]
 """, after=_WRITE)
-_LXML = _MEASURED.format(before="import gzip\nfrom lxml import etree", work="""
+_LXML = program("text, output", before="import gzip\nfrom lxml import etree", work="""
 found = []
 with gzip.open(text) as stream:
     for _, one in etree.iterparse(stream, tag="MedlineCitation"):
@@ -59,7 +45,7 @@ with gzip.open(text) as stream:
         while one.getparent().getprevious() is not None:
             del one.getparent().getparent()[0]
 """, after=_WRITE)
-_OURS = _MEASURED.format(before="""
+_OURS = program("text, output", before="""
 from bmtools.cli.main import main
 import bmtools.commands.import_, bmtools.corpus.texts.pubmed, bmtools.corpus.importing, langcodes
 """, work="""
@@ -67,7 +53,7 @@ try:
     main(["import", "pubmed", text, "-o", output, "--overwrite"])
 except SystemExit as end:
     assert not end.code
-""", after="")
+""")
 
 
 @pytest.mark.data
@@ -126,11 +112,3 @@ def write_input(data: Path, path: Path, copies: int) -> float:
         b"</PubmedArticleSet>"
     path.write_bytes(gzip.compress(content, 6))
     return len(content) / 1e6
-
-
-def measured(code: str, *arguments: Path) -> tuple[float, float]:
-    """Return processor seconds and peak in megabytes of a process of its own, with one thread."""
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
-                          check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    seconds, peak = map(float, re.findall(rb"[\d.]+", done.stdout)[-2:])
-    return seconds, peak

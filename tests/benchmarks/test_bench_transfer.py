@@ -24,15 +24,15 @@ from transformers import BertTokenizer
 
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import (
+from bmtools.models.settings import TransferConfig
+from bmtools.models.transfer.context_embeddings import (
     Sentence,
     contextual_embeddings,
     locate_pieces,
     sample_sentences,
 )
-from bmtools.models.init_weights import transfer
-from bmtools.models.settings import TransferConfig
-from bmtools.models.vocab_overlap import find_overlap
+from bmtools.models.transfer.init_weights import transfer
+from bmtools.models.transfer.vocab_overlap import find_overlap
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint
 

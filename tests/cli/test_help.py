@@ -220,7 +220,9 @@ def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
     (["pretrain", "--optimizer"], "", ["adamw", "stable-adamw", "muon"]),
     (["pretrain", "--recipe"], "pubmedbert-a", ["pubmedbert-adversarial"]),
     (["recipe", "show"], "lap", ["laptop"]),
-    (["pretrain", "--architecture"], "modernbert-", ["modernbert-base", "modernbert-large"]),
+    (["pretrain", "--architecture"], "modernbert-", [
+        "modernbert-17m", "modernbert-32m", "modernbert-68m",
+        "modernbert-base", "modernbert-large"]),
     (["distill", "--architecture"], "bert-t", ["bert-tiny"]),
     (["help"], "ph", ["phases"]),
     (["help"], "score-m", ["score-mrr", "score-masking"]),

@@ -2,8 +2,10 @@
 
 A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
 `test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `convert` and `merge`, which read
-checkpoints alone, in `test_convert.py` and `test_merge.py`, `export brat`, which writes a folder of
-texts, in `test_export.py`. The layout of help is tested in `cli/test_help.py`, its examples in
+checkpoints alone, in `test_convert.py` and `test_merge.py`, `compare-models` in
+`test_compare_models.py`, `export brat`, which writes a folder of
+texts, in `test_export.py`, `export model`, which reads a checkpoint, in `test_export_model.py`. The
+layout of help is tested in `cli/test_help.py`, its examples in
 `test_examples.py`.
 """
 
@@ -314,6 +316,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         ((), "Missing option '--corpus'"),
         (("--corpus", "absent.jsonl"), "--corpus: found 'absent.jsonl', expected a file of"),
         (("--corpus", "small.txt", "--corpus", "small.txt"), "found the name 'small' twice"),
+        (("--corpus", "a=-", "--ray", "auto"), "--ray: found '-', expected files that the"),
         (("--corpus", "small.txt", "--weights", "a=1"),
          "--weights: found 'a=1', expected NAME=VALUE of each corpus: small"),
         (("--corpus", "small.txt", "--weights", "small=0"), "--weights: found '0', expected num"),
@@ -400,6 +403,9 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--compare", "average,average"),
          "--compare: found 'average,average', expected each method"),
         (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
+        (("--grow", "12 x 768"), "--grow: found '12 x 768', expected LAYERSxWIDTH, such as 12x768"),
+        (("--rope-base", "-1"), "--rope-base: found -1.0, expected 0 or more"),
+        (("--rope-base", "inf"), "--rope-base: found inf, expected a finite number above 1, or 0"),
         (("--held-out-ratio", "1"), "--held-out-ratio: found 1.0, expected above 0, below 1"),
         (("--distil-learning-rate", "0"), "--distil-learning-rate: found 0.0, expected above 0"),
         (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
@@ -473,7 +479,8 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--patience", "0"), "--patience: found 0, expected 1 or more"),
         (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy beside --crf"),
         (("--model", "absent"), "'absent' does not exist"),
-        (("--train", "-", "--dev", "-"), "only one of --train, --dev and --test can be stdin"),
+        (("--train", "-", "--dev", "-"),
+         "only one of --train, --dev, --test and --unlabelled can be stdin"),
         (("--test", "absent.jsonl"), "'absent.jsonl' does not exist"),
     ),
     "finetune relations": (
@@ -664,7 +671,7 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 
 def test_every_command_is_here() -> None:
-    without_records = {"convert", "help", "import", "merge", "recipe"}
+    without_records = {"compare-models", "convert", "help", "import", "merge", "recipe"}
     assert {name.split()[0] for name in CASES} | without_records == set(COMMANDS)
     assert {name.split()[0] for name in USAGE} | without_records == set(COMMANDS)
 

@@ -78,6 +78,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
           make_tagger: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a directory of the files that examples name."""
     from bmtools.data.tokenize import tokenize
+    from bmtools.training.run_directories import kept_directory
     from bmtools.vocab.tokenizer import load_tokenizer
 
     folder = tmp_path_factory.mktemp("examples")
@@ -89,6 +90,8 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
                          ("seed-1", make_tagger(model))):
         (folder / name).symlink_to(target)
     shutil.copytree(model, folder / "published")
+    for step in range(3):
+        shutil.copytree(model, kept_directory(model) / f"step-{step:08d}")
     (folder / "published" / "bmtools.json").unlink()
     weights = folder / "published" / "model.safetensors"
     torch.save(load_file(weights), folder / "published" / "pytorch_model.bin")

@@ -203,6 +203,41 @@ def test_positions_are_extended(run: Run, arguments: list[Any], corpus: Path) ->
     assert model(torch.ones(1, 80, dtype=torch.int64)).logits.shape[1] == 80
 
 
+def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: Path,
+                                         tmp_path: Path) -> None:
+    """With the base's vocabulary, or with a new one at the same time; both keep their parent."""
+    target, other = tmp_path / "grown", tmp_path / "other"
+    own = run("init-weights", "--base", base, "--grow", "2x128", "-o", target)
+    both = run(*arguments, "--grow", "bert-tiny", "--method", "average", "-o", other)
+    assert (own.code, both.code) == (0, 0), own.err + both.err
+    models = [AutoModelForMaskedLM.from_pretrained(path) for path in (target, other)]
+    for model, line in zip(models, own.records + both.records, strict=True):
+        assert (model.config.num_hidden_layers, model.config.hidden_size) == (2, 128)
+        assert line["parameters"] == model.num_parameters()
+    assert own.records[0].keys() == {"checkpoint", "parameters"}
+    assert both.records[0]["averaged"] > 0
+    manifest = json.loads((target / "bmtools.json").read_text())
+    assert manifest["parents"] == {"base": hash_directory(base)}
+    assert (manifest["settings"]["grow"], manifest["settings"]["tokenizer"]) == ("2x128", None)
+    too_small = run(*arguments, "--grow", "1x32", "--overwrite")
+    assert (too_small.code, too_small.err) == (
+        1, "bmtools: --grow: found 1x32, but the base is 1x64; expected more layers or a greater "
+           "width, and less of neither\n")
+
+
+def test_comparing_and_growing_exclude_each_other(run: Run, arguments: list[Any]) -> None:
+    outcome = run(*arguments[:-2], "--compare", "average", "--grow", "2x64")
+    assert outcome.code == 2
+    assert "found both --compare, which writes no checkpoint, and --grow" in outcome.err
+
+
+def test_a_base_for_learned_positions_is_one_line(run: Run, base: Path, tmp_path: Path) -> None:
+    outcome = run("init-weights", "--base", base, "--rope-base", "1e5", "-o", tmp_path / "out")
+    assert (outcome.code, outcome.err) == (
+        1, "bmtools: --rope-base: the base is of the family bert, whose positions are learned; "
+           "expected --max-positions alone\n")
+
+
 @pytest.mark.parametrize(("target", "reason"), [
     ({"word": "cuore", "start": 3}, "found {'word': 'cuore', 'start': 3}, expected an object with "
                                     "word, start and end"),

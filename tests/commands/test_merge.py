@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import bmtools.tasks
+import bmtools.training
 from bmtools.records import Record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -107,3 +108,21 @@ def test_models_vote(run: Any, taggers: list[Path], tmp_path: Path) -> None:
     expected = {key: sum(scores) / 3 for key, scores in votes.items() if len(scores) > 1}
     assert {(e["start"], e["end"], e["type"]): e["score"] for e in together} \
         == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: Path,
+                                                    tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"id": "a", "text": "Il cuore pompa il sangue."}\n' * 8)
+    bmtools.training.pretrain(texts, tmp_path / "run", model=tiny_checkpoint, steps=4,
+                              keep_steps=1, max_length=24, batch_size=8, learning_rate=1e-3)
+    kept = [tmp_path / "run.kept" / f"step-0000000{step}" for step in (2, 3, 4)]
+    assert run("merge", tmp_path / "run", "--kept", 3, "-o", tmp_path / "last").code == 0
+    assert run("merge", *kept, "-o", tmp_path / "named").code == 0
+    last, named, final = (load_file(tmp_path / name / "model.safetensors")
+                          for name in ("last", "named", "run"))
+    assert all(np.array_equal(last[name], named[name]) for name in named)
+    assert not all(np.array_equal(last[name], final[name]) for name in final)
+    refused = run("merge", tmp_path / "run", "--kept", 9, "-o", tmp_path / "none")
+    assert refused.code == 1
+    assert "found 4 checkpoints of steps, expected 9 or more; --keep-steps" in refused.err

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bmtools.installation import install_command
+from bmtools.models.exported.export import export_model
 
 
 def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
@@ -56,3 +57,19 @@ def test_near_duplicates_need_rensa(run: Callable[..., Any], corpus: Path,
     assert outcome.err == ("bmtools: --duplicates near needs the package rensa: "
                            f"{install_command('dedup')}\n")
     assert run("dedup", corpus, "--jobs", "1", "--duplicates", "exact").code == 0
+
+
+def test_engines_are_packages(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+                              tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export_model(tiny_checkpoint, tmp_path / "exported", format="ctranslate2")
+    find = importlib.util.find_spec
+    for package, extra in (("onnxscript", "onnx"), ("ctranslate2", "ctranslate2")):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name, missing=package:
+                            None if name == missing else find(name))
+        done = run("export", "model", tiny_checkpoint, "--format", extra, "-o", tmp_path / "out")
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (f"bmtools: --format {extra} needs the package {package}: "
+                            f"{install_command(extra)}\n")
+    done = run("score-pppl", corpus, "--model", tmp_path / "exported")
+    assert done.err == (f"bmtools: {tmp_path / 'exported'} (ctranslate2) needs the package "
+                        f"ctranslate2: {install_command('ctranslate2')}\n")

@@ -40,6 +40,14 @@ def test_rows_by_another_key(run: Run, scores: Path) -> None:
     assert cells(outcome.out) == [["tokens", "model"], ["70", "small"]]
 
 
+def test_names_with_dots_are_columns(run: Run, write_lines: Run) -> None:
+    averages = {"Mean (Seq. Lab.)": 60.5, "Mean (all)": {"v. 1.5": 55}}
+    path = write_lines("suite.jsonl", {"model": "base", "averages": averages})
+    header = ["model", "averages.Mean (Seq. Lab.)", "averages.Mean (all).v. 1.5"]
+    assert cells(run("table", path).out) == [header, ["base", "60.5", "55"]]
+    assert cells(run("table", path, "--columns", header[1]).out) == [header[:2], ["base", "60.5"]]
+
+
 def test_stdin_equals_files(run: Run, piped: Run, scores: Path, write_lines: Run) -> None:
     columns = ("--columns", "pppl,test_f1.mean")
     named = run("table", scores, *columns)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,15 +13,6 @@ FOLDER = Path(__file__).parents[2] / "examples" / "reproduce" / "bioptimus-init"
 REVIEWS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 WIKITEXT = ("en/corpus/general-wikitext2-test.txt", "en/corpus/general-wikitext2-valid.txt")
 ARMS = ("average", "contextual-rescaled", "focus", "distil")
-
-
-def summary() -> ModuleType:
-    """Import the script of the summary."""
-    spec = importlib.util.spec_from_file_location("summary", FOLDER / "summary.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.data
@@ -57,7 +46,7 @@ def test_all_methods_are_compared(data: Path, tmp_path: Path, copy_lines: Any,
     assert {line["model"] for line in read(out / "results.jsonl")} == {*ARMS}
 
 
-def test_seeds_are_summarised(tmp_path: Path) -> None:
+def test_seeds_are_summarised(load_script: Any, tmp_path: Path) -> None:
     for name, losses in (("average-0", (5.0, 4.0)), ("average-1", (7.0, 4.0)),
                          ("contextual-rescaled-0", (6.0, 3.0))):
         for folder in ("initialised", "arms"):
@@ -68,7 +57,7 @@ def test_seeds_are_summarised(tmp_path: Path) -> None:
         (tmp_path / "arms" / name / "metrics.jsonl").write_text(
             '{"step": 3, "loss": 9}\n' + json.dumps(
                 {"step": 5, "evaluate": {"loss": losses[1]}}) + "\n")
-    best, other = summary().summarise(tmp_path)
+    best, other = load_script(FOLDER / "summary.py").summarise(tmp_path)
     assert (best["model"], other["model"], other["seeds"]) == ("contextual-rescaled", "average", 2)
     assert other["initial"] == {"mean": 6.0, "deviation": 1.4142}
     assert other["early"] == other["end"] == {"mean": 4.0, "deviation": 0.0}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,15 +14,6 @@ REPRODUCE = Path(__file__).parents[2] / "examples" / "reproduce"
 REVIEWS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 WIKITEXT = ("en/corpus/general-wikitext2-test.txt", "en/corpus/general-wikitext2-valid.txt")
 WORDS = "vocab/bert-base-uncased.txt"
-
-
-def load(path: Path) -> ModuleType:
-    """Import a script by its path."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -77,7 +66,7 @@ def test_forgetting(run: Any, read: Any, tmp_path: Path) -> None:
     assert {line["model"] for line in read(out / "results.jsonl")} == set(lines)
 
 
-def test_arms_are_summarised_over_seeds(tmp_path: Path) -> None:
+def test_arms_are_summarised_over_seeds(load_script: Any, tmp_path: Path) -> None:
     for name, retained, new in (("base", 3.0, 6.0), ("arms/plain-0", 4.0, 5.0),
                                 ("arms/plain-1", 5.0, 5.0), ("arms/layer-decay-0", 3.5, 5.5)):
         folder = tmp_path / name
@@ -86,7 +75,8 @@ def test_arms_are_summarised_over_seeds(tmp_path: Path) -> None:
             "wall_seconds": 1.0,
             "results": {"evaluate": {"evaluate": {"loss": new}}, "retained": {
                 "before": {"loss": 3.0}, "after": {"loss": retained}, "cost": retained - 3.0}}}))
-    before, decayed, plain = load(REPRODUCE / "forgetting" / "summary.py").summarise(tmp_path)
+    summary = load_script(REPRODUCE / "forgetting" / "summary.py")
+    before, decayed, plain = summary.summarise(tmp_path)
     assert (before["model"], decayed["model"], plain["model"]) == ("before", "layer-decay", "plain")
     assert plain["retained"] == {"mean": 4.5, "deviation": 0.7071} and plain["seeds"] == 2
     assert plain["forgotten"]["mean"] == 1.5 and before["new"]["mean"] == 6.0
@@ -111,14 +101,14 @@ def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
     assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
 
 
-def test_sequences_of_trainer_are_full() -> None:
-    trainer = load(REPRODUCE / "trainer-curve" / "trainer.py")
+def test_sequences_of_trainer_are_full(load_script: Any) -> None:
+    trainer = load_script(REPRODUCE / "trainer-curve" / "trainer.py")
     sequences = trainer.group_texts([[1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
     assert [sequence["input_ids"] for sequence in sequences] == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
-def test_curves_of_both_kinds() -> None:
-    curves = load(REPRODUCE / "trainer-curve" / "curves.py")
+def test_curves_of_both_kinds(load_script: Any) -> None:
+    curves = load_script(REPRODUCE / "trainer-curve" / "curves.py")
     theirs = curves.curve("trainer", [{"loss": 9.0, "tokens_seen": 100, "seconds": 2.0}])
     ours = curves.curve("bmtools", [
         {"loss": 9.0, "tokens_seen": 100, "tokens_per_second": 50},

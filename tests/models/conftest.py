@@ -25,6 +25,12 @@ def build() -> Callable[[Any], Any]:
 
 
 @pytest.fixture
+def large_weights() -> Callable[[Any], Any]:
+    """Give a model weights large enough for every part to matter."""
+    return _with_large_weights
+
+
+@pytest.fixture
 def random_model(model: Any) -> Any:
     """A model of each family, with weights large enough for every part to matter."""
     return _with_large_weights(model)

@@ -33,6 +33,9 @@ MILLIONS = {
     ("bert-base", 30_522): (110, 0.01), ("bert-large", 30_522): (340, 0.02),
     ("roberta-base", 50_265): (125, 0.01), ("roberta-large", 50_265): (355, 0.01),
     ("modernbert-base", 50_368): (149, 0.01), ("modernbert-large", 50_368): (395, 0.01),
+    # Weller et al. 2025 (Ettin), whose names are these numbers.
+    ("modernbert-17m", 50_368): (17, 0.02), ("modernbert-32m", 50_368): (32, 0.02),
+    ("modernbert-68m", 50_368): (68, 0.01),
     # BioMegatron's vocabularies: BERT's, cased and uncased, and 50,000 tokens of its own.
     ("megatron-bert-345m", 28_996): (345, 0.04), ("megatron-bert-345m", 30_522): (345, 0.03),
     ("megatron-bert-345m", 50_000): (345, 0.03),
@@ -68,8 +71,11 @@ def test_sizes_are_the_published_ones(name: str, tokens: int) -> None:
 
 
 def test_modernbert_is_the_published_one() -> None:
-    """Warner et al. 2024, table 4."""
-    for name, layers, width, heads, inner in (("modernbert-base", 22, 768, 12, 1152),
+    """Warner et al. 2024, table 4; the small ones as in Ettin's configurations."""
+    for name, layers, width, heads, inner in (("modernbert-17m", 7, 256, 4, 384),
+                                              ("modernbert-32m", 10, 384, 6, 576),
+                                              ("modernbert-68m", 19, 512, 8, 768),
+                                              ("modernbert-base", 22, 768, 12, 1152),
                                               ("modernbert-large", 28, 1024, 16, 2624)):
         config = build_config(name, Vocabulary(50_368))
         assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads,

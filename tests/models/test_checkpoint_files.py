@@ -16,8 +16,8 @@ import torch
 from packaging.requirements import Requirement
 from safetensors.torch import save_file
 
+from bmtools import installation
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.models import checkpoint_files
 from bmtools.models.checkpoint_files import (
     check_checkpoint,
     check_directory,
@@ -229,8 +229,8 @@ def test_libraries_that_are_too_old_are_named(whole: Path, monkeypatch: pytest.M
     real = metadata.version
     monkeypatch.setattr(metadata, "version",
                         lambda asked: version if asked == name else real(asked))
-    checkpoint_files.require_versions.cache_clear()
-    least = checkpoint_files.LEAST_VERSIONS[name]
+    installation.require_versions.cache_clear()
+    least = installation.LEAST_VERSIONS[name]
     with pytest.raises(BmtoolsError) as caught:
         check_checkpoint(whole)
     assert str(caught.value) == (f"{name} {version} is too old, expected {least} or newer: pip "
@@ -241,8 +241,8 @@ def test_the_least_versions_are_those_of_the_distribution() -> None:
     project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())
     stated = map(Requirement, project["project"]["dependencies"])
     found = {one.name: str(one.specifier).removeprefix(">=") for one in stated}
-    assert {name: found[name] for name in checkpoint_files.LEAST_VERSIONS} == \
-        checkpoint_files.LEAST_VERSIONS
+    assert {name: found[name] for name in installation.LEAST_VERSIONS} == \
+        installation.LEAST_VERSIONS
 
 
 def test_a_tokenizer_suffices_where_only_it_is_read(whole: Path) -> None:

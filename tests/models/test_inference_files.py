@@ -35,6 +35,7 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "bert": lambda: BertConfig(**SMALL),
     "bert, gelu_new, wide epsilon": lambda: BertConfig(**SMALL, hidden_act="gelu_new",
                                                        layer_norm_eps=0.1),
+    "bert, own output table": lambda: BertConfig(**SMALL, tie_word_embeddings=False),
     "roberta": lambda: RobertaConfig(**SMALL | {"pad_token_id": 7}),
     "xlm-roberta": lambda: XLMRobertaConfig(**SMALL),
     "camembert": lambda: CamembertConfig(**SMALL),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from bmtools.models import memory
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.memory import MemoryTracker, resident_bytes, training_state_bytes
+from bmtools.models.memory import MemoryTracker, peak_bytes, resident_bytes, training_state_bytes
 from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
@@ -79,6 +81,13 @@ def test_a_large_model_is_counted_without_its_memory() -> None:
     large = training_state_bytes(build_config("megatron-bert-1.2b", TOKENIZER))
     assert large == pytest.approx(16 * 1.14e9, rel=0.01)
     assert resident_bytes() - before < 2**30
+
+
+def test_a_peak_where_proc_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = peak_bytes()
+    monkeypatch.setattr(memory, "Path", lambda _: Path("/absent"))
+    assert peak_bytes() > 0.5 * expected  # that of a parent may be counted, too
+    assert resident_bytes() == peak_bytes()
 
 
 def run(lines: str) -> list[str]:

@@ -77,6 +77,19 @@ def test_packed_equals_each_document_alone(model: Any, ready: Any, causal: bool)
     assert_same_gradients(gradients(ready, states), gradients(model, alone))
 
 
+@CAUSAL
+def test_heads_that_share_keys_and_values_are_packed(build: Callable[..., Any],
+                                                     causal: bool) -> None:
+    """As in decoders that became encoders."""
+    model = build(tiny_config("EuroBERT", num_key_value_heads=2, attention_bias=True))
+    ready = copy.deepcopy(model)
+    prepare_packed(ready)
+    ids, lengths = documents_for(model)
+    torch.testing.assert_close(encode_packed(ready, ids, lengths, causal=causal),
+                               each_alone(model, ids, lengths, causal), atol=1e-5, rtol=0)
+    self_check(ready, ids, lengths, causal=causal)
+
+
 @pytest.mark.parametrize("reach", [1, 4, 100])
 @CAUSAL
 def test_sliding_windows_of_any_size(reach: int, causal: bool) -> None:

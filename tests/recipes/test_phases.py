@@ -132,12 +132,13 @@ def test_settings_of_a_run_keep_their_defaults() -> None:
 def test_resolved_is_plain_and_complete() -> None:
     phase = Phase("a", PhaseLengthConfig(epochs=2), mixture=(
         MixtureWeight("x", 1), MixtureWeight("y", 3, 0, 2)))
-    config = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3})
+    config = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3},
+                       {"kl_weight": 1})
     content = resolved(config)
     assert json.loads(json.dumps(content)) == content
     assert {key: value for key, value in content.items() if key != "phases"} == {
         "title": "A title", "source": "a source", "notes": ["a note"],
-        "architecture": "bert-tiny", "run": {"seed": 3}}
+        "architecture": "bert-tiny", "run": {"seed": 3}, "distillation": {"kl_weight": 1.0}}
     assert content["phases"][0]["mixture"] == {
         "x": {"weight": 1.0}, "y": {"weight": 3.0, "end": 0.0, "epochs": 2.0}}
     assert set(content["phases"][0]) == {"name", *PHASE_FIELDS, "mixture"}

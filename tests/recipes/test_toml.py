@@ -104,7 +104,8 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
     ("phases = []", "found no phases, expected one [[phases]] at least"),
     ("titel = 'x'\n" + ONE, "found unknown key 'titel', did you mean 'title'?"),
     ("xyz = 1\n" + ONE, "found unknown key 'xyz', "
-                        "expected one of title, source, notes, architecture, run, common, phases"),
+                        "expected one of title, source, notes, architecture, run, "
+                        "distillation, common, phases"),
     ("mask_rate = 0.2\n" + ONE,
      "found unknown key 'mask_rate', which belongs to a phase or to [common]"),
     ("seed = 1\n" + ONE, "found unknown key 'seed', which belongs to [run]"),

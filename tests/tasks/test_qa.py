@@ -346,7 +346,7 @@ def test_the_first_loss_is_that_of_transformers(checkpoint: Path) -> None:
     windows = [window for example in examples for window in example.inputs]
     batch = {name: torch.from_numpy(value) for name, value in task.collate(windows).items()}
     labels = torch.from_numpy(task.collate_labels(windows, {}))
-    loss = task.loss(model, batch, labels).item() / labels.numel()
+    loss = task.loss(model, task.logits(model, batch), labels).item() / labels.numel()
     alone = [model(**{name: value[number:number + 1, :len(window)]
                       for name, value in batch.items()},
                    start_positions=labels[number:number + 1, 0],

@@ -17,7 +17,7 @@ from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import head_of, load_encoder
-from bmtools.tasks.inference import Predictor, run_model
+from bmtools.tasks.inference import Predictor, on_device, run_model
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.settings import NerConfig
 from bmtools.vocab.tokenizer import fingerprint
@@ -124,8 +124,7 @@ def test_padding_changes_nothing(encoder: Path, settings: dict[str, Any]) -> Non
         batch = task.collate(items)
         labels = torch.from_numpy(task.collate_labels(items, batch))
         with torch.inference_mode():
-            return float(task.loss(model, {key: torch.from_numpy(value)
-                                           for key, value in batch.items()}, labels))
+            return float(task.loss(model, task.logits(model, on_device(batch, model)), labels))
 
     assert loss(inputs) == pytest.approx(sum(loss([item]) for item in inputs), rel=1e-4)
 

@@ -17,13 +17,13 @@ from bmtools.io.manifest import Manifest
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
-from bmtools.models.context_embeddings import Sentence
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.models.transfer.context_embeddings import Sentence
 from bmtools.records import Record
 from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet

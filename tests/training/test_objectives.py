@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 import torch
 from torch.distributed.utils import _to_kwargs
-from torch.nn import functional
+from toy_batches import make_batch, packed_of, taught_by
 from toy_models import join_nsp_head
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models import mlm
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.objectives import (
     CausalObjective,
-    DistillationObjective,
     MaskedObjective,
     PairObjective,
     PhasedObjective,
@@ -29,20 +24,7 @@ from bmtools.training.objectives import (
 
 @pytest.fixture
 def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
-    rng = torch.Generator().manual_seed(3)
-    ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
-    attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
-    masked = (torch.rand(ids.shape, generator=rng) < 0.3) & attention_mask
-    return {"input_ids": ids, "attention_mask": attention_mask,
-            "labels": ids.where(masked, torch.tensor(IGNORED))}
-
-
-def packed_of(batch: dict) -> dict[str, torch.Tensor]:
-    """Concatenate the same sequences."""
-    attention_mask = batch["attention_mask"]
-    return {**{name: value[attention_mask] for name,
-               value in batch.items() if name != "attention_mask"},
-            "lengths": attention_mask.sum(dim=1)}
+    return make_batch(tokenizer)
 
 
 @pytest.mark.parametrize("kind", [MaskedObjective, CausalObjective])
@@ -71,7 +53,7 @@ def test_inputs_made_before_a_pass_change_nothing(
     objective = {
         "masked": lambda: MaskedObjective(model), "causal": lambda: CausalObjective(model),
         "masked+nsp": lambda: PairObjective(model, NextSentenceHead(64), "nsp"),
-        "distillation": lambda: DistillationObjective(model, model, DistillationConfig())}[task]()
+        "distillation": lambda: taught_by(model, model)}[task]()
     objective.eval()
     if task == "masked+nsp":
         batch["token_type_ids"] = (torch.arange(12) > 5).long().repeat(4, 1)
@@ -157,86 +139,3 @@ def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
     theirs = decoder.eval()(input_ids=ids, attention_mask=attention_mask.long(), use_cache=False,
                             labels=ids.where(attention_mask, torch.tensor(IGNORED))).loss
     torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize(("student", "positions"), [("bert-1x64", "masked"),
-                                                    ("bert-1x128", "masked"), ("bert-1x64", "all")])
-@torch.no_grad()
-def test_distillation_terms_are_those_of_the_paper(
-        model: Any, tokenizer: Any, batch: dict, student: str, positions: Any) -> None:
-    torch.manual_seed(1)
-    teacher, pupil = model.eval(), build_model(build_config(student, tokenizer)).eval()
-    objective = DistillationObjective(pupil, teacher, DistillationConfig(kl_positions=positions))
-    assert isinstance(objective.projection, torch.nn.Identity) == (student == "bert-1x64")
-    given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"].long(),
-             "output_hidden_states": True}
-    taught, learnt = teacher(**given), pupil(**given)
-    masked, attention_mask = batch["labels"] != IGNORED, batch["attention_mask"]
-    compared = masked if positions == "masked" else attention_mask
-    p = functional.softmax(taught.logits[compared] / 2, dim=-1)
-    q = functional.softmax(learnt.logits[compared] / 2, dim=-1)
-    expected = {
-        "mlm": functional.cross_entropy(learnt.logits[masked], batch["labels"][masked],
-                                        reduction="sum"),
-        "kl": 4 * (p * (p.log() - q.log())).sum(),
-        "cosine": (1 - functional.cosine_similarity(
-            objective.projection(learnt.hidden_states[-1][attention_mask]),
-            taught.hidden_states[-1][attention_mask], dim=-1)).sum(),
-    }
-    found = objective(**batch)
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
-    assert [objective.loss_terms[name].weight for name in ("mlm", "kl", "cosine")] == [
-        5.0, 2.0, 1.0]
-    assert objective.loss_terms["kl"].per == {"masked": "masked", "all": "tokens"}[positions]
-    assert found["mlm_accuracy"] == (learnt.logits.argmax(-1) == batch["labels"])[masked].sum()
-
-
-@torch.no_grad()
-def test_packed_predictions_are_compared_at_all_tokens_too(
-        model: Any, tokenizer: Any, batch: dict) -> None:
-    torch.manual_seed(1)
-    teacher, pupil = model.eval(), build_model(build_config("bert-1x64", tokenizer)).eval()
-    objective = DistillationObjective(pupil, teacher, DistillationConfig(kl_positions="all"))
-    expected = objective(**batch)
-    for one in (teacher, pupil):
-        prepare_packed(one)
-    found = objective(**packed_of(batch))
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
-
-
-def test_rows_for_tensor_cores_change_no_distillation(
-        model: Any, batch: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logits of added rows, which are -inf, are left out of the divergence."""
-    teacher = copy.deepcopy(model)
-    torch.nn.init.normal_(teacher.bert.embeddings.word_embeddings.weight, std=0.1)
-    objective = DistillationObjective(model.eval(), teacher.eval(), DistillationConfig())
-    expected = objective(**batch)
-    sum(expected.values()).backward()
-    theirs = {name: weight.grad.clone() for name, weight in model.named_parameters()
-              if weight.grad is not None}
-    model.zero_grad()
-    monkeypatch.setattr(mlm, "_row_multiple", lambda _device: 64)
-    found = objective(**batch)
-    sum(found.values()).backward()
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-6, atol=1e-6)
-    for name, weight in model.named_parameters():
-        if name in theirs:
-            torch.testing.assert_close(weight.grad, theirs[name], rtol=1e-4, atol=1e-5)
-
-
-@torch.no_grad()
-def test_a_student_that_is_its_teacher_has_nothing_to_learn(model: Any, batch: dict) -> None:
-    found = DistillationObjective(model.eval(), model, DistillationConfig())(**batch)
-    assert found["kl"].item() == pytest.approx(0, abs=1e-4)
-    assert found["cosine"].item() == pytest.approx(0, abs=1e-4)
-
-
-def test_the_teacher_is_not_trained(model: Any, tokenizer: Any, batch: dict) -> None:
-    pupil = build_model(build_config("bert-1x64", tokenizer))
-    objective = DistillationObjective(pupil, model, DistillationConfig())
-    sum(objective(**batch)[name] for name in objective.loss_terms).backward()
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert {id(p) for p in objective.parameters()} == {id(p) for p in pupil.parameters()}

@@ -14,6 +14,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.unfinished import hidden_path
+from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
@@ -26,12 +27,13 @@ from bmtools.recipes.settings import (
 from bmtools.training.checks import check_settings
 from bmtools.training.plan import (
     DataConfig,
+    ModelInit,
     TrainingPlan,
     check_targets,
-    kept_directory,
-    runs_directory,
-    tidied,
+    make_plan,
+    make_run_config,
 )
+from bmtools.training.run_directories import kept_directory, runs_directory, tidied
 
 CONTENTS = {"text": ["b", "a"], "more": ["c"]}
 
@@ -241,3 +243,14 @@ def test_only_one_process_clears(tmp_path: Path) -> None:
     with tidied(tmp_path / "out", False):
         pass
     assert partial.exists()
+
+
+@pytest.mark.parametrize(("weights", "unused"), [
+    ({}, False), ({"mlm_weight": 0, "kl_weight": 0}, True),
+    ({"mlm_weight": 0, "kl_weight": 0, "logit_mse_weight": 1}, False)])
+def test_without_predictions_a_distilled_head_gets_no_gradient(
+        weights: dict[str, Any], unused: bool, tmp_path: Path) -> None:
+    """Data parallelism has to know."""
+    plan = make_plan(tmp_path / "out", make_run_config(), ModelInit(tmp_path), DataConfig({}),
+                     teacher=tmp_path, distillation=DistillationConfig(**weights))
+    assert plan.leaves_weights_unused == unused

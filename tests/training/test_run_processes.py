@@ -453,7 +453,7 @@ def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: 
     ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
 def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_path: Path,
                                                settings: tuple[object, ...]) -> None:
-    given = [*phased(data), "--layout", "packed", "--save-steps", 1, *settings]
+    given = [*phased(data), "--layout", "packed", "--save-steps", 1, "--ema", 0.9, *settings]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume").succeed()
@@ -588,12 +588,13 @@ def test_a_batch_that_processes_cannot_share_is_refused_at_once(
 def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path, tmp_path: Path,
                                                         never_stopped: Callable[[str],
                                                                                 Path]) -> None:
-    """The projection between widths is trained beside the student, by all processes."""
+    """Projections between widths are trained beside the student, by all processes."""
     def distill(name: str, *more: object, **settings: Any) -> Job:
         return Job(tmp_path, ["distill", data / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
                               "--layout", "packed", "--steps", 8, *SIZES, "--logging-steps", 2,
-                              "--save-steps", 1, *more], **settings)
+                              "--hidden-weight", 1, "--relation-weight", 1, "--save-steps", 1,
+                              *more], **settings)
 
     distill("whole").succeed()
     distill("two", processes=2).succeed()
@@ -609,7 +610,7 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
 
 def sharded(data: Path, layout: str) -> list[object]:
     return [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT, "--save-steps", 1,
-            "--mixout", 0, "--l2-sp", 0, "--evaluate", data / "old.jsonl"]
+            "--mixout", 0, "--l2-sp", 0, "--ema", 0.9, "--evaluate", data / "old.jsonl"]
 
 
 def test_sharded_weights_give_the_losses_of_one_process(

@@ -11,16 +11,16 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models import focus
-from bmtools.models.focus import (
+from bmtools.models.settings import FocusConfig
+from bmtools.models.transfer import focus
+from bmtools.models.transfer.focus import (
     CooccurrenceCounts,
     count_cooccurrences,
     factorize_counts,
     focus_embeddings,
     sparsemax,
 )
-from bmtools.models.settings import FocusConfig
-from bmtools.models.vocab_overlap import find_overlap
+from bmtools.models.transfer.vocab_overlap import find_overlap
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 DRUGS, ORGANS = ("aspirin", "codeine", "morphine"), ("liver", "kidney", "heart")
@@ -43,7 +43,7 @@ def nearest_probabilities(scores: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("candidates", [1, 64])
 def test_sparsemax_projects_onto_probabilities(candidates: int,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.models.focus._SPARSEMAX_CANDIDATES", candidates)
+    monkeypatch.setattr("bmtools.models.transfer.focus._SPARSEMAX_CANDIDATES", candidates)
     rng = np.random.default_rng(0)
     scores = np.concatenate([rng.normal(scale=scale, size=(20, 9)) for scale in (0.05, 0.5, 3)])
     found = sparsemax(torch.from_numpy(scores)).numpy()

@@ -12,7 +12,12 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.vocab_overlap import WeightedRows, find_overlap, nearest_tokens, surface
+from bmtools.models.transfer.vocab_overlap import (
+    WeightedRows,
+    find_overlap,
+    nearest_tokens,
+    surface,
+)
 from bmtools.vocab.tokenizer import model_name
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -9,13 +9,13 @@ from torch.nn import functional
 
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import (
+from bmtools.models.settings import TokenDistillationConfig
+from bmtools.models.transfer.context_embeddings import (
     Occurrences,
     TokenEmbeddings,
     mean_states,
     pad_sequences,
 )
-from bmtools.models.settings import TokenDistillationConfig
 from bmtools.status import counted
 
 _EVALUATED_BATCHES = 50

@@ -10,12 +10,12 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models import token_distillation
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Occurrences, locate_pieces
 from bmtools.models.settings import TokenDistillationConfig
-from bmtools.models.token_distillation import distil_embeddings
+from bmtools.models.transfer import token_distillation
+from bmtools.models.transfer.context_embeddings import Occurrences, locate_pieces
+from bmtools.models.transfer.token_distillation import distil_embeddings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,24 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.architectures import (
     build_model,
-    position_embeddings,
     set_vocabulary,
     token_embeddings,
 )
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bmtools.models.checkpoint_files import first_position
-from bmtools.models.context_embeddings import (
+from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.next_sentence import join_head, read_head
+from bmtools.models.settings import (
+    READING_METHODS,
+    FocusConfig,
+    TokenDistillationConfig,
+    TransferConfig,
+)
+from bmtools.models.transfer.context_embeddings import (
     Sentence,
     TokenEmbeddings,
     check_layers,
@@ -36,16 +41,12 @@ from bmtools.models.context_embeddings import (
     pieces_alone,
     sample_sentences,
 )
-from bmtools.models.focus import focus_embeddings
-from bmtools.models.next_sentence import join_head, read_head
-from bmtools.models.settings import (
-    READING_METHODS,
-    FocusConfig,
-    TokenDistillationConfig,
-    TransferConfig,
-)
-from bmtools.models.token_distillation import distil_embeddings
-from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
+from bmtools.models.transfer.decoders import load_base
+from bmtools.models.transfer.focus import focus_embeddings
+from bmtools.models.transfer.growth import grow, grow_head, grown_config
+from bmtools.models.transfer.positions import repeat_positions, set_positions
+from bmtools.models.transfer.token_distillation import distil_embeddings
+from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
@@ -67,17 +68,19 @@ class Transfer:
     report: dict[str, Any]
 
 
-def init_weights(base: str | Path, tokenizer: str | Path,
+def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                  records: str | PathLike[str] | Iterable[Any] = (),
                  output: str | Path | None = None, *, lang: str = "en", overwrite: bool = False,
                  reject: Reject = refuse,
                  progress: Callable[[Iterable[Record]], Iterable[Record]] = iter,
                  **settings: Any) -> Transfer:
-    """Give a checkpoint a new vocabulary, and initialize the embeddings of new tokens.
+    """Give a checkpoint a new vocabulary, a larger size or longer positions, or several of these.
+
+    Embeddings of new tokens are initialized; a decoder becomes an encoder (`load_decoder`).
 
     Args:
         base: checkpoint whose weights are kept.
-        tokenizer: directory of the new vocabulary.
+        tokenizer: directory of the new vocabulary; None keeps the base's.
         records: the corpus (files, records or dictionaries), read by methods contextual, focus and
             distil only. Records with the key "targets", as find-contexts writes them, are
             sentences with the words to use. Of a `RecordReader`, hashes of the files are recorded.
@@ -90,12 +93,12 @@ def init_weights(base: str | Path, tokenizer: str | Path,
             `method="focus", focus_window=3`.
 
     Returns:
-        the model with its new vocabulary, and `report`: `tokens` in all, tokens by the source of
-        their embedding (`copied`, `folded`, `contextual`, `focus`, `distil`, `averaged`,
-        `random`), `sentences` read, and mean norms of old embeddings and of those of new tokens
-        (`old_norm`, `new_norm`). Of new tokens that methods contextual and distil find in no
-        sentence as whole pieces of the base, `inexact` counts those that occur otherwise, `unseen`
-        the others.
+        the model, and `report`: `parameters`, and of a new vocabulary `tokens` in all, tokens by
+        the source of their embedding (`copied`, `folded`, `contextual`, `focus`, `distil`,
+        `averaged`, `random`), `sentences` read, and mean norms of old embeddings and of those of
+        new tokens (`old_norm`, `new_norm`). Of new tokens that methods contextual and distil find
+        in no sentence as whole pieces of the base, `inexact` counts those that occur otherwise,
+        `unseen` the others.
 
     Raises:
         BmtoolsError: a checkpoint, tokenizer, layer or record that cannot be used, no sentences,
@@ -112,26 +115,41 @@ def init_weights(base: str | Path, tokenizer: str | Path,
     if output is not None:
         refuse_existing(Path(output), overwrite)
     started = time.monotonic()
-    checkpoint, new = load_checkpoint(Path(base)), load_tokenizer(Path(tokenizer))
-    sentences: Iterable[Sentence] = ()
-    if config.method in READING_METHODS:
-        sentences = split_sentences(
-            check_targets(progress(as_records(records, reject)), reject), lang)
-    transferred = transfer(checkpoint, new, config, sentences, focus, distil)
+    checkpoint = load_base(Path(base))
+    if config.grow:
+        grown_config(checkpoint.model.config, config.grow)  # refuses before anything is read
+    new = checkpoint.tokenizer if tokenizer is None else load_tokenizer(Path(tokenizer))
+    if tokenizer is None:
+        model = checkpoint.model
+        if config.max_positions or config.rope_base:
+            model, _ = _rebuild(model, config, None)
+        transferred = Transfer(model, VocabOverlap({}, {}, {}), {})
+    else:
+        sentences: Iterable[Sentence] = ()
+        if config.method in READING_METHODS:
+            sentences = split_sentences(
+                check_targets(progress(as_records(records, reject)), reject), lang)
+        transferred = transfer(checkpoint, new, config, sentences, focus, distil)
+    model, head = transferred.model, read_head(checkpoint.path, checkpoint.model)
+    if config.grow:
+        set_status(f"growing to {config.grow}")
+        model = grow(model, config.grow, config.seed)
+        head = head and grow_head(head, model.config.hidden_size, config.seed)
+    transferred = replace(transferred, model=model, report={
+        "parameters": model.num_parameters(), **transferred.report})
     if output is not None:
         set_status(f"writing {output}")
         own = {"focus": asdict(focus), "distil": asdict(distil)}.get(config.method, {})
         read = records if isinstance(records, RecordReader) else None
         manifest = Manifest(
             "init-weights", {**asdict(config), **own, "base": str(base),
-                             "tokenizer": str(tokenizer)},
+                             "tokenizer": tokenizer and str(tokenizer)},
             fingerprint(new), config.seed,
             read.hashes if read else {},
             {"base": hash_directory(checkpoint.path)}, wall_seconds=time.monotonic() - started,
             results={**transferred.report, **(read.origins() if read else {})})
-        head = read_head(checkpoint.path, checkpoint.model)
-        model = join_head(transferred.model, head.state_dict() if head else {})
-        save_checkpoint(Path(output), model, new, manifest, overwrite)
+        joined = join_head(model, head.state_dict() if head else {})
+        save_checkpoint(Path(output), joined, new, manifest, overwrite)
     return transferred
 
 
@@ -216,22 +234,12 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
         BmtoolsError: a layer that the base lacks, or fewer positions than it has.
     """
     overlap = find_overlap(base.tokenizer, tokenizer)
-    old_config, new_config = base.model.config, copy.deepcopy(base.model.config)
-    set_vocabulary(new_config, tokenizer)
-    # No positions get lost; RoBERTa's begin after the padding token, whose id may have changed.
-    positions = old_config.max_position_embeddings - first_position(old_config)
-    if config.max_positions and config.max_positions < positions:
-        raise BmtoolsError(
-            f"{setting('max_positions')}: found {config.max_positions}, but the base has "
-            f"{positions} positions; expected more, or 0 to leave them as they are")
-    new_config.max_position_embeddings = max(positions, config.max_positions) \
-        + first_position(new_config)
-    check_layers(old_config, config.layers)
+    check_layers(base.model.config, config.layers)
     report, mixtures, embeddings = _initialize(
         base, tokenizer, overlap, config, sentences, focus or FocusConfig(),
         distil or TokenDistillationConfig())
     set_status("filling the new vocabulary's weights")
-    model, vocabulary_tensors = _rebuild(base.model, new_config, config.seed)
+    model, vocabulary_tensors = _rebuild(base.model, config, tokenizer)
     is_random = config.method == "random"
     _fill(base.model, model, vocabulary_tensors, overlap, mixtures, embeddings, is_random)
     report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **report}
@@ -307,38 +315,35 @@ def _mean_norm(rows: Tensor) -> float:
     return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
 
-def _rebuild(model: PreTrainedModel, config: PretrainedConfig,
-             seed: int) -> tuple[PreTrainedModel, set[str]]:
-    """Build the architecture around the new vocabulary and copy all other weights.
-
-    Learned positions are repeated up to the new length from the first on, so attention to near
-    neighbours, which depends on differences of positions, works from the start.
-
-    Source: Beltagy et al. 2020 (Longformer), section 5.
+def _rebuild(model: PreTrainedModel, config: TransferConfig,
+             tokenizer: PreTrainedTokenizerFast | None) -> tuple[PreTrainedModel, set[str]]:
+    """Build the architecture around a new vocabulary and number of positions, and copy weights.
 
     Returns:
-        the model, and the names of the weights whose shape depends on the vocabulary's size.
+        the model, and the names of the weights that are not copied, because their shape depends on
+        the size of the new vocabulary.
     """
+    new_config, vocabulary_tensors = copy.deepcopy(model.config), set[str]()
+    if tokenizer is not None:
+        set_vocabulary(new_config, tokenizer)
+        vocabulary_tensors = _vocabulary_tensors(new_config)
+    set_positions(new_config, model.config, config.max_positions, config.rope_base)
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        rebuilt = build_model(new_config).eval()
+    kept = {name: tensor for name, tensor in model.state_dict().items()
+            if name not in vocabulary_tensors}
+    repeat_positions(kept, rebuilt, model.config)
+    rebuilt.load_state_dict(kept, strict=False)
+    return rebuilt, vocabulary_tensors
+
+
+def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
+    """Name the weights whose shape depends on the vocabulary's size."""
     larger = copy.deepcopy(config)
     larger.vocab_size += 1
     before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
-    vocabulary_tensors = {name for name in before if before[name].shape != after[name].shape}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        rebuilt = build_model(config).eval()
-    kept = {name: tensor for name, tensor in model.state_dict().items()
-            if name not in vocabulary_tensors}
-    positions = position_embeddings(rebuilt)
-    if positions is not None:
-        name = next(name for name, weight in rebuilt.named_parameters()
-                    if weight is positions.weight)
-        # RoBERTa's begin after the padding id.
-        learned, unused = kept[name][first_position(model.config):], first_position(config)
-        length = len(positions.weight) - unused
-        repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
-        kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
-    rebuilt.load_state_dict(kept, strict=False)
-    return rebuilt, vocabulary_tensors
+    return {name for name in before if before[name].shape != after[name].shape}
 
 
 @torch.no_grad()

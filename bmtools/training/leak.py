@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bmtools.corpus.dedup.hash_index import HashIndex
-from bmtools.corpus.dedup.words import mix
+from bmtools.corpus.dedup.words import mix, run_hashes
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning, setting
 
@@ -21,7 +21,6 @@ _LEAST_SHARE = 0.5  # of a document's runs: formulas of reports have fewer
 _MOST_HELD_OUT = 1_000_000  # tokens
 _MOST_TRAINING = 20_000_000  # tokens, half a second
 _WINDOW = 1 << 16
-_FACTOR = 0xFF51AFD7ED558CCD
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,6 @@ def _windows(training: Sequence[Corpus], share: float) -> Iterator[np.ndarray]:
 
 
 def _runs(ids: np.ndarray) -> np.ndarray:
-    """Hash the runs of so many tokens, (tokens - run + 1,) uint64; doubling their length."""
-    hashes, size = mix(ids.astype(np.uint64) + np.uint64(1)), 1
-    while size < _RUN_TOKENS:
-        factor = np.uint64(pow(_FACTOR, size, 1 << 64))
-        hashes, size = hashes[:-size] + hashes[size:] * factor, 2 * size
-    return mix(hashes)
+    """Hash the runs of so many tokens, (tokens - run + 1,) uint64."""
+    [(_, hashes)] = run_hashes(mix(ids.astype(np.uint64) + np.uint64(1)), [_RUN_TOKENS])
+    return hashes

@@ -12,10 +12,10 @@ import torch
 from tokenizers import processors
 from transformers import BertTokenizer
 
-from bmtools.models import context_embeddings
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import (
+from bmtools.models.transfer import context_embeddings
+from bmtools.models.transfer.context_embeddings import (
     Sentence,
     contextual_embeddings,
     locate_pieces,

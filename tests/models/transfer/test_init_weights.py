@@ -13,13 +13,14 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, max_tokens
-from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bmtools.models.checkpoint_files import first_position
-from bmtools.models.context_embeddings import Sentence, sample_sentences
-from bmtools.models.focus import focus_embeddings
-from bmtools.models.init_weights import transfer
+from bmtools.models.fast_encoder import make_encoder
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
-from bmtools.models.vocab_overlap import find_overlap
+from bmtools.models.transfer.context_embeddings import Sentence, sample_sentences
+from bmtools.models.transfer.focus import focus_embeddings
+from bmtools.models.transfer.init_weights import init_weights, transfer
+from bmtools.models.transfer.vocab_overlap import find_overlap
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
@@ -327,6 +328,34 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
         assert torch.equal(rows[2 * before:], rows[:10])
     with pytest.raises(BmtoolsError, match="max_positions: found 16, but the base has"):
         transfer(old, new, TransferConfig("average", max_positions=16))
+
+
+@torch.no_grad()
+def test_longer_rotary_positions_have_another_base(base: Checkpoint, tmp_path: Path) -> None:
+    """In global layers alone, and in the fast encoder as in transformers; the vocabulary stays."""
+    old = checkpoint("modernbert-4x64", base.tokenizer)
+    old.model.config.max_position_embeddings = 40
+    for layer in old.model.model.layers:
+        layer.attn.Wqkv.weight.mul_(20)  # so that attention depends on positions
+    save_checkpoint(tmp_path / "base", old.model, base.tokenizer,
+                    Manifest("test", {}, base.vocabulary))
+    init_weights(tmp_path / "base", output=tmp_path / "out", max_positions=300, rope_base=1e6)
+    made = load_checkpoint(tmp_path / "out")
+    assert (max_tokens(made.model), made.vocabulary) == (300, base.vocabulary)
+    ropes = made.model.config.rope_parameters
+    assert {kind: rope["rope_theta"] for kind, rope in ropes.items()} == {
+        "full_attention": 1e6, "sliding_attention": 1e4}
+    kept = made.model.state_dict()
+    assert all(torch.equal(kept[name], value) for name, value in old.model.state_dict().items())
+    ids = torch.randint(5, 60, (1, 280), generator=torch.Generator().manual_seed(0))
+    old.model.config.max_position_embeddings = 300
+    before, after = (one.base_model(ids).last_hidden_state for one in (old.model, made.model))
+    assert (before - after).abs().max() > 0.01
+    fast = make_encoder(made.model)
+    assert fast.implementation == "fast"
+    torch.testing.assert_close(fast.states_at(ids, torch.zeros(3, dtype=torch.int64),
+                                              torch.tensor([0, 41, 279])),
+                               after[0, [0, 41, 279]], atol=1e-4, rtol=0)
 
 
 def test_missing_layers_are_refused_before_reading(base: Checkpoint,

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.models.settings import FocusConfig
-from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows
+from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows
 
 _TOKENS_AT_ONCE = 256
 _SPARSEMAX_CANDIDATES = 64

@@ -7,8 +7,7 @@ import pytest
 
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning
-from bmtools.training import contamination
-from bmtools.training.contamination import Leak, find_leak, warn_of_leak
+from bmtools.training.leak import Leak, find_leak, warn_of_leak
 
 
 def corpus_of(*documents: np.ndarray) -> Corpus:
@@ -35,15 +34,15 @@ def test_documents_in_training_text_are_found(documents: list[np.ndarray]) -> No
 
 def test_large_text_is_read_in_windows(documents: list[np.ndarray],
                                        monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contamination, "_WINDOW", 100)
-    monkeypatch.setattr(contamination, "_MOST_TRAINING", 2000)
+    monkeypatch.setattr("bmtools.training.leak._WINDOW", 100)
+    monkeypatch.setattr("bmtools.training.leak._MOST_TRAINING", 2000)
     rng = np.random.default_rng(1)
     held_out = [rng.integers(0, 500, 30) for _ in range(100)]
     others = [rng.integers(0, 500, 30) for _ in range(200)]
     leak = find_leak(corpus_of(*held_out), [corpus_of(*held_out, *others)])
     assert leak.share == pytest.approx(2000 / 9000)
     assert 10 < leak.found < 40  # of the third of the text that has them
-    monkeypatch.setattr(contamination, "_MOST_HELD_OUT", 300)
+    monkeypatch.setattr("bmtools.training.leak._MOST_HELD_OUT", 300)
     assert find_leak(corpus_of(*held_out), [corpus_of(*held_out)]).documents == 10
 
 

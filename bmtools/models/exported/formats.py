@@ -1,0 +1,166 @@
+"""The table of formats that models are exported to, and directories of exported models.
+
+A new format adds its line to the table, and a module with two functions: `write(source,
+directory)` writes its files (`source` is an `export.Source`), `load(directory, threads, streams)`
+returns a `Run`. Importing this costs nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bmtools.errors import BmtoolsWarning, CheckpointError
+from bmtools.installation import require_extra
+from bmtools.io.manifest import NAME, hash_directory, read_manifest
+from bmtools.records import readable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+COMMAND = "export model"
+MASKED_LM = "AutoModelForMaskedLM"
+STATIC_FORMAT = "static"
+"""The format that is a checkpoint itself; the others are those of the table."""
+Run = Callable[[Mapping[str, "np.ndarray"]], "np.ndarray"]
+"""A loaded model: from inputs by name, all int64, to logits, float32. Masked language models take
+`positions` in the flattened batch, too, (queries,), and give (queries, vocabulary); others give
+(batch, tokens, labels) or (batch, labels). As many threads as it has streams may call it."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of exported models.
+
+    Args:
+        module: in this package.
+        extra: that installs its packages.
+        needs: packages that running an exported model needs.
+        needs_to_write: further ones that writing it needs; with int8 alone in `needs_for_int8`.
+    """
+
+    module: str
+    extra: str
+    needs: tuple[str, ...]
+    needs_to_write: tuple[str, ...] = ()
+    needs_for_int8: tuple[str, ...] = ()
+
+    def require(self, name: str, *packages: str) -> None:
+        """Refuse a format whose packages are not installed.
+
+        Raises:
+            BmtoolsError: names the first, and the command that installs it.
+        """
+        for package in (*self.needs, *packages):
+            require_extra(package, name, self.extra)
+
+    def engine(self) -> str:
+        """Name the engine with its version."""
+        return f"{self.needs[0]} {metadata.version(self.needs[0])}"
+
+    def load_module(self) -> Any:
+        """Import what writes and loads it."""
+        return import_module(f"{__package__}.{self.module}")
+
+
+FORMATS = {
+    "onnx": Format("onnx_format", "onnx", ("onnxruntime",), ("onnx", "onnxscript")),
+    "openvino": Format("openvino_format", "openvino", ("openvino",), needs_for_int8=("nncf",)),
+    "ctranslate2": Format("ctranslate2_format", "ctranslate2", ("ctranslate2",)),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Description of an exported model, as in its `bmtools.json`.
+
+    Args:
+        format: name in `FORMATS`.
+        precision: of its products: float32 or int8.
+        model_class: transformers' auto class of the checkpoint.
+        inputs: names of what the model takes, in order.
+        max_tokens: longest input, special tokens included.
+        source: directory of the checkpoint as it was named.
+    """
+
+    format: str
+    precision: str
+    model_class: str
+    inputs: tuple[str, ...]
+    max_tokens: int
+    source: str
+
+
+def read_exported(directory: Path) -> Exported | None:
+    """Read what was exported to a directory; None where it is no exported model.
+
+    Raises:
+        CheckpointError: `bmtools.json` is damaged, or names an unknown format.
+    """
+    manifest = read_manifest(directory)
+    if manifest.get("command") != COMMAND:
+        return None
+    try:
+        found = msgspec.convert(manifest.get("settings", {}).get("exported"), Exported)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{directory / NAME}: exported: {readable(str(error))}; export the "
+                              "model again") from error
+    if found.format not in FORMATS:
+        raise CheckpointError(f"{directory / NAME}: found format {found.format!r}, expected "
+                              f"{' or '.join(FORMATS)}")
+    return found
+
+
+def check_exported(directory: Path, exported: Exported, model_class: str = "") -> None:
+    """Make sure that an exported model can be run here.
+
+    Args:
+        directory: of the exported model.
+        exported: what it holds.
+        model_class: that is needed; any without.
+
+    Raises:
+        CheckpointError: it has another head.
+        BmtoolsError: packages are missing.
+    """
+    if model_class and exported.model_class != model_class:
+        raise CheckpointError(f"{directory}: found an exported {exported.model_class}, expected an "
+                              f"{model_class}")
+    FORMATS[exported.format].require(f"{directory} ({exported.format})")
+
+
+def warn_if_outdated(directory: Path, exported: Exported) -> None:
+    """Warn where the checkpoint that was exported has other weights now.
+
+    It is looked for under the name that it had, and beside the exported model.
+    """
+    source = Path(exported.source)
+    recorded = read_manifest(directory).get("parents", {}).get("source")
+    for path in (source, directory.parent / source.name):
+        if path.is_dir() and path.resolve() != directory.resolve():
+            if hash_directory(path) != recorded:
+                warnings.warn(
+                    f"{directory}: exported before {path} changed; export it again: bmtools export "
+                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
+                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
+            return
+
+
+def refuse_exported(directory: Path) -> None:
+    """Refuse an exported model where a checkpoint is needed.
+
+    Raises:
+        CheckpointError: it is one.
+    """
+    if exported := read_exported(directory):
+        raise CheckpointError(
+            f"{directory}: found a model exported to {exported.format}, which predict, score-pppl "
+            f"and score-mrr run; expected a checkpoint, such as {exported.source}, which it was "
+            "made from")

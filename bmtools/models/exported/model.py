@@ -1,0 +1,57 @@
+"""Exported models in place of torch's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bmtools.models.exported.formats import FORMATS, Exported, Run
+
+
+class ExportedModel(nn.Module):
+    """An exported model with what callers use of transformers' models, on the CPU.
+
+    A masked language model is a `fast_encoder.Encoder`, too, whose states are logits.
+
+    Args:
+        directory: of the exported model.
+        exported: what it holds.
+        config: attributes of transformers' configuration.
+    """
+
+    implementation: ClassVar[str] = "exported"
+
+    def __init__(self, directory: Path, exported: Exported, config: Any) -> None:
+        super().__init__()
+        self.exported, self.config = exported, config
+        self.max_tokens, self.device = exported.max_tokens, torch.device("cpu")
+        self._directory = directory
+        self._run: Run | None = None
+        self.eval()
+
+    def load(self, threads: int, streams: int = 1) -> Run:
+        """Load it, to be called by as many threads as there are streams, on as many cores."""
+        run: Run = FORMATS[self.exported.format].load_module().load(self._directory, threads,
+                                                                    streams)
+        self._run = run
+        return run
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor,
+                **others: Tensor) -> SimpleNamespace:
+        """Compute `logits` of a batch, (batch, tokens, labels) or (batch, labels)."""
+        run = self._run or self.load(torch.get_num_threads())
+        given = {"token_type_ids": torch.zeros_like(input_ids), **others,
+                 "input_ids": input_ids, "attention_mask": attention_mask}
+        found = run({name: np.ascontiguousarray(given[name]) for name in self.exported.inputs})
+        return SimpleNamespace(logits=torch.from_numpy(found))
+
+    def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
+        """Compute the logits at some positions, (queries, vocabulary); see `Encoder`."""
+        logits: Tensor = self(input_ids, torch.ones_like(input_ids),
+                              positions=sequences * input_ids.shape[1] + positions).logits
+        return logits

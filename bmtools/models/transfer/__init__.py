@@ -1,0 +1,1 @@
+"""Initial weights taken from another model: embeddings of a new vocabulary, growth, decoders."""

@@ -1,0 +1,192 @@
+"""Larger models made of smaller ones: layers are repeated, and weights are tiled to more width."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.models.architectures import build_model
+from bmtools.models.next_sentence import NextSentenceHead
+from bmtools.models.sizes import parse_size
+from bmtools.models.transfer.take_layers import layer_number, layer_sources
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+_FAMILIES = ("bert", "camembert", "megatron-bert", "modernbert", "roberta", "xlm-roberta")
+# Matrices that are several, one below the other.
+_FUSED = {"attn.Wqkv": 3, "mlp.Wi": 2}
+# Modules whose outputs, or inputs, are heads.
+_MAKE_HEADS = ("self.query", "self.key", "self.value", "attn.Wqkv")
+_READ_HEADS = ("attention.output.dense", "attn.Wo")
+# Modules whose outputs are added to the layer's input.
+_WRITE_SUMS = ("output.dense", "attn.Wo", "mlp.Wo")
+# The norm before the output table, which cannot be scaled where it is the input table, too.
+_BEFORE_TIED_TABLE = ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm.", "head.norm.")
+_GLOBAL_EVERY = 3  # in a ModernBERT too short to tell: transformers' default
+_LEAST_SHARE = 0.5  # a copy gets a quarter to three quarters of two
+
+
+@torch.no_grad()
+def grow(model: PreTrainedModel, size: str, seed: int = 0) -> PreTrainedModel:
+    """Make a model with more layers, wider ones, or both, that starts from the weights of a base.
+
+    Wider: each axis has the smaller one in its middle, and goes on around it from its other end;
+    heads are tiled whole, fused matrices part by part. What reads a unit that is there several
+    times shares its weights out among the copies, at random: the sum, and so the output, stays what
+    it was, while the copies get different gradients and become different units. A width that is a
+    multiple of the base's gives exactly the base's outputs; any other counts some units twice in
+    the means and variances of layer norms.
+
+    Deeper: each layer is repeated next to itself, and its copies add nothing at first, because the
+    matrices that write what they compute are 0. So the output stays what it was; where norms follow
+    sums, in BERT and RoBERTa, nearly. ModernBERT's global layers come from global ones, local from
+    local.
+
+    Source: Warner et al. 2024 (ModernBERT), appendix A.3: center tiling, as Phi, and repeated
+    layers, as Rae et al. 2021 (Gopher). There units and layers are copied as they are. Shares are
+    Net2Net's (Chen et al. 2016, section 3.1), uneven instead of with noise; matrices of 0 those of
+    Wu et al. 2024 (LLaMA Pro), section 3.2.
+
+    Args:
+        model: BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT or ModernBERT.
+        size: LAYERSxWIDTH or a named architecture of the same family.
+        seed: of the shares.
+
+    Raises:
+        BmtoolsError: another family, or a size that the base does not fit into.
+    """
+    config = grown_config(model.config, size)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        grown = build_model(config).eval()
+    sources, targets = (dict(one.named_parameters()) for one in (model, grown))
+    every = _global_every(model.config)
+    places = _places(model.config.num_hidden_layers, config.num_hidden_layers, every)
+    layers: list[int] = []
+    for number in range(config.num_hidden_layers):
+        layers.append(places[number] if number in places else
+                      layers[number - (every if number >= every else 1)])
+    names = layer_sources(targets, layers)
+    looked_up = {module.weight for module in grown.modules() if isinstance(module, nn.Embedding)}
+    _fill(targets, {name: sources[source] for name, source in names.items() if source in sources},
+          model.config.hidden_size // model.config.num_attention_heads, seed,
+          unshared={name for name, weight in targets.items() if weight in looked_up},
+          shared=_BEFORE_TIED_TABLE if config.tie_word_embeddings else ())
+    for name, weight in targets.items():
+        if layer_number(name) not in (None, *places) \
+                and name.rpartition(".")[0].endswith(_WRITE_SUMS):
+            weight.zero_()
+    return grown
+
+
+def grow_head(head: NextSentenceHead, hidden_size: int, seed: int = 0) -> NextSentenceHead:
+    """Make the head of sentence pairs for a grown model; see `grow`."""
+    grown = NextSentenceHead(hidden_size)
+    _fill(grown.state_dict(), head.state_dict(), 1, seed)
+    return grown
+
+
+def grown_config(config: PretrainedConfig, size: str) -> PretrainedConfig:
+    """Make the configuration of a larger model of the same family.
+
+    Raises:
+        BmtoolsError: see `grow`.
+    """
+    family, found = config.model_type, f"{setting('grow')}: found {size}"
+    if family not in _FAMILIES:
+        raise CheckpointError(f"{setting('grow')}: the base is of the family {family}, expected "
+                              f"one of {', '.join(_FAMILIES)}")
+    named, target = parse_size(size)
+    if named and named != family:
+        raise BmtoolsError(f"{found}, but the base is of the family {family}; expected "
+                           "LAYERSxWIDTH or an architecture of that family")
+    width, layers = target.hidden_size, target.num_hidden_layers
+    own = f"{config.num_hidden_layers}x{config.hidden_size}"
+    if width < config.hidden_size or layers < config.num_hidden_layers \
+            or (width, layers) == (config.hidden_size, config.num_hidden_layers):
+        raise BmtoolsError(f"{found}, but the base is {own}; expected more layers or a greater "
+                           "width, and less of neither")
+    head_size = config.hidden_size // config.num_attention_heads
+    heads = target.num_attention_heads or width // head_size
+    if heads * head_size != width:
+        raise BmtoolsError(f"{found}, but the base has heads of {head_size}; expected a width that "
+                           "is a multiple of that")
+    grown = copy.deepcopy(config)
+    grown.num_hidden_layers, grown.hidden_size, grown.num_attention_heads = layers, width, heads
+    grown.intermediate_size = target.intermediate_size \
+        or config.intermediate_size * width // config.hidden_size
+    if getattr(config, "layer_types", None):
+        every = _global_every(config)
+        grown.layer_types = ["sliding_attention" if number % every else "full_attention"
+                             for number in range(layers)]
+    return grown
+
+
+def _global_every(config: PretrainedConfig) -> int:
+    """Count the layers from one global layer to the next; 1 where all are."""
+    types = getattr(config, "layer_types", None)
+    if not types:
+        return 1
+    return 1 + (types[1:].index(types[0]) if types[0] in types[1:] else _GLOBAL_EVERY - 1)
+
+
+def _places(count: int, new_count: int, every: int) -> dict[int, int]:
+    """Spread layers over a deeper model, in order, by number there.
+
+    Between them there is room for copies, in groups of `every`, so that local and global layers of
+    ModernBERT remain what they are.
+    """
+    groups, rooms = -(-count // every), (new_count - count) // every
+    return {layer + layer // every * (rooms + 1) // groups * every: layer for layer in range(count)}
+
+
+def _fill(targets: Mapping[str, Tensor], sources: Mapping[str, Tensor], head_size: int, seed: int,
+          unshared: Collection[str] = (), shared: tuple[str, ...] = ()) -> None:
+    """Tile weights to the shapes of larger ones of the same name, in place.
+
+    Args:
+        targets: of the larger model.
+        sources: of the smaller one.
+        head_size: of attention.
+        seed: of shares.
+        unshared: matrices that are looked up, not multiplied: their rows are outputs.
+        shared: beginnings of names of vectors whose places a later matrix cannot share out.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    for name, source in sources.items():
+        target, module = targets[name], name.rpartition(".")[0]
+        wide = source
+        if len(source) != len(target):
+            parts = next((count for end, count in _FUSED.items() if module.endswith(end)), 1)
+            units = _tile(len(source) // parts, len(target) // parts,
+                          head_size if module.endswith(_MAKE_HEADS) else 1)
+            wide = torch.cat([part[units] for part in source.chunk(parts)])
+            if name.startswith(shared):
+                wide = wide * _shares(units, 1, rng)[0]
+        if source.ndim == 2 and source.shape[1] != target.shape[1]:
+            units = _tile(source.shape[1], target.shape[1],
+                          head_size if module.endswith(_READ_HEADS) else 1)
+            wide = wide[:, units]
+            if name not in unshared:
+                wide = wide * _shares(units, len(wide), rng)
+        target.copy_(wide)
+
+
+def _tile(size: int, new_size: int, unit: int = 1) -> Tensor:
+    """Number the old places of new ones: the old axis in the middle, wrapped around, in units."""
+    count, new_count = size // unit, new_size // unit
+    units = (torch.arange(new_count) - (new_count - count) // 2) % count
+    return (units[:, None] * unit + torch.arange(unit)).flatten()
+
+
+def _shares(units: Tensor, rows: int, rng: torch.Generator) -> Tensor:
+    """Share each old unit's weight out among its copies, (rows, new units)."""
+    parts = torch.rand(rows, len(units), generator=rng) + _LEAST_SHARE
+    totals = torch.zeros(rows, int(units.max()) + 1).index_add_(1, units, parts)
+    return parts / totals[:, units]

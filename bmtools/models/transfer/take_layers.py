@@ -1,0 +1,102 @@
+"""A smaller model that starts from some layers of a larger one."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from bmtools.errors import BmtoolsError, setting
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_LAYER = re.compile(r"(?<=\.)\d+(?=\.)")
+# Their layers share weights, or other weights and settings count on the number of layers.
+_BOUND_FAMILIES = ("albert", "esm", "longformer")
+_EXPECTED = "expected even, a number of layers, or rising numbers from 0 such as 0,2,4"
+
+
+def taken_layers(layers: str, depth: int) -> list[int]:
+    """Number the layers to take, from 0.
+
+    Args:
+        layers: even (every second one from the first), how many (at equal distances, the first
+            and the last among them: DistilBERT's 0, 2, 4, 7, 9 and 11 for 6 of 12), or their
+            numbers.
+        depth: layers that there are.
+
+    Raises:
+        BmtoolsError: more layers than there are, or none.
+    """
+    found = f"{setting('take_layers')}: found {layers}"
+    if layers == "even":
+        return list(range(0, depth, 2))
+    if not re.fullmatch(r"\d+(,\d+)*", layers):
+        raise BmtoolsError(f"{found}, {_EXPECTED}")
+    numbers = [int(number) for number in layers.split(",")]
+    if "," not in layers:
+        count = numbers[0]
+        if not 1 <= count <= depth:
+            raise BmtoolsError(f"{found}, expected 1 to {depth}, the layers that there are")
+        return [round(number * (depth - 1) / max(count - 1, 1)) for number in range(count)]
+    if numbers != sorted(set(numbers)):
+        raise BmtoolsError(f"{found}, {_EXPECTED}")
+    if numbers[-1] >= depth:
+        raise BmtoolsError(f"{found}, but the {depth} layers have the numbers 0 to {depth - 1}")
+    return numbers
+
+
+def layer_number(name: str) -> int | None:
+    """Return the number of the layer that a weight is in, by its name; None outside of layers."""
+    found = _LAYER.search(name)
+    return found and int(found[0])
+
+
+def layer_sources(names: Iterable[str], layers: Sequence[int]) -> dict[str, str]:
+    """Name the weight that each weight of a model comes from.
+
+    Args:
+        names: of the model's weights.
+        layers: for each of its layers, the number of that which it comes from.
+    """
+    return {name: _LAYER.sub(lambda found: str(layers[int(found[0])]), name, count=1)
+            for name in names}
+
+
+def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
+    """Make a model of some layers of another, with its embeddings and its head.
+
+    Source: Sanh et al. 2020 (DistilBERT), section 2: one layer out of two.
+
+    Args:
+        model: an encoder, left as it is.
+        layers: see `taken_layers`.
+
+    Raises:
+        BmtoolsError: as there, ModernBERT's first layer is left out, or a family whose layers
+            cannot be taken.
+    """
+    from bmtools.models.architectures import build_model
+
+    family = model.config.model_type
+    if family in _BOUND_FAMILIES:
+        raise BmtoolsError(f"{setting('take_layers')}: found a model of the family {family}, whose "
+                           "layers cannot be taken one by one; expected another family")
+    numbers = taken_layers(layers, model.config.num_hidden_layers)
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = len(numbers)
+    if types := getattr(config, "layer_types", None):
+        config.layer_types = [types[number] for number in numbers]
+    smaller, sources = build_model(config), model.state_dict()
+    names = layer_sources(smaller.state_dict(), numbers)
+    # The first layer of ModernBERT alone has no norm before its attention.
+    left_out = {name for name in sources.keys() - {*names.values()}
+                if layer_number(name) in numbers}
+    if left_out:
+        raise BmtoolsError(f"{setting('take_layers')}: found layers from {numbers[0]} on, but a "
+                           f"first layer has no place for {min(left_out)}; expected layer 0 among "
+                           "them")
+    smaller.load_state_dict({name: sources[source] for name, source in names.items()})
+    return smaller.eval()

@@ -1,0 +1,94 @@
+"""Settings of distillation; importing this costs nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from bmtools.errors import (
+    check_choices,
+    require,
+    require_above_0,
+    require_at_least,
+    setting,
+)
+
+_LAYER_PAIRS = re.compile(r"uniform|last|(?:last|\d+):(?:last|\d+)(?:,(?:last|\d+):(?:last|\d+))*")
+
+
+@dataclass(frozen=True)
+class DistillationConfig:
+    """Losses of distillation (Lewis et al. 2020, Bio-LM, section 7.1).
+
+    A loss of weight 0 is not computed.
+
+    Args:
+        mlm_weight: weight of the masked-LM loss.
+        kl_weight: weight of the divergence from the teacher's predictions.
+        cosine_weight: weight of the distance between last-layer states.
+        temperature: temperature of both softmax distributions.
+        kl_positions: tokens at which predictions are compared: masked, or all of them, as in
+            DistilBERT's commands (Sanh et al. 2020), which takes longer.
+        logit_mse_weight: weight of the squared distance between logits, where predictions are
+            compared.
+        hidden_weight: weight of the squared distance between states of layers (TinyBERT, Jiao et
+            al. 2020).
+        layer_map: layers whose states are compared: uniform (the embeddings and every layer of the
+            student, with the teacher's at equal distances), last, or pairs such as 0:0,3:6,last:12
+            of a layer of the student and one of the teacher; 0 is the embeddings.
+        relation_weight: weight of the divergence between attention relations: of queries with
+            queries, keys with keys and values with values (MiniLMv2, Wang et al. 2021).
+        relation_layers: layers whose relations are compared, as in `layer_map`, from 1; of a large
+            teacher one above its middle is better than the last, such as last:21 of 24.
+        relation_heads: heads of relations, which divide both widths; 0: the teacher's attention
+            heads.
+        align_tokens: let the student have another vocabulary: a token is compared with the
+            teacher's tokens that share its characters, by states of the last or of other layers
+            alone.
+        teacher_precision: precision of the teacher's matrices, in memory too; auto: that of the
+            run's products. Models that transformers computes in float32 alone stay so.
+        teacher_device: device of the teacher; same: the student's.
+        teacher_cache: directory that keeps the teacher's outputs for this run and others on the
+            same text, with the same masks.
+        teacher_top_k: tokens that stand for a prediction in teacher_cache: the likeliest half, and
+            as many drawn from the others. 0: the whole vocabulary.
+    """
+
+    mlm_weight: float = 5.0
+    kl_weight: float = 2.0
+    cosine_weight: float = 1.0
+    temperature: float = 2.0
+    kl_positions: Literal["masked", "all"] = "masked"
+    logit_mse_weight: float = 0.0
+    hidden_weight: float = 0.0
+    layer_map: str = "uniform"
+    relation_weight: float = 0.0
+    relation_layers: str = "last"
+    relation_heads: int = 0
+    align_tokens: bool = False
+    teacher_precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
+    teacher_device: str = "same"
+    teacher_cache: str = ""
+    teacher_top_k: int = 128
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        weights = (self.mlm_weight, self.kl_weight, self.cosine_weight, self.logit_mse_weight,
+                   self.hidden_weight, self.relation_weight)
+        if not (min(weights) >= 0 and sum(weights) > 0):
+            raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")
+        require_above_0(self, "temperature")
+        require_at_least(self, relation_heads=0, teacher_top_k=0)
+        require(self.teacher_top_k != 1, "teacher_top_k", 1, "0, or 2 or more")
+        for name in ("logit_mse_weight", "hidden_weight", "relation_weight"):
+            require(not (self.teacher_cache and getattr(self, name)), name, getattr(self, name),
+                    f"0 with {setting('teacher_cache')}, which has no outputs for this loss")
+        for name in ("layer_map", "relation_layers"):
+            require(_LAYER_PAIRS.fullmatch(getattr(self, name)) is not None, name,
+                    repr(getattr(self, name)), "uniform, last or pairs such as 1:3,last:6")
+
+    @property
+    def trains_every_weight(self) -> bool:
+        """Whether a loss reaches the head, and with it every weight of the student."""
+        return self.mlm_weight + self.kl_weight + self.logit_mse_weight > 0

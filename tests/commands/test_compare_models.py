@@ -1,0 +1,137 @@
+"""`bmtools compare-models`: what it measures, and the scores that it puts beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.models.exported.export import export_model
+from bmtools.reports import model_speed
+from bmtools.reports.compare_models import compare_models, read_scores
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Here(Executor):
+    """This process in place of others; names of calls are kept."""
+
+    calls: ClassVar[list[tuple[str, str]]] = []
+
+    def submit(self, function: Any, /, *arguments: Any, **others: Any) -> Future[Any]:
+        self.calls.append((function.__name__, Path(arguments[0]).name))
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    monkeypatch.setattr(model_speed, "_process", Here)
+    monkeypatch.setattr(Here, "calls", [])
+    return Here.calls
+
+
+@pytest.fixture(scope="module")
+def models(tiny_checkpoint: Path, make_tagger: Callable[[Path], Path],
+           tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A checkpoint, the same for another engine, a static model of it, a tagger."""
+    pytest.importorskip("ctranslate2")
+    folder = tmp_path_factory.mktemp("models")
+    export_model(tiny_checkpoint, folder / "both", format="ctranslate2,static", dimensions=8)
+    return [tiny_checkpoint, folder / "both" / "ctranslate2", folder / "both" / "static",
+            make_tagger(tiny_checkpoint)]
+
+
+@pytest.fixture
+def scores(models: list[Path], write_lines: Callable[..., Path]) -> Path:
+    first, second = str(models[0]), models[1].name
+    return write_lines(
+        "scores.jsonl", {"model": first, "sentences": 9, "pppl": 4.5, "interval": [4.0, 5.0]},
+        {"model": second, "pppl": 5.5, "interval": [5.1, 6.0]},
+        {"compared": [second, first], "metric": "pppl", "difference": 1.0,
+         "interval": [0.5, 1.5], "p": 0.01})
+
+
+def test_measures_and_scores(run: Callable[..., Any], here: list[tuple[str, str]],
+                             models: list[Path], corpus: Path, scores: Path) -> None:
+    done = run("compare-models", *models, "--turns", "2", "--threads", "1", "--texts", corpus,
+               "--scores", scores)
+    assert done.code == 0, done.err
+    assert [line["kind"] for line in done.records] == ["bert", "ctranslate2", "static", "bert"]
+    assert [line["model"] for line in done.records] == [*map(str, models)]
+    first, exported, static, _ = done.records
+    assert exported["parameters"] == pytest.approx(first["parameters"], rel=0.02)
+    assert static["parameters"] < first["parameters"]
+    for line in done.records:
+        assert line["cpu"]["tokens_per_second"] >= line["cpu"]["median"] > 0
+        assert line["cpu"]["texts_per_second"] > 0 and line["cpu"]["peak_megabytes"] > 50
+        assert line["threads"] == 1 and line["megabytes"] > 0
+    assert (first["pppl"], first["intervals"]) == (4.5, {"pppl": [4.0, 5.0]})
+    # The first model's score less this one's, whichever was named first in the file.
+    assert exported["differences"] == {"pppl": {
+        "difference": -1.0, "interval": [-1.5, -0.5], "p": 0.01}}
+    assert "pppl" not in static
+    turns = [model for name, model in here if name == "_turn"]
+    assert turns == [path.name for path in models] * 3
+
+
+def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: list[Path],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    read: dict[int, list[int]] = {}
+    run_batch = model_speed._run
+
+    def keep(checkpoint: Any, is_masked_lm: bool, ids: Any) -> None:
+        read.setdefault(id(checkpoint), []).extend(map(len, ids))
+        run_batch(checkpoint, is_masked_lm, ids)
+
+    monkeypatch.setattr(model_speed, "_run", keep)
+    compare_models(models[:3], texts=[{"id": "a", "text": "Il cuore pompa il sangue."},
+                                      {"id": "b", "text": "Il rene " * 20}],
+                   turns=1, threads=1, batch_size=1, max_length=10)
+    lengths = list(read.values())
+    assert len(lengths) == 3 and lengths == [lengths[0]] * 3
+    assert max(lengths[0]) == 10 and len(lengths[0]) == 2 * 2
+
+
+def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
+    [line] = compare_models([tiny_checkpoint], turns=1, threads=1, batch_size=2, max_length=8)
+    assert line["texts"] == 0 and "texts_per_second" not in line["cpu"]
+    assert 50 < line["cpu"]["peak_megabytes"] < 2_000
+
+
+def test_scores_of_sets_and_suites(models: list[Path], write_lines: Callable[..., Path]) -> None:
+    name = models[0].name
+    path = write_lines("scores.jsonl", {"model": f"elsewhere/{name}", "task": "ner", "f1": 0.8,
+                        "interval": [0.7, 0.9], "recall": 0.5, "intervals": {"recall": [0.4, 0.6]}},
+                       {"model": name, "suite": "blurb", "scores": {"GAD": 81.0}},
+                       {"model": name, "metric": "precision", "mean": 0.6})
+    found = read_scores([models[0]], [f"NCBI={path}"])[str(models[0])]
+    assert found == {"NCBI f1": 0.8, "NCBI recall": 0.5, "NCBI GAD": 81.0, "NCBI precision": 0.6,
+                     "intervals": {"NCBI f1": [0.7, 0.9], "NCBI recall": [0.4, 0.6]}}
+
+
+def test_mistakes(run: Callable[..., Any], piped: Callable[..., Any], models: list[Path],
+                  tmp_path: Path, write_lines: Callable[..., Path]) -> None:
+    other = write_lines("scores.jsonl", {"model": "other", "pppl": 1.0})
+    with pytest.raises(DataError, match=r"scores: found no score of .* in .*, expected lines"):
+        read_scores(models[:1], [str(other)])
+    done = piped(other, "compare-models", models[0], "--scores", "-")
+    assert done.code == 1 and "found no score of" in done.err
+    odd = write_lines("odd.jsonl", {"model": models[0].name, "scores": 3})
+    with pytest.raises(DataError, match=r"odd\.jsonl:1: no line of scores \(.*expected one of"):
+        read_scores(models[:1], [str(odd)])
+    with pytest.raises(DataError, match=r"absent\.jsonl: no such file"):
+        read_scores(models[:1], ["absent.jsonl"])
+    with pytest.raises(DataError, match=r"texts: found no text, expected records with text"):
+        compare_models(models[:1], texts=[])
+    assert run("compare-models").code == 2
+    absent = run("compare-models", models[0], "--scores", "GAD=absent.jsonl")
+    assert absent.code == 2 and "'absent.jsonl' does not exist" in absent.err
+    (tmp_path / "empty").mkdir()
+    done = run("compare-models", tmp_path / "empty")
+    assert done.code == 1 and len(done.err.splitlines()) == 1

@@ -1,0 +1,87 @@
+"""`bmtools export model`, and commands that run what it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.models.exported.export import export_model
+from bmtools.models.settings import SpeedConfig
+from bmtools.reports import model_speed
+from bmtools.tasks import finetune
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model in each format."""
+    folder = tmp_path_factory.mktemp("exported")
+    export_model(tiny_checkpoint, folder / "model", format="ctranslate2,onnx,openvino")
+    return folder / "model"
+
+
+def test_scores_are_those_of_the_checkpoint(run: Callable[..., Any], corpus: Path, exported: Path,
+                                            tiny_checkpoint: Path) -> None:
+    done = run("score-pppl", corpus, "--model", tiny_checkpoint, "--model", exported / "onnx",
+               "--model", exported / "openvino", "--model", exported / "ctranslate2",
+               "--resamples", "0")
+    assert done.code == 0, done.err
+    exact, *found = (line["pppl"] for line in done.records[:4])
+    assert found == pytest.approx([exact] * 3, rel=1e-5)
+    assert "format:onnx" in done.records[1]["signature"]
+
+
+def test_other_commands_name_the_source(run: Callable[..., Any], corpus: Path, exported: Path,
+                                        tmp_path: Path) -> None:
+    done = run("pretrain", corpus, "--model", exported / "onnx", "-o", tmp_path / "model")
+    assert done.code == 1
+    assert "found a model exported to onnx, which predict, score-pppl and score-mrr run" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_the_line_and_the_manifest(exported: Path) -> None:
+    manifest = json.loads((exported / "openvino" / "bmtools.json").read_text())
+    assert manifest["settings"]["exported"]["precision"] == "float32"
+    assert manifest["results"]["difference"]["random"]["max"] < 1e-4
+
+
+RELATED = [{"id": str(number), "text": "Il cuore pompa il sangue.",
+            "entities": [{"start": 3, "end": 8, "type": "X", "id": "a"},
+                         {"start": 18, "end": 24, "type": "Y", "id": "b"}],
+            "relations": [{"head": "a", "tail": "b", "type": "r"}]} for number in range(2)]
+
+
+def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., Path],
+                           tiny_checkpoint: Path, tmp_path: Path) -> None:
+    path = write_lines("records.jsonl", *RELATED)
+    finetune("relations", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1,
+             pooling="mentions")
+    done = run("export", "model", tmp_path / "tuned", "--format", "openvino", "-o",
+               tmp_path / "out")
+    assert done.code == 0, done.err
+    exact, found = (run("predict", path, "--model", tmp_path / name).records
+                    for name in ("tuned", "out"))
+    for one, other in zip(exact, found, strict=True):
+        scores = [[arc.pop("score") for arc in record["predicted"]["relations"]]
+                  for record in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    assert exact == found and exact[0]["predicted"]["relations"]
+    for name in ("tuned", "out"):  # compare-models runs both
+        model = str(tmp_path / name)
+        model_speed._load(model, "cpu", [], SpeedConfig(batch_size=1, max_length=4, threads=1))
+        assert model_speed._turn(model, "cpu")[0] == 4 * 4
+
+
+def test_a_crf_is_refused(run: Callable[..., Any], write_lines: Callable[..., Path],
+                          tiny_checkpoint: Path, tmp_path: Path) -> None:
+    path = write_lines("records.jsonl", *RELATED)
+    finetune("ner", tiny_checkpoint, path, path, tmp_path / "tuned", seeds=1, epochs=1, crf=True)
+    done = run("export", "model", tmp_path / "tuned", "-o", tmp_path / "out")
+    assert (done.code, done.err) == (1, (
+        f"bmtools: {tmp_path / 'tuned'}: found a head with a CRF or an LSTM, which no graph of "
+        "other engines holds; fine-tune with a linear head or mlp and no CRF\n"))

@@ -1,0 +1,177 @@
+"""Larger models made of smaller ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_models import join_nsp_head, tiny_config
+from transformers import AutoModelForMaskedLM
+
+from bmtools.errors import BmtoolsError
+from bmtools.models.next_sentence import NextSentenceHead
+from bmtools.models.transfer.growth import (
+    _places,
+    _shares,
+    _tile,
+    grow,
+    grow_head,
+    grown_config,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+IDS = torch.tensor([[2, 7, 30, 41, 9, 12, 13, 55, 3, 21, 3]])
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [
+    ((3, 8), [1, 2, 0, 1, 2, 0, 1, 2]),
+    ((4, 6), [3, 0, 1, 2, 3, 0]),
+    ((4, 8, 2), [2, 3, 0, 1, 2, 3, 0, 1]),  # two heads of two become four
+    ((2, 2), [0, 1])])
+def test_the_old_axis_is_in_the_middle_and_wrapped_around(sizes: Any, expected: list[int]) -> None:
+    assert _tile(*sizes).tolist() == expected
+
+
+def test_copies_share_a_weight_unevenly() -> None:
+    units = torch.tensor([1, 0, 1, 1, 2])
+    shares = _shares(units, 50, torch.Generator().manual_seed(0))
+    totals = torch.zeros(50, 3).index_add_(1, units, shares)
+    torch.testing.assert_close(totals, torch.ones(50, 3))
+    assert (shares[:, [1, 4]] == 1).all()
+    assert shares[:, [0, 2, 3]].min() > 0.1 and shares[:, 0].std() > 0.05
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_a_multiple_of_the_width_gives_the_same_logits(random_model: Any, tied: bool,
+                                                       tmp_path: Path) -> None:
+    random_model.config.tie_word_embeddings = tied
+    base = AutoModelForMaskedLM.from_config(random_model.config).eval()
+    base.load_state_dict(random_model.state_dict())
+    for size in ("3x64", "3x96"):
+        wider = grow(base, size)
+        wider.save_pretrained(tmp_path / size)
+        reloaded, report = AutoModelForMaskedLM.from_pretrained(
+            tmp_path / size, output_loading_info=True)
+        assert not report["missing_keys"] and not report["unexpected_keys"]
+        config, old = reloaded.config, base.config
+        assert config.hidden_size // config.num_attention_heads \
+            == old.hidden_size // old.num_attention_heads
+        assert config.intermediate_size / config.hidden_size \
+            == old.intermediate_size / old.hidden_size
+        torch.testing.assert_close(reloaded.eval()(IDS).logits, base(IDS).logits, atol=2e-5,
+                                   rtol=0)
+
+
+@torch.no_grad()
+def test_other_widths_hold_the_old_weights_in_their_middle(random_model: Any) -> None:
+    wider = grow(random_model, "3x40")  # five heads instead of four
+    table, old = (one.get_input_embeddings().weight for one in (wider, random_model))
+    assert torch.equal(table[:, 4:36], old) and torch.equal(table[:, :4], old[:, -4:])
+    states = [one.base_model(IDS).last_hidden_state[..., part]
+              for one, part in ((wider, slice(4, 36)), (random_model, slice(None)))]
+    assert torch.cosine_similarity(*states, dim=-1).min() > 0.9
+
+
+def test_copies_of_a_unit_get_different_gradients(random_model: Any) -> None:
+    """Otherwise the larger model would stay as small as its base."""
+    wider = grow(random_model, "3x64")
+    logits = wider(IDS).logits
+    torch.nn.functional.cross_entropy(logits[0], IDS[0]).backward()
+    checked = set()
+    for name, weight in wider.named_parameters():
+        ending = ".".join(name.split(".")[-2:])
+        units = {"dense.weight": weight.grad, "dense.bias": weight.grad,
+                 "query.weight": weight.grad, "Wqkv.weight": weight.grad[:64],
+                 "Wi.weight": weight.grad[:96], "word_embeddings.weight": weight.grad.t(),
+                 "tok_embeddings.weight": weight.grad.t()}.get(ending)
+        if units is not None:
+            half = len(units) // 2
+            first, second = units.roll(-(half // 2), 0).split(half)
+            assert (first - second).norm() > 1e-3 * units.norm() > 0, name
+            checked.add(ending)
+    assert len(checked) > 2
+
+
+@pytest.mark.parametrize(("family", "layers", "expected"), [
+    ("BERT", 6, [0, 0, 1, 1, 2, 2]), ("Megatron-BERT", 4, [0, 1, 1, 2]),
+    ("ModernBERT", 7, [0, 1, 0, 1, 2, 1, 2])])  # every other layer is global
+def test_layers_are_repeated_next_to_themselves(family: str, layers: int,
+                                                expected: list[int]) -> None:
+    torch.manual_seed(0)
+    base = AutoModelForMaskedLM.from_config(tiny_config(family)).eval()
+    deeper = grow(base, f"{layers}x32")
+    weights, old = dict(deeper.named_parameters()), dict(base.named_parameters())
+    ending = "mlp.Wi.weight" if family == "ModernBERT" else "intermediate.dense.weight"
+    own = [weight for name, weight in old.items() if name.endswith(ending)]
+    found = [next(number for number, one in enumerate(own) if torch.equal(one, weight))
+             for name, weight in weights.items() if name.endswith(ending)]
+    assert found == expected
+    if family == "ModernBERT":
+        types = base.config.layer_types
+        assert deeper.config.layer_types == [types[number % 2] for number in range(layers)]
+        assert [types[number] for number in found] == deeper.config.layer_types
+
+
+@pytest.mark.parametrize(("count", "new_count", "every"), [
+    (6, 8, 3), (22, 28, 3), (12, 24, 1), (4, 4, 3), (2, 7, 3), (1, 3, 1), (5, 17, 2)])
+def test_layers_keep_their_order_and_their_kind(count: int, new_count: int, every: int) -> None:
+    places = _places(count, new_count, every)
+    assert [*places.values()] == [*range(count)] and [*places] == sorted(places)
+    assert max(places) < new_count
+    assert all(number % every == layer % every for number, layer in places.items())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("family", "size"), [
+    ("Megatron-BERT", "5x32"), ("Megatron-BERT", "7x64"), ("ModernBERT", "8x32"),
+    ("ModernBERT", "7x96"), ("BERT", "6x64"), ("RoBERTa", "5x32")])
+def test_copies_of_layers_add_nothing_at_first(build: Any, family: str, size: str) -> None:
+    base = build(tiny_config(family))
+    if family in ("BERT", "RoBERTa"):  # a norm without its own scale can be applied once more
+        for name, weight in base.named_parameters():
+            if "LayerNorm" in name and "encoder" in name:
+                weight.fill_(float(name.endswith("weight")))
+    deeper = grow(base, size)
+    torch.testing.assert_close(deeper(IDS).logits, base(IDS).logits, atol=5e-5, rtol=0)
+    assert all(weight.any() for name, weight in deeper.named_parameters()
+               if name.endswith(("query.weight", "Wqkv.weight", "Wi.weight")))
+
+
+def test_a_modernbert_too_short_to_show_its_pattern_gets_the_usual_one() -> None:
+    base = AutoModelForMaskedLM.from_config(
+        tiny_config("ModernBERT", num_hidden_layers=2, global_attn_every_n_layers=3))
+    deeper = grow(base, "7x32")
+    assert [kind[0] for kind in deeper.config.layer_types] == [*"fssfssf"]
+    assert deeper.model.layers[3].attn_norm.weight.eq(1).all()
+
+
+@torch.no_grad()
+def test_the_head_of_sentence_pairs_grows_along(build: Any) -> None:
+    base, head = build(tiny_config("BERT")), NextSentenceHead(32, seed=4)
+    head.pooler.bias.normal_(generator=torch.Generator().manual_seed(5))
+    both = [join_nsp_head(*pair)(IDS).seq_relationship_logits for pair in (
+        (base, head), (grow(base, "3x64"), grow_head(head, 64)))]
+    torch.testing.assert_close(*both, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("family", "size", "message"), [
+    ("BERT", "3x30", "found 3x30, but the base is 3x32; expected more layers or a greater width"),
+    ("BERT", "2x64", "found 2x64, but the base is 3x32"),
+    ("BERT", "3x32", "found 3x32, but the base is 3x32"),
+    ("BERT", "3x36", "found 3x36, but the base has heads of 8; expected a width that is a mult"),
+    ("BERT", "modernbert-base", "but the base is of the family bert; expected LAYERSxWIDTH or an"),
+    ("DeBERTa", "6x64", "the base is of the family deberta-v2, expected one of bert, camembert")])
+def test_sizes_that_the_base_does_not_fit_are_one_line(family: str, size: str,
+                                                       message: str) -> None:
+    base = AutoModelForMaskedLM.from_config(tiny_config(family))
+    with pytest.raises(BmtoolsError, match=message):
+        grow(base, size)
+
+
+def test_a_named_architecture_has_its_own_feed_forward_width() -> None:
+    config = tiny_config("ModernBERT", hidden_size=64, num_attention_heads=1)
+    assert grown_config(config, "modernbert-large").intermediate_size == 2624
+    assert grown_config(config, "28x1024").intermediate_size == 16 * 48

@@ -1,0 +1,38 @@
+"""Masked batches of random tokens, padded and packed, and an objective with a teacher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from bmtools.distillation.needs import needs_of
+from bmtools.distillation.objective import DistillationObjective
+from bmtools.distillation.teacher import Teacher
+from bmtools.masking.corruption import IGNORED
+from bmtools.recipes.distillation import DistillationConfig
+
+
+def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:
+    """Make four padded sequences, about a third of whose tokens have labels."""
+    rng = torch.Generator().manual_seed(3)
+    ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
+    attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
+    masked = (torch.rand(ids.shape, generator=rng) < 0.3) & attention_mask
+    return {"input_ids": ids, "attention_mask": attention_mask,
+            "labels": ids.where(masked, torch.tensor(IGNORED))}
+
+
+def packed_of(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Concatenate the same sequences."""
+    attention_mask = batch["attention_mask"]
+    return {**{name: value[attention_mask] for name,
+               value in batch.items() if name != "attention_mask"},
+            "lengths": attention_mask.sum(dim=1)}
+
+
+def taught_by(student: Any, teacher: Any, **settings: Any) -> DistillationObjective:
+    """Make the objective of a student and a live teacher."""
+    config = DistillationConfig(**settings)
+    _, needs = needs_of(config, student.config, teacher.config)
+    return DistillationObjective(student, Teacher(teacher, needs), config)
