@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
+from bmtools.cards.card import write_card
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
-from bmtools.models.card import write_card
 from bmtools.models.checkpoint_files import (
     STATIC,
     check_checkpoint,

@@ -12,11 +12,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from bmtools.cards.card import write_card
 from bmtools.errors import CheckpointError, require
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
 from bmtools.io.manifest import Manifest, hash_directory, read_manifest
-from bmtools.models.card import write_card
 from bmtools.models.checkpoint_files import (
     WEIGHTS,
     check_checkpoint,

@@ -43,7 +43,7 @@ def write_card(directory: Path, config: PretrainedConfig, weights: int,
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=PackageLoader("bmtools", "models"), trim_blocks=True,
+    environment = Environment(loader=PackageLoader("bmtools", "cards"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
                               keep_trailing_newline=True)
     text = environment.get_template(_TEMPLATE).render(
