@@ -28,10 +28,10 @@ from transformers import (
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus, EncodedDocument
-from bmtools.io.manifest import Manifest
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.provenance.manifest import Manifest
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig

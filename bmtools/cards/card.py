@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmtools.io.manifest import CARD
+from bmtools.provenance.manifest import CARD
 from bmtools.vocab.tokenizer import is_uncased
 
 if TYPE_CHECKING:

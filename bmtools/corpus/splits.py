@@ -26,9 +26,9 @@ from bmtools.errors import (
 )
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
 from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record, document_of
 
 SPLIT = "split.tsv"

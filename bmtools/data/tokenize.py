@@ -24,10 +24,10 @@ from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import Block, RecordReader, parse_json
-from bmtools.io.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.sources import source_name
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.provenance.manifest import Manifest, is_finished, read_manifest
 from bmtools.records import ORIGINS
 from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer

@@ -12,8 +12,8 @@ from bmtools.errors import DataError, setting, suggestion
 from bmtools.evaluation.counts import rounded
 from bmtools.evaluation.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
 from bmtools.io.jsonl import read_objects, refuse_empty
-from bmtools.io.manifest import read_manifest
 from bmtools.io.sources import source_name, source_stem
+from bmtools.provenance.manifest import read_manifest
 from bmtools.scoring.statistics import holm
 
 Line = dict[str, Any]

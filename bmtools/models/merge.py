@@ -16,7 +16,6 @@ from bmtools.cards.card import write_card
 from bmtools.errors import CheckpointError, require
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
-from bmtools.io.manifest import Manifest, hash_directory, read_manifest
 from bmtools.models.checkpoint_files import (
     WEIGHTS,
     check_checkpoint,
@@ -26,6 +25,7 @@ from bmtools.models.checkpoint_files import (
     weight_names,
 )
 from bmtools.models.inference_files import require_finite
+from bmtools.provenance.manifest import Manifest, hash_directory, read_manifest
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
     fingerprint,

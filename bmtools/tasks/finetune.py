@@ -13,9 +13,9 @@ from typing import Any
 from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
-from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
+from bmtools.provenance.manifest import Manifest, hash_directory
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.folds import Fold, read_folds

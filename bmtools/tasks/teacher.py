@@ -11,10 +11,10 @@ from torch import Tensor
 
 from bmtools.distillation.losses import teacher_divergence
 from bmtools.errors import CheckpointError, setting
-from bmtools.io.manifest import read_manifest
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import max_tokens
 from bmtools.models.mlm import wide
+from bmtools.provenance.manifest import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.answer_windows import IMPOSSIBLE
 from bmtools.tasks.checks import find_task

@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
 from bmtools.io.directories import new_directory, refuse_existing
-from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.io.sources import read_list
+from bmtools.provenance.manifest import Manifest, hash_directory
 from bmtools.records import full_text
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenizers import Tokenizer
 
-from bmtools.io.manifest import read_manifest
+from bmtools.provenance.manifest import read_manifest
 from bmtools.vocab.tokenizer import CONFIG, RARE, TOKENIZER, check_casing, fingerprint
 
 if TYPE_CHECKING:

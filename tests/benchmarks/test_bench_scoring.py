@@ -28,8 +28,8 @@ from texts import made_up_texts
 from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.corpus.sets.curated import curated_records
-from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.provenance.manifest import Manifest
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint

@@ -12,9 +12,9 @@ import torch
 from huggingface_hub import ModelCard
 from transformers import AutoModel, pipeline
 
-from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.provenance.manifest import Manifest
 from bmtools.tasks import predict
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.vocab.settings import VocabularyConfig

@@ -18,7 +18,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.distillation.cache import DATABASE
 from bmtools.distillation.teacher import Teacher
-from bmtools.io.manifest import hash_directory
+from bmtools.provenance.manifest import hash_directory
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     Phase,

@@ -22,8 +22,8 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
-from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig

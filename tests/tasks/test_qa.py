@@ -19,7 +19,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 import bmtools.tasks
 from bmtools.errors import DataError, RecordError
 from bmtools.evaluation.answers import match_answer
-from bmtools.io.manifest import read_manifest
+from bmtools.provenance.manifest import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.answer_windows import cut_into_answer_windows, score_spans, tokenize_each
 from bmtools.tasks.heads import load_encoder

@@ -21,9 +21,9 @@ from transformers import BertForPreTraining
 import bmtools.distillation
 import bmtools.training
 from bmtools.errors import refuse
-from bmtools.io.manifest import read_manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.precision import PrecisionChoice
+from bmtools.provenance.manifest import read_manifest
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule

@@ -16,13 +16,13 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import directory_bytes, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import as_records
-from bmtools.io.manifest import Manifest, hash_directory, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, write_checkpoint_files
 from bmtools.models.checkpoint_files import read_config
 from bmtools.models.exported.formats import COMMAND, FORMATS, STATIC_FORMAT, Exported, Run
 from bmtools.models.exported.graph import Graph, Inputs, as_tensors, silenced
 from bmtools.models.settings import ExportConfig
+from bmtools.provenance.manifest import Manifest, hash_directory, read_manifest
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
 

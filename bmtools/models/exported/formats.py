@@ -19,7 +19,7 @@ import msgspec
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.installation import require_extra
-from bmtools.io.manifest import NAME, hash_directory, read_manifest
+from bmtools.provenance.manifest import NAME, hash_directory, read_manifest
 from bmtools.records import readable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.manifest import hash_file
+from bmtools.provenance.manifest import hash_file
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.programs import Pool, Program, Protocol
 from bmtools.translation.settings import ProgramConfig

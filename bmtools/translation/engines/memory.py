@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from bmtools.corpus.languages import primary_language
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
-from bmtools.io.manifest import hash_file
 from bmtools.io.sources import read_lines
+from bmtools.provenance.manifest import hash_file
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.similar import SimilarSentences
 

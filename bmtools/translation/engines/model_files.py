@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from bmtools.errors import CheckpointError
-from bmtools.io.manifest import CARD, hash_file
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
 from bmtools.models.published_files import pickled_files
+from bmtools.provenance.manifest import CARD, hash_file
 
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)

@@ -14,11 +14,11 @@ import transformers
 from toy_models import SENTENCES, tiny_config
 
 from bmtools.errors import BmtoolsWarning, CheckpointError, DataError
-from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
 from bmtools.models.exported import export
 from bmtools.models.exported.export import export_model
 from bmtools.models.exported.formats import FORMATS
+from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -13,7 +13,7 @@ import pytest
 from bmtools import __version__
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import discard_run
-from bmtools.io.manifest import NAME, Manifest, hash_directory, is_finished, read_manifest
+from bmtools.provenance.manifest import NAME, Manifest, hash_directory, is_finished, read_manifest
 
 
 def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
