@@ -17,47 +17,37 @@ step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
 missing() { [ ! -e "$OUT/$1" ]; }
 
 step "English: MEDLINE records and drug reviews"
-if missing english.jsonl; then
-  {
-    bmtools import pubmed --duplicates drop --licence "NLM and publishers" \
+missing medline.jsonl &&
+    bmtools import pubmed --duplicates drop --licence "NLM and publishers" -o "$OUT/medline.jsonl" \
         "$DATA"/en/pubmed-xml/medline16n0902.xml.gz "$DATA"/en/pubmed-xml/pubmed15-bom.xml \
         "$DATA"/en/pubmed-xml/pubmed24-sample.xml.gz
+missing reviews.jsonl &&
     bmtools import jsonl --lang en --duplicates drop --licence "NLM and publishers" \
-        "$DATA"/en/corpus/pubmed-drug-reviews.jsonl.gz | head -n 1500
-  } > "$OUT/english.partial"
-  mv "$OUT/english.partial" "$OUT/english.jsonl"
-fi
+        "$DATA"/en/corpus/pubmed-drug-reviews.jsonl.gz |
+        bmtools sample --records 1500 --allow-fewer -o "$OUT/reviews.jsonl"
 
 step "Italian: Apertium, English to Catalan to Italian"
 missing translated.jsonl &&
     bmtools translate --engine apertium --source-lang en --via ca --target-lang it \
-        "$OUT/english.jsonl" -o "$OUT/translated.jsonl"
+        "$OUT/medline.jsonl" "$OUT/reviews.jsonl" -o "$OUT/translated.jsonl"
 
 step "Italian: the task texts that others translated, without the test documents"
-if missing task-texts.jsonl; then
-  {
-    for set in BC5CDR_CDR NCBI_DISEASE SPECIES_800; do
-        bmtools import standoff --lang it --duplicates drop --source "$set" \
-            "$DATA/it/ner/$set/train_corpus.txt" \
-            --annotations "$DATA/it/ner/$set/train_annotations.txt"
-    done
-    python - "$DATA"/it/re/{BIORED,CHEMPROT}/train_CORPUS.json <<'PY' |
-import json, sys
-for name in sys.argv[1:]:
-    for document in json.load(open(name, encoding="utf-8"))["data"]:
-        print(json.dumps(document, ensure_ascii=False))
-PY
-        bmtools import jsonl --lang it --id-key PMID --text-key Testo --duplicates drop
-    python - "$DATA/it/qa/BioASQ_5b_splitted.json" <<'PY' |
-import json, sys
-contexts = {entry["context"] for entry in json.load(open(sys.argv[1], encoding="utf-8"))["train"]}
-for number, context in enumerate(sorted(contexts)):
-    print(json.dumps({"id": f"bioasq-{number}", "text": context}, ensure_ascii=False))
-PY
-        bmtools import jsonl --lang it
-  } > "$OUT/task-texts.partial"
-  mv "$OUT/task-texts.partial" "$OUT/task-texts.jsonl"
-fi
+TASKS=""
+task() {  # NAME COMMAND...: keep the texts of a set once
+    TASKS="$TASKS $OUT/$1.jsonl"
+    missing "$1.jsonl" || return 0
+    bmtools import "${@:2}" --lang it --duplicates drop --source "$1" |
+        bmtools dedup --duplicates exact -o "$OUT/$1.jsonl"
+}
+for set in BC5CDR_CDR NCBI_DISEASE SPECIES_800; do
+    task "$set" standoff "$DATA/it/ner/$set/train_corpus.txt" \
+        --annotations "$DATA/it/ner/$set/train_annotations.txt"
+done
+task BIORED biored "$DATA/it/re/BIORED/train_CORPUS.json" --rejects /dev/null \
+    --entities "$DATA/it/re/BIORED/train_ANN.txt" --relations "$DATA/it/re/BIORED/train_REL.txt"
+task CHEMPROT chemprot "$DATA/it/re/CHEMPROT/train_CORPUS.json" --rejects /dev/null \
+    --entities "$DATA/it/re/CHEMPROT/train_ANN.txt" --relations "$DATA/it/re/CHEMPROT/train_REL.txt"
+task BioASQ biobit-qa "$DATA/it/qa/BioASQ_5b_splitted.json" --split train
 
 step "Italian: native clinical text, the quality corpus, and general text"
 missing native.jsonl &&
@@ -65,7 +55,7 @@ missing native.jsonl &&
 missing general.jsonl &&
     bmtools import text --lang it "$DATA/it/corpus/general-ud.txt" -o "$OUT/general.jsonl"
 
-MEDICAL="$OUT/translated.jsonl $OUT/task-texts.jsonl $OUT/native.jsonl"
+MEDICAL="$OUT/translated.jsonl $TASKS $OUT/native.jsonl"
 
 step "A general base model: its own vocabulary, causal first, then masked words"
 missing general-vocabulary &&
@@ -106,22 +96,26 @@ step "Mean reciprocal rank on the curated sentences"
 missing curated.jsonl &&
     bmtools import curated "$DATA/it/mrr/mlm_data.json" -o "$OUT/curated.jsonl"
 bmtools score-mrr "$OUT/curated.jsonl" --details "$OUT/mrr-details.jsonl" -o "$OUT/mrr.jsonl" \
-    --model "$OUT/base" --model "$OUT/initialised" --model "$OUT/medical" \
+    --overwrite --model "$OUT/base" --model "$OUT/initialised" --model "$OUT/medical" \
     --model "$OUT/student" --baseline "$OUT/native.jsonl"
 
-step "Named entities: the Italian NCBI disease corpus, three seeds"
+step "Pseudo-perplexity and named entities: the Italian NCBI disease corpus, three seeds"
 for part in train dev test; do
     missing "ncbi-$part.jsonl" &&
         bmtools import standoff --lang it --duplicates drop -o "$OUT/ncbi-$part.jsonl" \
             "$DATA/it/ner/NCBI_DISEASE/${part}_corpus.txt" \
             --annotations "$DATA/it/ner/NCBI_DISEASE/${part}_annotations.txt"
 done
+bmtools score-pppl "$OUT/ncbi-test.jsonl" --context-tokens 64 -o "$OUT/pppl.jsonl" --overwrite --model "$OUT/base" \
+    --model "$OUT/initialised" --model "$OUT/medical" --model "$OUT/student" \
+    --baseline "$OUT/native.jsonl"
 missing tagger &&
     bmtools finetune ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
         --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \
         --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 4 --patience 2 --max-length 128 \
         --batch-size 16 --learning-rate 1e-3 | tee "$OUT/ner.jsonl"
-bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" -o "$OUT/ncbi-predicted.jsonl"
+bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" --overwrite \
+    -o "$OUT/ncbi-predicted.jsonl"
 
 step "Done"
 cat "$OUT/mrr.jsonl" "$OUT/ner.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = [
     (r"--steps \d+", "--steps 2"), (r"--epochs \d+", "--epochs 1"), (r"--seeds \d+", "--seeds 1"),
     (r"bert-4x256|bert-2x128", "bert-1x64"), (r"--size (\d+)000", "--size 1000 --allow-fewer"),
-    (r"head -n \d+", "head -n 8"),
+    (r"--records \d+", "--records 8"),
 ]
 
 
@@ -59,6 +60,12 @@ def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> N
         target.write_text("".join(
             line for line in source.read_text(encoding="utf-8").splitlines(keepends=True)
             if line.lstrip("\ufeff").partition("\t")[0] in kept), encoding="utf-8")
+    elif source.parent.parent.name == "re":  # tables beside a corpus
+        kept = {str(entry["PMID"]) for entry in json.loads(
+            target.with_name("train_CORPUS.json").read_text(encoding="utf-8"))["data"]}
+        target.write_text("".join(
+            line for line in source.read_text(encoding="utf-8").splitlines(keepends=True)
+            if line.partition("\t")[0] in kept), encoding="utf-8")
     elif source.suffix in (".txt", ".jsonl") or source.name.endswith(".jsonl.gz"):
         # A vocabulary learnt on less spells the curated sentences letter by letter.
         most = 400 if source.name in ("general-ud.txt", "native-clinical.jsonl") else 9
@@ -76,8 +83,9 @@ def test_italian(data: Path, tmp_path: Path, run_smaller: Any, read: Any, copy_l
     small = tmp_path / "data"
     wanted = ["en/corpus/pubmed-drug-reviews.jsonl.gz", "it/corpus/native-clinical.jsonl",
               "it/corpus/general-ud.txt", "it/mrr/mlm_data.json",
-              "it/qa/BioASQ_5b_splitted.json", "it/re/BIORED/train_CORPUS.json",
-              "it/re/CHEMPROT/train_CORPUS.json"]
+              "it/qa/BioASQ_5b_splitted.json"]
+    wanted += [f"it/re/{name}/train_{part}" for name in ("BIORED", "CHEMPROT")
+               for part in ("CORPUS.json", "ANN.txt", "REL.txt")]
     wanted += [f"it/ner/{name}/train_{kind}.txt" for kind in ("corpus", "annotations")
                for name in ("BC5CDR_CDR", "NCBI_DISEASE", "SPECIES_800")]
     wanted += [f"it/ner/NCBI_DISEASE/{part}_{kind}.txt" for kind in ("corpus", "annotations")
