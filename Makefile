@@ -1,5 +1,6 @@
 # make demo   installs, without the packages of the tests, and runs the quickstart
 # make test   installs, checks and runs the tests
+# make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
@@ -13,7 +14,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
+.PHONY: demo test check dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -35,6 +36,10 @@ check: $(READY)
 # fails alone.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
+
+dist: $(READY)
+	rm -rf dist build
+	$(BIN)/python -m build --no-isolation
 
 FUZZ ?= 10000
 fuzz: $(READY)

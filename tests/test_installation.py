@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from bmtools import __version__, installation
 from bmtools.cli.main import message_and_code
@@ -101,18 +103,29 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino", "optuna",
                      "parquet", "peft", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster; web names its packages one by one.
-    assert named | _BUILT_IN.keys() | {"gunzip", "test", "web"} == EXTRAS.keys()
+    assert named | _BUILT_IN.keys() | {"all", "gunzip", "test", "web"} == EXTRAS.keys()
 
 
 def test_one_name_in_the_metadata_and_the_hints() -> None:
     assert PROJECT["project"]["name"] == DISTRIBUTION
     assert PROJECT["tool"]["setuptools"]["dynamic"] == {"version": {"attr": "bmtools.__version__"}}
-    own = [re.fullmatch(r"(bmtools.*)\[(.*)\]", need) for need in EXTRAS["test"]
-           if need.startswith("bmtools")]
+    own = [re.fullmatch(r"(bmtools.*)\[(.*)\]", need) for extra in ("all", "test")
+           for need in EXTRAS[extra] if need.startswith("bmtools")]
     assert {one[1] for one in own if one} == {DISTRIBUTION}
     assert sorted(",".join(one[2] for one in own if one).split(",")) == \
         sorted(EXTRAS.keys() - {"test"})
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
+
+def test_floors_of_all_packages_are_met_by_the_pins() -> None:
+    pins = {canonicalize_name(name): version for name, version in (
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())}
+    for needs in (PROJECT["build-system"]["requires"], PROJECT["project"]["dependencies"],
+                  *EXTRAS.values()):
+        for need in map(Requirement, needs):
+            if need.name != DISTRIBUTION:
+                assert str(need.specifier).startswith(">="), need
+                assert need.specifier.contains(pins[canonicalize_name(need.name)]), need
 
 
 @pytest.mark.parametrize(("target", "extras"), [("demo", ""), ("test", "[test]")])

@@ -6,7 +6,13 @@ Functions take plain values; nothing here imports torch or a task. `counts`, `sp
 files. `suite` and `suite_scores` average scores over the sets of a benchmark.
 """
 
+from typing import TYPE_CHECKING
+
 from bmtools.lazy import export
+
+if TYPE_CHECKING:
+    from bmtools.evaluation.suite_scores import suite_scores as suite_scores
+    from bmtools.evaluation.task_scores import task_scores as task_scores
 
 export(__name__, suite_scores="bmtools.evaluation.suite_scores",
        task_scores="bmtools.evaluation.task_scores")

@@ -11,7 +11,15 @@ Four measures, each in the files that its name begins:
 They share `settings`, `predictor`, `checkpoint_predictor`, `evaluation`, `statistics` and `lines`.
 """
 
+from typing import TYPE_CHECKING
+
 from bmtools.lazy import export
+
+if TYPE_CHECKING:
+    from bmtools.scoring.embedding_space import embedding_space as embedding_space
+    from bmtools.scoring.masked_lm_loss import masked_lm_loss as masked_lm_loss
+    from bmtools.scoring.mrr import mrr as mrr
+    from bmtools.scoring.pppl import pppl as pppl
 
 export(__name__, embedding_space="bmtools.scoring.embedding_space",
        masked_lm_loss="bmtools.scoring.masked_lm_loss", mrr="bmtools.scoring.mrr",

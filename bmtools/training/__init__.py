@@ -1,6 +1,13 @@
 """Training: pretraining in phases, killable and resumable."""
 
+from typing import TYPE_CHECKING
+
 from bmtools.lazy import export
+
+if TYPE_CHECKING:
+    from bmtools.training.init_comparison import compare_inits as compare_inits
+    from bmtools.training.preflight import preflight as preflight
+    from bmtools.training.pretrain import pretrain as pretrain
 
 export(__name__, pretrain="bmtools.training.pretrain:pretrain",
        preflight="bmtools.training.preflight:preflight",
