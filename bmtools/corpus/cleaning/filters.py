@@ -21,9 +21,9 @@ from bmtools.corpus.languages import (
     primary_language,
     two_letters,
 )
-from bmtools.corpus.licences import licence_name
 from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import require_extra
+from bmtools.provenance.licence_names import licence_name
 from bmtools.records import Record
 
 Filter = Callable[[Record], Any]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.languages import two_letters
-from bmtools.corpus.licences import licence_name
 from bmtools.corpus.sets.concepts import IDENTIFIER
 from bmtools.corpus.sets.mentions import Arc, Mention, counted_losses, entities, relations
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files
 from bmtools.io.sources import source_name, source_stem
+from bmtools.provenance.licence_names import licence_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from urllib.parse import unquote
 from lxml import etree
 
 from bmtools.corpus.languages import two_letters
-from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.documents import (
     MOST_RECORDS,
     Document,
@@ -27,6 +26,7 @@ from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.folders import naming_damage
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import source_name
+from bmtools.provenance.licence_names import licence_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from bmtools.corpus.account import accounted
-from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.citations import BRACKETS
 from bmtools.corpus.texts.jats_elements import (
     MOVES,
@@ -30,6 +29,7 @@ from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.io.archives import corpus_files
 from bmtools.io.sources import source_name, source_stem
+from bmtools.provenance.licence_names import licence_name
 from bmtools.records import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, BinaryIO, cast
 
 from bmtools.corpus.languages import two_letters
-from bmtools.corpus.licences import licence_name
 from bmtools.corpus.texts.documents import (
     Document,
     document_records,
@@ -24,6 +23,7 @@ from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
 from bmtools.io.record_size import check_record_size, most_bytes
 from bmtools.io.sources import open_bytes, source_name, source_stem
+from bmtools.provenance.licence_names import licence_name
 from bmtools.records import Record
 
 HTML = (".html", ".htm", ".xhtml")

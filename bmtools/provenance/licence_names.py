@@ -1,4 +1,4 @@
-"""Licences by one name each, as SPDX spells them: `CC-BY-4.0`, `CC-BY-NC`, `CC0-1.0`."""
+"""Licences by one name each, as SPDX spells them: `CC-BY-4.0`, `CC-BY-NC`, `Apache-2.0`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,31 @@ _LONG = re.compile(
 _PARTS = (("NC", "commercial"), ("SA", "alike"), ("ND", "deriv"))
 _VERSION = re.compile(r"\d\.\d")
 _ZERO = re.compile(r"\bcc[\s_-]?0\b|creative commons (?:cc0|zero)")
+_SPDX = {name.lower(): name for name in (
+    "AFL", "AGPL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "EUPL", "GFDL", "GPL",
+    "ISC", "LGPL", "MIT", "MPL", "ODbL", "ODC-By", "PDDL", "Unlicense", "WTFPL", "Zlib")}
+_FILLING = re.compile(r"\b(?:the|gnu|software|licen[cs]e|version)\b|\bv(?=\d)")
+_VERSIONED = re.compile(r"(?P<family>[a-z-]+?)v?(?:-?(?P<version>\d(?:\.\d)?))?"
+                        r"(?P<later>-?only|-?or-later|\+)?(?P<clause>-clause)?")
+
+
+def normal_name(stated: str) -> str:
+    """Return the name of one licence by SPDX, or as it is stated where it has none."""
+    plain = re.sub(r"[\s,_-]+", "-", _FILLING.sub(" ", stated.lower())).strip("-")
+    found = _VERSIONED.fullmatch(plain)
+    if found is None or not (family := _SPDX.get(found["family"])):
+        return licence_name(stated) or " ".join(stated.split())
+    version = found["version"] or ""
+    if found["clause"]:
+        return f"{family}-{version}-Clause"
+    later = {"+": "-or-later"}.get(found["later"], found["later"] or "")
+    return "-".join(filter(None, [family, version and f"{version}{'' if '.' in version else '.0'}",
+                                  later.strip("-")]))
+
+
+def licence_parts(licence: str) -> list[str]:
+    """Return the normal names of the licences that hold together, as `A AND B`."""
+    return [normal_name(part) for part in licence.split(" AND ") if part.strip()]
 
 
 def licence_name(*stated: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.corpus.licences import licence_name
+from bmtools.provenance.licence_names import licence_name
 
 
 @pytest.mark.parametrize(("stated", "name"), [
