@@ -20,6 +20,7 @@ from bmtools.errors import BmtoolsError, RecordError, Reject
 from bmtools.io.output import encode_lines
 from bmtools.io.passes import PassRun
 from bmtools.io.workers import InputFile, Outcome
+from bmtools.provenance.licence_check import declared_fault, is_allowed
 from bmtools.records import Record, passes_check
 from bmtools.search.abbreviations import Abbreviations
 
@@ -41,6 +42,18 @@ class RecordChanges:
     given: Mapping[str, str] = field(default_factory=dict)
     sentences: bool = False
     abbreviations: Abbreviations | None = None
+
+    def made(self, records: Iterable[Record], reject: Reject) -> Iterator[Record]:
+        """Yield records with the given keys; reject those that then break the agreement, or whose
+        licence asks for more than the given one."""
+        for record in records:
+            licence = self.given.get("licence", "")
+            fault = licence and not is_allowed() and declared_fault(
+                licence, str(record.get("licence", "")), "--licence")
+            if fault:
+                reject(RecordError(record.place, f"key 'licence': {fault}", record))
+            elif passes_check(record := record.replace(**self.given), reject):
+                yield record
 
     def split(self, record: Record, counts: Counter[str], reject: Reject) -> list[Record]:
         """Return a record as it is written, or its sentences."""
@@ -109,11 +122,9 @@ class FileWorker:
             return found
 
         try:
-            for record in self._read(file.name, counts=counts, reject=rejects.append,
-                                     **self._options, **file.options):
-                record = record.replace(**self._changes.given)
-                if not passes_check(record, rejects.append):
-                    continue
+            for record in self._changes.made(self._read(
+                    file.name, counts=counts, reject=rejects.append, **self._options,
+                    **file.options), rejects.append):
                 made = self._changes.split(record, counts, rejects.append)
                 heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
                                    record if self._changes.sentences else None))

@@ -141,7 +141,8 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
             (directory / "eval.yaml").write_text(description, encoding="utf-8")
         report = _report(by_part, config)
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
-                 wall_seconds=monotonic() - started, results=report).write(directory)
+                 wall_seconds=monotonic() - started, results=report,
+                 licences={"text": records.licences()}).write(directory)
     return {"output": str(output), **report}
 
 

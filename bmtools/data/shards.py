@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +101,8 @@ class Corpus:
         shards: one or more.
         vocabulary: fingerprint of the tokenizer that made the ids.
         inputs: SHA-256 of each file of text, by name.
-        origins: languages and licences of the text, by the names in `records.ORIGINS`.
+        origins: languages and licences of the text, by the names in `records.ORIGINS`; an empty
+            licence where some states none.
     """
 
     shards: tuple[Shard, ...]
@@ -139,6 +141,7 @@ class Corpus:
                 add_input(inputs, name, digest)
             for key, found in origins.items():
                 found.update(results.get(key, ()))
+            origins["licences"].update(stated_licences(results))
             if own[0].vocabulary != shards[0].vocabulary:
                 raise CheckpointError(
                     f"{directory}: found vocabulary {own[0].vocabulary[:12]}, expected "
@@ -345,3 +348,9 @@ def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dic
         raise CheckpointError(f"{path}: found {len(content)} bytes, expected {end}; the file is "
                               f"cut short, {_REMEDY}")
     return tensors, kinds, metadata
+
+
+def stated_licences(results: Mapping[str, Any]) -> list[str]:
+    """Return the licences of tokenized text by a manifest; an empty one where some states none."""
+    counts = results.get("licences", {})
+    return [*counts, *([""] if sum(counts.values()) < results.get("records", 0) else ())]

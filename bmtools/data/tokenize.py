@@ -19,7 +19,7 @@ import msgspec
 from bmtools.data.encode_blocks import BlockEncoder, EncodedBlock
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
-from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
+from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards, stated_licences
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
@@ -120,7 +120,8 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
                            [source_name(name) for name in records.names])
     manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
-                        results={"shards": writer.number, **_results(counts)})
+                        results={"shards": writer.number, **_results(counts)},
+                        licences={"text": stated_licences(_results(counts))})
     return _finish(run, output, tokenizer, manifest, overwrite)
 
 

@@ -93,8 +93,7 @@ class RecordReader:
             for record in block.records(self.reject):
                 is_empty = False
                 for key, found in self._origins.items():
-                    if record.get(key):
-                        found.add(record[key])
+                    found.add(record.get(key, ""))
                 yield record
         if is_empty:
             refuse_empty(self.names, self.allow_empty)
@@ -147,7 +146,12 @@ class RecordReader:
 
     def origins(self) -> dict[str, list[str]]:
         """Return languages and licences of the records read, by the names in `ORIGINS`."""
-        return {ORIGINS[key]: sorted(found) for key, found in self._origins.items() if found}
+        return {ORIGINS[key]: stated for key, found in self._origins.items()
+                if (stated := sorted(filter(None, found)))}
+
+    def licences(self) -> list[str]:
+        """Return the licences of the records read; an empty one where some state none."""
+        return sorted(self._origins["licence"])
 
 
 def _count_lines(content: bytes) -> int:

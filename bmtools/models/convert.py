@@ -34,7 +34,7 @@ from bmtools.models.megatron_lm import read_megatron
 from bmtools.models.pickled_weights import read_weights
 from bmtools.models.published_files import OLD_CONFIG, megatron_file, pickled_files
 from bmtools.models.settings import Casing
-from bmtools.provenance.manifest import Manifest, hash_file, read_object
+from bmtools.provenance.manifest import Manifest, directory_licences, hash_file, read_object
 from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG
 from bmtools.vocab.tokenizer import (
     TOKENIZER,
@@ -95,7 +95,8 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
             "left_out": left_out}
     manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
                         fingerprint(words), inputs=_hashes(sources),
-                        results={"left_out": left_out})
+                        results={"left_out": left_out},
+                        licences={"published": directory_licences(source)})
     with new_directory(Path(output), overwrite) as partial:
         write_checkpoint_files(partial, model, words, manifest)
     return {"checkpoint": str(output), **line}

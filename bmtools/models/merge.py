@@ -25,7 +25,8 @@ from bmtools.models.checkpoint_files import (
     weight_names,
 )
 from bmtools.models.inference_files import require_finite
-from bmtools.provenance.manifest import Manifest, hash_directory, read_manifest
+from bmtools.provenance.licence_check import check_licences, known_licences
+from bmtools.provenance.manifest import DirectoryHashes, Manifest, read_manifest
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
     fingerprint,
@@ -65,6 +66,7 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
     for path in paths:
         check_checkpoint(path)
         _require_same_model(path, first)
+    check_licences({str(path): known_licences(path) for path in paths})
     tokenizer = load_tokenizer(first)
     vocabulary = fingerprint(tokenizer)
     for path in paths[1:]:
@@ -78,8 +80,8 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
     distance = _distance(first, means)
     manifest = Manifest("merge", {**read_manifest(first).get("settings", {}),
                                   "merged": [str(path) for path in paths]}, vocabulary,
-                        parents={f"merged {number}": hash_directory(path)
-                                 for number, path in enumerate(paths, 1)})
+                        parents=DirectoryHashes({f"merged {number}": path for number, path
+                                                 in enumerate(paths, 1)}))
     with new_directory(Path(output), overwrite) as partial:
         require_room(partial / WEIGHTS, weight_bytes(first))
         config.save_pretrained(partial)

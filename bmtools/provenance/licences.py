@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from bmtools.provenance.licence_names import PUBLIC_DOMAIN, licence_parts
@@ -157,6 +158,12 @@ def _reason(first: str, second: str) -> str:
     last = why[0] if why else "asks for its own" if len(sharing) > 1 else "adds conditions"
     return (f"what is made of {sharing[0]} material has to be shared under {sharing[0]}, "
             f"and {other} {last}")
+
+
+@lru_cache(maxsize=256)
+def translated_licence(licence: str, engine: str) -> str:
+    """Return the licence of a translation; that of the text may be empty, which is unknown."""
+    return combine(licence or UNKNOWN, engine) if engine else licence
 
 
 def missing_from(declared: str, licences: Iterable[str]) -> dict[str, list[str]]:

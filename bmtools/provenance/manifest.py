@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, TypedDict
@@ -15,10 +16,14 @@ import msgspec
 from bmtools.errors import CheckpointError
 from bmtools.installation import versions
 from bmtools.io.jsonl import parse_json
+from bmtools.provenance.licence_names import licence_parts
+from bmtools.provenance.licences import UNKNOWN, licence_record
 from bmtools.records import readable
 
 NAME = "bmtools.json"
 CARD = "README.md"
+_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
+_LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -44,6 +49,7 @@ class _Fields(TypedDict, total=False):
     parents: dict[str, str]
     tokens_seen: int
     results: _Results
+    licence: str
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Manifest:
         tokens_seen: tokens that the weights were trained on in this step, padding left out.
         wall_seconds: duration of the command.
         results: measured values.
+        licences: of its text, by the name `text`, and of other inputs; those of checkpoints whose
+            hashes are `DirectoryHashes` are found.
     """
 
     command: str
@@ -71,6 +79,7 @@ class Manifest:
     tokens_seen: int = 0
     wall_seconds: float = 0.0
     results: Mapping[str, Any] = field(default_factory=dict)
+    licences: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
     def write(self, directory: Path) -> dict[str, Any]:
         """Write `bmtools.json` and return its content.
@@ -86,10 +95,15 @@ class Manifest:
             "seed": self.seed, "vocabulary": self.vocabulary, "inputs": inputs,
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
-            "versions": versions(*_PACKAGES)}
+            "versions": versions(*_PACKAGES), **self._licences()}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
+
+    def _licences(self) -> dict[str, Any]:
+        return licence_record({
+            **{role: directory_licences(path) for role, path in directories(self.parents).items()},
+            **self.licences})
 
 
 def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
@@ -148,6 +162,28 @@ def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def directory_licences(directory: Path) -> list[str]:
+    """Return the licences of a checkpoint, a vocabulary or shards by its manifest, or its card.
+
+    Manifests of older versions list those of the text alone, the base's are unknown then.
+    """
+    manifest = read_manifest(directory)
+    results = manifest.get("results", {})
+    found = licence_parts(manifest.get("licence", "")) or list(results.get("licences", ()))
+    if "licence" not in manifest and found and manifest.get("parents"):
+        found.append(UNKNOWN)
+    return found or licence_parts(card_licence(directory))
+
+
+def card_licence(directory: Path) -> str:
+    """Read the licence from a model card; empty where it names none."""
+    card = directory / CARD
+    head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
+    named = dict(_LICENCE.findall(head[1])) if head else {}
+    licence = named.get("license", "")
+    return str(named.get("license_name", licence) if licence == "other" else licence)
+
+
 def hash_directory(directory: Path) -> str:
     """Hash names and contents of a directory's files, except its descriptions."""
     digest = hashlib.sha256()
@@ -183,19 +219,27 @@ class DirectoryHashes(Mapping[str, str]):
 
     Args:
         directories: by role.
+
+    Attributes:
+        directories: by role.
     """
 
     def __init__(self, directories: Mapping[str, Path]) -> None:
-        self._directories = directories
+        self.directories = directories
         self._hashes: dict[str, str] = {}
 
     def __getitem__(self, role: str) -> str:
         if role not in self._hashes:
-            self._hashes[role] = hash_directory(self._directories[role])
+            self._hashes[role] = hash_directory(self.directories[role])
         return self._hashes[role]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._directories)
+        return iter(self.directories)
 
     def __len__(self) -> int:
-        return len(self._directories)
+        return len(self.directories)
+
+
+def directories(parents: Mapping[str, str]) -> Mapping[str, Path]:
+    """Return the directories of which hashes are, by role; none where they are not known."""
+    return parents.directories if isinstance(parents, DirectoryHashes) else {}

@@ -15,7 +15,7 @@ from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.provenance.manifest import Manifest, hash_directory
+from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.folds import Fold, read_folds
@@ -264,9 +264,11 @@ def _manifest(runs: Runs, sets: Sequence[Mapping[str, Iterable[Record]]], summar
     parents = {"model": plan.model, **({"teacher": plan.teacher} if plan.teacher else {})}
     hashes = {name: digest for reader in readers for name, digest in reader.hashes.items()}
     return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed, hashes,
-                    {role: hash_directory(path) for role, path in parents.items()},
+                    DirectoryHashes(parents),
                     best.tokens_seen, _seconds_since(started),
-                    {**summary, **(train.origins() if isinstance(train, RecordReader) else {})})
+                    {**summary, **(train.origins() if isinstance(train, RecordReader) else {})},
+                    {name: source.licences() for name, source in sets[0].items()
+                     if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)})
 
 
 def _summarize_folds(lines: Sequence[Report], lost: int) -> Report:

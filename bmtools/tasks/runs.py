@@ -11,9 +11,11 @@ import numpy as np
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.evaluation.seeds import t_interval
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name
 from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
+from bmtools.provenance.licence_check import check_licences, known_licences, warn_of_no_derivatives
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.grid import grid_plans
@@ -98,6 +100,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
     splits = yield from _read(task, sources, reject, plan)
+    _check_licences(plan, sources)
     optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
                                             processes)
     yield from ({"note": note} for note in notes)
@@ -123,6 +126,15 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     if chosen is None:
         raise error
     return chosen
+
+
+def _check_licences(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]]) -> None:
+    """Check the licences of checkpoints and of the records that are learned from, once read."""
+    texts = {", ".join(source.names): source.licences() for name, source in sources.items()
+             if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)}
+    check_licences({**texts, **{str(path): known_licences(path) for path in filter(
+        None, (plan.model, plan.teacher))}})
+    warn_of_no_derivatives(texts)
 
 
 def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]], reject: Reject,

@@ -231,7 +231,7 @@ class Checkpointer:
                 results["retained"]["cost"] = round(after - before, 6)
         for name in ORIGINS.values():
             found = {value for corpus in self.datasets.train.values()
-                     for value in corpus.origins.get(name, ())}
+                     for value in corpus.origins.get(name, ()) if value}
             results |= {name: sorted(found)} if found else {}
         corpora = (*self.datasets.train.values(), *self.datasets.auxiliary.values())
         hashes: dict[str, str] = {}
@@ -240,7 +240,8 @@ class Checkpointer:
                 add_input(hashes, file, digest)
         return Manifest(plan.command, plan.settings(), self.initial.vocabulary,
                         plan.optimization.seed, hashes, plan.parents,
-                        progress.tokens_seen, progress.wall_seconds, results)
+                        progress.tokens_seen, progress.wall_seconds, results,
+                        {"text": self.datasets.licences()})
 
 
 def save_state(directory: Path, progress: Progress, objective: Objective,

@@ -25,9 +25,11 @@ from bmtools.models.checkpoint_files import (
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.sizes import named_size
 from bmtools.models.transfer.take_layers import taken_layers
+from bmtools.provenance.licence_check import check_licences, known_licences
+from bmtools.provenance.manifest import directories
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
+from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan
 
 GIB = 2**30
 _PAIRED = ("bert", "megatron-bert")
@@ -72,6 +74,9 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
     check_settings(plan, data, processes, sharded)
     for files in (*data.train.values(), *data.auxiliary.values()):
         check_corpus_files(files)
+    check_licences({**parent_licences(plan), **{
+        file: known_licences(file) for name, files in {**data.auxiliary, **data.train}.items()
+        if name in (REPLAY, *data.train) for file in files}})
     if data.segmenter != ShardConfig.segmenter:
         from bmtools.vocab.segmenters import load_segmenter
 
@@ -121,6 +126,11 @@ def _facts_of(config: Mapping[str, object], size: int = 0) -> ModelFacts:
     layers, types = config.get("num_hidden_layers"), config.get("type_vocab_size")
     return ModelFacts(positions(config), layers if isinstance(layers, int) else None,
                       types > 1 if isinstance(types, int) else None, size)
+
+
+def parent_licences(plan: TrainingPlan) -> dict[str, list[str]]:
+    """Return the licences of the checkpoints that a run starts from, by their paths."""
+    return {str(path): known_licences(path) for path in directories(plan.parents).values()}
 
 
 def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded: bool) -> None:

@@ -18,8 +18,9 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
+from bmtools.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.status import counted, set_status
-from bmtools.training.checks import check_corpus_files
+from bmtools.training.checks import check_corpus_files, parent_licences
 from bmtools.training.distributed import others_wait
 from bmtools.training.leak import warn_of_leak
 from bmtools.training.model_init import InitialModel
@@ -49,6 +50,11 @@ class Datasets:
     auxiliary: Mapping[str, Corpus]
     strategies: Mapping[str, MaskStrategy]
     contents: Mapping[str, list[str]]
+
+    def licences(self) -> list[str]:
+        """Return the licences of all text to train on; an empty one where some states none."""
+        corpora = [*self.train.values(), *filter(None, [self.auxiliary.get(REPLAY)])]
+        return sorted({one for corpus in corpora for one in corpus.origins.get("licences", ())})
 
 
 def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, reject: Reject,
@@ -92,6 +98,11 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                     _encode(files, initial, target, settings, plan.resume, reject,
                             name if name in data.auxiliary else "")
             corpora[name] = open_corpus([target], initial.vocabulary)
+    origins = {", ".join(files): corpora[name].origins.get("licences", ())
+               for name, files in files_of.items() if name in (REPLAY, *data.train)}
+    check_licences({**parent_licences(plan), **origins})
+    if accelerator.is_main_process:
+        warn_of_no_derivatives(origins)
     if EVALUATE in corpora and accelerator.is_main_process:
         set_status("looking for held-out documents in the training text")
         warn_of_leak(corpora[EVALUATE], [corpora[name] for name in data.train], EVALUATE)

@@ -11,6 +11,8 @@ from functools import partial
 from bmtools.corpus.languages import primary_language
 from bmtools.corpus.sentences import sections_of
 from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.provenance.licence_check import translation_fault
+from bmtools.provenance.licences import translated_licence
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.translation.batches import SentenceBatches
@@ -19,7 +21,6 @@ from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.engines.engine import (
     Translation,
     Translator,
-    join_licences,
     plain_line,
 )
 from bmtools.translation.projection.documents import annotated_spans
@@ -148,7 +149,7 @@ class _DocumentTranslator:
             fault = (f"key '{annotation}': refers to the words of the original, expected "
                      f"plain text; {setting('project')} carries entities, relations and answers "
                      f"along, {setting('drop_annotations')} removes it")
-        else:
+        elif not (fault := translation_fault(record.get("licence", ""), self._engine.licence)):
             mentions = self._mentions(record) if self._config.translate_mentions else ()
             borders = {"text": sorted({section[edge] for section in sections_of(record)
                                        for edge in ("start", "end")})}
@@ -208,7 +209,7 @@ class _DocumentTranslator:
             details["log_probabilities"] = {
                 key: [_rounded(translations[one].log_probability) for one in text.sentences]
                 for key, text in document.texts.items()}
-        if licence := join_licences(record.get("licence", ""), engine.licence):
+        if licence := translated_licence(record.get("licence", ""), engine.licence):
             record = record.replace(licence=licence)
         joined = {key: join_text(text, translations, self._config.missing == "keep")
                   for key, text in document.texts.items()}

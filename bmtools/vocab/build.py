@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
 from bmtools.io.directories import new_directory, refuse_existing
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import read_list
-from bmtools.provenance.manifest import Manifest, hash_directory
+from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import full_text
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
@@ -92,8 +93,9 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
             "build-vocab", {**asdict(config), **asdict(size_search),
                             "extend": extend and str(extend)},
             built.fingerprint, seed=config.seed, inputs=getattr(records, "hashes", {}),
-            parents={} if extend is None else {"extended": hash_directory(extend)},
-            wall_seconds=time.monotonic() - started, results=results)
+            parents=DirectoryHashes({} if extend is None else {"extended": Path(extend)}),
+            wall_seconds=time.monotonic() - started, results=results,
+            licences={"text": records.licences()} if isinstance(records, RecordReader) else {})
         with new_directory(output, overwrite) as partial:
             save_tokenizer(tokenizer, partial)
             manifest.write(partial)

@@ -124,7 +124,7 @@ def test_a_memory_is_asked_before_a_program(
     assert outcome.code == 0, outcome.err
     [record] = outcome.records
     assert record["text"] == "Nessun dolore.  A cough of 3 giorni."
-    assert record["licence"] == "CC0-1.0 AND MIT"
+    assert record["licence"] == "MIT"
     assert record["meta"]["translation"]["command"] == "sed"
     assert "bmtools: 1 sentences from the translation memory\n" in outcome.err
 

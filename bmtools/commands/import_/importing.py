@@ -37,7 +37,7 @@ from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT
 from bmtools.io.sources import STDIN, source_name
 from bmtools.io.workers import ONE_WORKER
-from bmtools.records import Record, passes_check
+from bmtools.records import Record
 
 Reader = Callable[..., Iterator[Record]]
 Account = Callable[..., Iterator[Record]]
@@ -111,8 +111,7 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[.
         counts: Counter[str] = Counter()
         names = sources(files)
         records = read(files=names, counts=counts, reject=reject, **options)
-        records = (record.replace(**changes.given) for record in records)
-        records = (record for record in records if passes_check(record, reject))
+        records = changes.made(records, reject)
         records = with_unique_ids(records, duplicates, counts, reject)
         if changes.sentences:
             from bmtools.corpus.sentences import sentence_records

@@ -44,8 +44,9 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
     filters: dict[str, tuple[object, Filter]] = {
         "from-year": (config.from_year, partial(_other_year, operator.ge, config.from_year)),
         "to-year": (config.to_year, partial(_other_year, operator.le, config.to_year)),
-        "licences": (allowed, lambda record: None if licence_kind(
-            record.get("licence", "")) in allowed else record.get("licence", "no licence")),
+        "licences": (allowed, lambda record: None if allowed.issuperset(map(
+            licence_kind, record.get("licence", "").split(" AND "))) else record.get(
+                "licence", "no licence")),
         "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
             record["text"]) or None)}
     return {name: find for name, (is_on, find) in filters.items() if is_on}

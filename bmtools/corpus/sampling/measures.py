@@ -34,10 +34,12 @@ class Measured:
     Args:
         columns: bytes of those of `Measures`, by name; groups are none of them.
         values: of the key to stratify by, of each record.
+        licences: of the records, each once; an empty one where some state none.
     """
 
     columns: dict[str, bytes]
     values: list[str]
+    licences: set[str]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -79,7 +81,8 @@ class BlockMeasurer:
             columns["words"] = column("words", map(self._words.number, texts))
         values = [next(iter(values_of(record, self._by)), _UNSTATED)
                   for record in records] if self._by else []
-        outcome.lines = _encode(Measured(columns, values))
+        outcome.lines = _encode(Measured(columns, values, {record.get("licence", "")
+                                                           for record in records}))
         return [outcome]
 
 
@@ -93,6 +96,7 @@ class Measures:
         sizes: (lines,) uint32, bytes of title and text; the highest number where no record is.
         words: (lines,) uint32; empty if they were not counted.
         groups: (lines,) uint32, numbers of the values of the key to stratify by; empty without.
+        licences: of the records, each once; an empty one where some state none.
     """
 
     priorities: np.ndarray
@@ -100,6 +104,7 @@ class Measures:
     sizes: np.ndarray
     words: np.ndarray
     groups: np.ndarray
+    licences: set[str]
 
     def order(self) -> np.ndarray:
         """Return the numbers of the lines that hold records, as their keys order them.
@@ -134,15 +139,17 @@ def measure(records: RecordReader, reject: Reject, seed: int, *, count_words: bo
     """
     columns = {name: array(kind) for name, kind in _COLUMNS.items()}
     values: dict[str, int] = {}
+    licences: set[str] = set()
     for lines in collected(records, partial(BlockMeasurer, seed, count_words, by), workers, reject,
                            "measuring"):
         block = _decode(lines)
+        licences |= block.licences
         for name, content in block.columns.items():
             columns[name].frombytes(content)
         if by:
             columns["groups"].frombytes(_groups(block, values))
     return Measures(**{name: np.frombuffer(column, _COLUMNS[name])
-                       for name, column in columns.items()})
+                       for name, column in columns.items()}, licences=licences)
 
 
 def _groups(block: Measured, values: dict[str, int]) -> bytes:

@@ -20,6 +20,7 @@ from bmtools.io.record_size import MEGABYTE
 from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.keyed_random import derive
+from bmtools.provenance.licence_check import check_licences, known_licences
 
 _BUCKET_BYTES = 64 * MEGABYTE
 _MOST_BUCKETS = 256  # open files
@@ -98,14 +99,17 @@ def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
 
     Raises:
         ValueError: amounts or weights of other corpora.
-        DataError: a corpus has less than its part, and is not to be repeated.
+        DataError: a corpus has less than its part, and is not to be repeated; or licences that
+            cannot be met together.
     """
+    check_licences({file: known_licences(file) for file in corpora.values()})
     with rereadable(list(corpora.values())) as files:
         readers = {name: RecordReader([file], reject)
                    for name, file in zip(corpora, files, strict=True)}
         measured = {name: measure(reader, reject, config.seed, workers=workers,
                                   count_words=config.unit == "words")
                     for name, reader in readers.items()}
+        check_licences({corpora[name]: one.licences for name, one in measured.items()})
         totals = {name: int(_amounts(one, config.unit)[one.order()].sum(dtype="u8"))
                   for name, one in measured.items()}
         for name, total in totals.items():

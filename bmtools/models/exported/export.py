@@ -22,7 +22,7 @@ from bmtools.models.checkpoint_files import read_config
 from bmtools.models.exported.formats import COMMAND, FORMATS, STATIC_FORMAT, Exported, Run
 from bmtools.models.exported.graph import Graph, Inputs, as_tensors, silenced
 from bmtools.models.settings import ExportConfig
-from bmtools.provenance.manifest import Manifest, hash_directory, read_manifest
+from bmtools.provenance.manifest import DirectoryHashes, Manifest, read_manifest
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
 
@@ -159,7 +159,7 @@ def _export(source: Source, name: str, directory: Path,
             "parameters": checkpoint.model.num_parameters(), "difference": difference}
     Manifest(COMMAND, {**read_manifest(checkpoint.path).get("settings", {}),
                        "exported": asdict(exported)}, checkpoint.vocabulary,
-             parents={"source": hash_directory(checkpoint.path)}, results=line).write(directory)
+             parents=DirectoryHashes({"source": checkpoint.path}), results=line).write(directory)
     return line
 
 
@@ -172,7 +172,7 @@ def _export_static(teacher: Checkpoint, dimensions: int, directory: Path) -> dic
             "dimensions": model.config.hidden_size}
     write_checkpoint_files(directory, model, teacher.tokenizer, Manifest(
         f"{COMMAND} --format {STATIC_FORMAT}", {"teacher": str(teacher.path)}, teacher.vocabulary,
-        parents={"teacher": hash_directory(teacher.path)}, results=line))
+        parents=DirectoryHashes({"teacher": teacher.path}), results=line))
     return {**line, "megabytes": round(directory_bytes(directory) / 1e6, 1)}
 
 

@@ -46,7 +46,7 @@ from bmtools.models.transfer.growth import grow, grow_head, grown_config
 from bmtools.models.transfer.positions import repeat_positions, set_positions
 from bmtools.models.transfer.token_distillation import distil_embeddings
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
-from bmtools.provenance.manifest import Manifest, hash_directory
+from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
@@ -146,8 +146,9 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                              "tokenizer": tokenizer and str(tokenizer)},
             fingerprint(new), config.seed,
             read.hashes if read else {},
-            {"base": hash_directory(checkpoint.path)}, wall_seconds=time.monotonic() - started,
-            results={**transferred.report, **(read.origins() if read else {})})
+            DirectoryHashes({"base": checkpoint.path}), wall_seconds=time.monotonic() - started,
+            results={**transferred.report, **(read.origins() if read else {})},
+            licences={"text": read.licences()} if read and read.hashes else {})
         joined = join_head(model, head.state_dict() if head else {})
         save_checkpoint(Path(output), joined, new, manifest, overwrite)
     return transferred

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from bmtools.provenance.licences import combine
 from bmtools.translation.engines.engine import (
     NOTHING_NEW,
     Translation,
     Translator,
-    join_licences,
 )
 from bmtools.translation.layers import Layer
 
@@ -29,7 +29,7 @@ class MemoryFirst(Layer):
         super().__init__(engine, memory.fingerprint)
         self._memory = memory
         self.details = {**engine.details, **memory.details}
-        self.licence = join_licences(engine.licence, memory.licence)
+        self.licence = combine(engine.licence, memory.licence)
         self.attempts += 1
 
     @property

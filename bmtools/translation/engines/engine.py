@@ -129,9 +129,3 @@ def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str,
     found = [one.text for start in range(0, len(plain), size)
              for one in translator.translate(plain[start:start + size])]
     return dict(zip(different, found, strict=True))
-
-
-def join_licences(*licences: str) -> str:
-    """Join licences that all hold, as SPDX does; unknown ones are empty."""
-    parts = (part for licence in licences for part in licence.split(" AND "))
-    return " AND ".join(dict.fromkeys(filter(None, parts)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bmtools.errors import setting
 from bmtools.models.device import check_device
+from bmtools.provenance.licence_check import declared_fault, refuse_licences
+from bmtools.provenance.licences import combine
 from bmtools.status import set_status
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.model_files import (
@@ -28,7 +31,9 @@ def load_translator(config: EngineConfig, protection: ProtectionConfig | None = 
     """
     engine = _protected(engine or load_engine(config), config, protection)
     if config.model_licence:
-        engine.licence = config.model_licence
+        if fault := declared_fault(config.model_licence, engine.licence, setting("model_licence")):
+            refuse_licences(f"licence of the model: {fault}")
+        engine.licence = combine(config.model_licence)
     if config.engine == "memory" or not config.memory:
         return engine
     from bmtools.translation.engines.chain import MemoryFirst

@@ -9,11 +9,9 @@ from pathlib import Path
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
 from bmtools.models.published_files import pickled_files
-from bmtools.provenance.manifest import CARD, hash_file
+from bmtools.provenance.manifest import hash_file
 
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
-_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
-_LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _TRANSLATES = ("ForConditionalGeneration", "MTModel")
 
 
@@ -41,15 +39,6 @@ def hash_model(directory: Path, tokenizer: Path | None) -> str:
             if path.suffix in _READ or re.fullmatch(r"(pytorch_)?model.*\.bin", path.name):
                 digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
-
-
-def licence_of(directory: Path) -> str:
-    """Read the licence from a model card; empty where it names none."""
-    card = directory / CARD
-    head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
-    named = dict(_LICENCE.findall(head[1])) if head else {}
-    licence = named.get("license", "")
-    return str(named.get("license_name", licence) if licence == "other" else licence)
 
 
 def check_sequence_to_sequence(directory: Path, may_be_pickled: bool = False) -> None:

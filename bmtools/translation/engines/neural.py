@@ -10,9 +10,11 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from bmtools.errors import setting
+from bmtools.provenance.licences import combine
+from bmtools.provenance.manifest import card_licence
 from bmtools.translation.clauses import join_clauses, split_clauses
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.model_files import hash_model, licence_of
+from bmtools.translation.engines.model_files import hash_model
 from bmtools.translation.engines.subwords import Subwords
 from bmtools.translation.settings import ModelConfig
 
@@ -53,8 +55,8 @@ class NeuralTranslator(ABC):
         self.settings = settings
         self._target = target
         self.details = {"model": settings.directory.resolve().name}
-        self.licence = licence_of(settings.directory) or licence_of(
-            settings.tokenizer or settings.directory)
+        self.licence = combine(card_licence(settings.directory) or card_licence(
+            settings.tokenizer or settings.directory))
         self.counts: Counter[str] = Counter()
         self.subwords = Subwords(settings, source, target)
         self.files = hash_model(settings.directory, settings.tokenizer)

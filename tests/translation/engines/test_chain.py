@@ -10,7 +10,7 @@ from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.chain import MemoryFirst
-from bmtools.translation.engines.engine import NOTHING_NEW, join_licences
+from bmtools.translation.engines.engine import NOTHING_NEW
 from bmtools.translation.engines.memory import MemoryTranslator
 from bmtools.translation.settings import DocumentConfig
 
@@ -33,7 +33,7 @@ def test_the_engine_gets_what_the_memory_lacks(
         DocumentConfig("en", "it"), counts=counts)
     assert record["text"] == "Nessun dolore.  Tosse."
     assert engine.calls == [["Cough."]]
-    assert record["licence"] == "CC-BY-4.0 AND CC-BY-NC-4.0"
+    assert record["licence"] == "CC-BY-NC-4.0"
     assert record["meta"]["translation"]["memory"] == "memory.tsv"
     assert "1 sentences from the translation memory" in counts.lines()
     found = chain.translate(["Cough.", "No pain.", "What?"])
@@ -84,8 +84,3 @@ def test_similar_sentences_are_flagged_and_counted(
     chain.translate(["A fever of 40 degrees."], attempt=1)
     assert chain.counts == {"memory": 3, "fuzzy": 2}
     assert chain.fingerprint != MemoryFirst(_memory(tmp_path), dictionary({})).fingerprint
-
-
-def test_licences_are_joined_once() -> None:
-    assert join_licences("", "A", "B AND A", "") == "A AND B"
-    assert join_licences("", "") == ""

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import CheckpointError
+from bmtools.provenance.manifest import card_licence
 from bmtools.records import Record
 from bmtools.translation import translate
 from bmtools.translation.engines.model_files import (
     check_translation_model,
     hash_model,
-    licence_of,
 )
 from bmtools.translation.settings import ModelConfig
 
@@ -29,7 +29,7 @@ def test_licences_are_those_of_the_model_card(
         tmp_path: Path, card: str | None, licence: str) -> None:
     if card is not None:
         (tmp_path / "README.md").write_text(card)
-    assert licence_of(tmp_path) == licence
+    assert card_licence(tmp_path) == licence
 
 
 def test_the_model_s_licence_goes_into_the_records(
@@ -43,10 +43,10 @@ def test_the_model_s_licence_goes_into_the_records(
                               ("ctranslate2", ModelConfig(converted(marian), marian))):
             found = list(translate(records, "en", "it", engine, model=model))
             assert [one["licence"] for one in found] == [
-                "CC-BY-4.0 AND cc-by-nc-4.0", "cc-by-nc-4.0"]
+                "CC-BY-NC-4.0", "unknown AND CC-BY-NC-4.0"]
             [named, _] = translate(records, "en", "it", engine, model=model,
-                                   model_licence="MIT")
-            assert named["licence"] == "CC-BY-4.0 AND MIT"
+                                   model_licence="CC-BY-NC-3.0")
+            assert named["licence"] == "CC-BY-4.0 AND CC-BY-NC-3.0"
     finally:
         card.unlink()
 
