@@ -51,12 +51,16 @@ def start(path: str, arguments: list[str], folder: str, environment: dict[str, s
 
 
 def call(path: str, arguments: list[str]) -> int:
-    """Have the server run `bmtools` or a script, and return its exit code."""
+    """Have the server run `bmtools` or a script, and return its exit code; pass signals on."""
+    import signal
+
     streams = [int(name) for name in os.listdir("/proc/self/fd")]
     streams = [number for number in streams if os.path.exists(f"/proc/self/fd/{number}")]
     with start(path, arguments, os.getcwd(), dict(os.environ),
                dict(zip(streams, streams, strict=True))) as connection:
-        connection.recv(BEGUN.size, socket.MSG_WAITALL)
+        [process] = BEGUN.unpack(connection.recv(BEGUN.size, socket.MSG_WAITALL))
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, lambda found, _: os.kill(process, found))
         answer = connection.recv(ENDED.size, socket.MSG_WAITALL)
     return ENDED.unpack(answer)[0] if len(answer) == ENDED.size else 1
 

@@ -25,7 +25,7 @@ from bmtools.cli.results import finish, print_reports, prints_results
 from bmtools.cli.settings import with_options
 from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
-from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
+from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.directories import discard_run
 from bmtools.io.sources import STDIN
 from bmtools.models.sizes import SIZES
@@ -292,7 +292,7 @@ def print_metrics(lines: Iterable[dict[str, Any]],
 
     Raises:
         click.exceptions.Exit: with STOPPED where the run was stopped and can be resumed, unless
-            another launcher than our own would take that for a crash.
+            the launcher is torchrun's or Accelerate's, which would take that for a crash.
     """
     stopped = False
 
@@ -310,5 +310,5 @@ def print_metrics(lines: Iterable[dict[str, Any]],
         finish(*closing(printed[-1]))
     if stopped:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
-        if world_size() == 1 or os.environ.get(SUPERVISED) == "1":
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)

@@ -48,9 +48,9 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
     about the checkpoint.
 
     Ctrl-C, SIGTERM, SIGUSR1 and --budget end a session after the current step: it saves a state,
-    prints a line with the key "stopped" and exits with 75 (with 0 under a launcher other than
-    --processes). The same command with --resume then continues, and exits with 0 when the
-    checkpoint is written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
+    prints a line with the key "stopped" and exits with 75 (with 0 under torchrun and accelerate
+    launch). The same command with --resume then continues, and exits with 0 when the checkpoint is
+    written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
     """
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, overwrite)

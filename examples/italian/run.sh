@@ -32,9 +32,9 @@ missing translated.jsonl &&
         "$OUT/medline.jsonl" "$OUT/reviews.jsonl" -o "$OUT/translated.jsonl"
 
 step "Italian: the task texts that others translated, without the test documents"
-TASKS=""
+TASKS=()
 task() {  # NAME COMMAND...: keep the texts of a set once
-    TASKS="$TASKS $OUT/$1.jsonl"
+    TASKS+=("$OUT/$1.jsonl")
     missing "$1.jsonl" || return 0
     bmtools import "${@:2}" --lang it --duplicates drop --source "$1" |
         bmtools dedup --duplicates exact -o "$OUT/$1.jsonl"
@@ -55,7 +55,7 @@ missing native.jsonl &&
 missing general.jsonl &&
     bmtools import text --lang it "$DATA/it/corpus/general-ud.txt" -o "$OUT/general.jsonl"
 
-MEDICAL="$OUT/translated.jsonl $TASKS $OUT/native.jsonl"
+MEDICAL=("$OUT/translated.jsonl" "${TASKS[@]}" "$OUT/native.jsonl")
 
 step "A general base model: its own vocabulary, causal first, then masked words"
 missing general-vocabulary &&
@@ -70,26 +70,26 @@ missing base &&
 
 step "A medical vocabulary, and initial weights for its tokens"
 missing vocabulary &&
-    bmtools build-vocab $MEDICAL --uncased --size 8000 -o "$OUT/vocabulary"
+    bmtools build-vocab "${MEDICAL[@]}" --uncased --size 8000 -o "$OUT/vocabulary"
 missing initialised &&
-    bmtools init-weights $MEDICAL --base "$OUT/base" --tokenizer "$OUT/vocabulary" --lang it \
+    bmtools init-weights "${MEDICAL[@]}" --base "$OUT/base" --tokenizer "$OUT/vocabulary" --lang it \
         --method contextual --rescale -o "$OUT/initialised"
 
 step "Continued pretraining: causal for two thirds of the time, then masked words"
 missing medical-causal &&
-    bmtools pretrain $MEDICAL -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
+    bmtools pretrain "${MEDICAL[@]}" -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
         --objective causal --max-length 64 --steps 1200 --learning-rate 2e-3
 missing medical &&
-    bmtools pretrain $MEDICAL -o "$OUT/medical" --resume --model "$OUT/medical-causal" \
+    bmtools pretrain "${MEDICAL[@]}" -o "$OUT/medical" --resume --model "$OUT/medical-causal" \
         --max-length 64 --steps 1200 --learning-rate 1.5e-3 --mask-rate 0.2
 
 step "A student of two layers of 128: pretrained, then distilled from the medical model"
 missing student-causal &&
-    bmtools pretrain $MEDICAL -o "$OUT/student-causal" --resume --architecture bert-2x128 \
+    bmtools pretrain "${MEDICAL[@]}" -o "$OUT/student-causal" --resume --architecture bert-2x128 \
         --tokenizer "$OUT/vocabulary" --objective causal --max-length 64 --steps 800 \
         --learning-rate 3e-3
 missing student &&
-    bmtools distill $MEDICAL -o "$OUT/student" --resume --teacher "$OUT/medical" \
+    bmtools distill "${MEDICAL[@]}" -o "$OUT/student" --resume --teacher "$OUT/medical" \
         --student "$OUT/student-causal" --max-length 64 --steps 800 --learning-rate 2e-3
 
 step "Mean reciprocal rank on the curated sentences"

@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from bmtools.cli.launcher import STOPPED, run_processes
+from bmtools.cli.training_options import print_metrics
 
 # Beginning of each process: it writes its process id.
 PRELUDE = """
@@ -202,3 +205,14 @@ time.sleep(60)
         time.sleep(0.01)
     assert not alive(tmp_path)
     assert "BMTOOLS_SUPERVISED" not in os.environ
+
+
+@pytest.mark.parametrize(("environment", "code"), [
+    ({}, STOPPED), ({"WORLD_SIZE": "2"}, STOPPED),
+    ({"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, 0)], ids=["alone", "srun", "torchrun"])
+def test_only_torchrun_takes_a_stopped_run_for_a_crash(
+        monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], code: int) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stop = click.command(lambda: print_metrics(iter([{"stopped": 3}]), lambda line: ("", "")))
+    assert CliRunner().invoke(stop).exit_code == code

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Translates a corpus in a job array: each task takes a part of it, and is queued again when its time is up.
+#
+#   sbatch examples/slurm/translate.sh corpus.jsonl.zst nllb italian
+#   for i in $(seq 64); do cat italian/part-$i.jsonl; done > italian.jsonl
+#
+# Parts that are there are left alone, so the same line, or sbatch --array=7,12 ..., does again what failed.
+#SBATCH --job-name=translate
+#SBATCH --array=1-64
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=8
+#SBATCH --gpus-per-task=1
+#SBATCH --time=04:00:00
+#SBATCH --signal=TERM@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+set -euo pipefail
+CORPUS=$1
+MODEL=$2
+OUT=$3
+PARTS=64   # as in --array
+export HF_HUB_OFFLINE=1 SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+mkdir -p "$OUT"
+
+code=0
+srun bmtools translate "$CORPUS" --shard "$SLURM_ARRAY_TASK_ID/$PARTS" --resume \
+    --engine ctranslate2 --model "$MODEL" --source-lang en --target-lang it \
+    -o "$OUT/part-$SLURM_ARRAY_TASK_ID.jsonl" || code=$?
+if [ "$code" -eq 143 ]; then   # ended by SIGTERM: what is translated is kept
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"

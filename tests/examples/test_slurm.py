@@ -1,0 +1,114 @@
+"""Slurm's examples: jobs that are stopped and queued again end as if nothing had happened.
+
+Slurm itself is a stand-in, `slurm_stand_in.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from toy_models import save_random
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUICKSTART = EXAMPLES / "quickstart"
+STAND_IN = Path(__file__).parents[1] / "slurm_stand_in.py"
+Submit = Callable[..., str]
+
+
+@pytest.fixture
+def submit(tmp_path: Path, warm_bmtools: Path, monkeypatch: pytest.MonkeyPatch) -> Submit:
+    """Return a function that submits an example, its settings replaced by others, and gives what
+    the jobs wrote."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in ("sbatch", "srun", "scontrol"):
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!{sys.executable}\n{STAND_IN.read_text()}")
+        program.chmod(0o755)
+
+    def call(name: str, *arguments: str, replaced: dict[str, str], **environment: str) -> str:
+        text = (EXAMPLES / "slurm" / name).read_text()
+        for old, new in replaced.items():
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / name).write_text(text)
+        path = os.pathsep.join([str(tmp_path / "bin"), str(warm_bmtools), os.environ["PATH"]])
+        done = subprocess.run(["sbatch", name, *arguments], capture_output=True, text=True,
+                              check=False, env={**os.environ, "PATH": path, **environment})
+        written = "".join(file.read_text() for file in sorted(tmp_path.glob("slurm-*.out")))
+        assert done.returncode == 0, done.stderr + written
+        return written
+
+    return call
+
+
+@pytest.fixture
+def corpus(run: Any, tmp_path: Path) -> Path:
+    """The quickstart's abstracts."""
+    run("import", "pubmed", QUICKSTART / "abstracts.xml", "-o", tmp_path / "english.jsonl")
+    return tmp_path / "english.jsonl"
+
+
+def test_parts_that_were_stopped_make_the_whole_translation(
+        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+    memory = ("--engine", "memory", "--memory", str(QUICKSTART / "memory.tsv"))
+    written = submit("translate.sh", corpus.name, "nllb", "italian", replaced={
+        "--array=1-64": "--array=1-2", "PARTS=64": "PARTS=2",
+        '--engine ctranslate2 --model "$MODEL"': " ".join(memory)},
+        SIGNAL_WHEN="[ -e italian/part-$SLURM_ARRAY_TASK_ID.jsonl.run ]")
+    assert re.findall(r"session (\d) exited with (\d+)", written) == [("0", "143"), ("1", "0")] * 2
+    run("translate", corpus, *memory, "--source-lang", "en", "--target-lang", "it",
+        "-o", "whole.jsonl")
+    parts = [tmp_path / "italian" / f"part-{number}.jsonl" for number in (1, 2)]
+    assert b"".join(part.read_bytes() for part in parts) == Path("whole.jsonl").read_bytes()
+    assert all(part.stat().st_size for part in parts)
+
+
+@pytest.mark.slow
+def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
+        submit: Submit, corpus: Path, run: Any, tmp_path: Path) -> None:
+    run("build-vocab", corpus, "--uncased", "--size", 500, "-o", "vocabulary")
+
+    def pretrain(output: str, signal_when: str) -> str:
+        return submit("pretrain.sh", corpus.name, "vocabulary", output, replaced={
+            "--ntasks-per-node=4": "--ntasks-per-node=1", "bert-base": "bert-1x64",
+            "--max-length 512 --batch-size 256": "--max-length 32 --batch-size 8",
+            "--epochs 3": "--steps 120 --mixed-precision no --logging-steps 1"},
+            SIGNAL_WHEN=signal_when, ACCELERATE_USE_CPU="true", GLOO_SOCKET_IFNAME="lo",
+            OMP_NUM_THREADS="1")
+
+    written = pretrain("model", "grep -q '\"step\"' slurm-7001.out")
+    [stopped] = re.findall(r'"stopped":(\d+)', written)
+    assert 0 < int(stopped) < 120
+    assert re.findall(r"session (\d) exited with (\d+)", written) == [("0", "75"), ("1", "0")]
+    pretrain("other", "false")
+    model, other = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "other"))
+    assert model.keys() == other.keys()
+    assert all(torch.equal(model[name], other[name]) for name in model)
+
+
+@pytest.mark.slow
+def test_each_set_of_a_suite_has_its_model_and_the_suite_is_scored(
+        submit: Submit, run: Any, tokenizer: Any, tmp_path: Path) -> None:
+    for name in ("NCBI-disease", "BC2GM"):
+        (tmp_path / "sets" / name).mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            run("import", "conll", QUICKSTART / f"entities-{part}.tsv", "-o",
+                tmp_path / "sets" / name / f"{part}.jsonl")
+    save_random(tmp_path / "model", tokenizer)
+    written = submit("finetune.sh", "sets", "model", "tuned", replaced={
+        "--array=0-5": "--array=2-3", "--seeds 3": "--seeds 1 --epochs 1 --mixed-precision no"})
+    assert written.count("session 0 exited with 0") == 2
+    [line] = run("score-suite", "--suite", "blurb", "--published", "none", "--json",
+                 *sorted((tmp_path / "tuned").iterdir())).records
+    assert line["scores"].keys() == {"NCBI-disease", "BC2GM"}
+    assert not list((tmp_path / "tuned").glob("BC5*"))
