@@ -23,6 +23,7 @@ from bmtools.cli.outputs import (
 )
 from bmtools.cli.progress import hide_status, showing_status
 from bmtools.distributed import is_main_process
+from bmtools.energy.meter import metering
 from bmtools.errors import (
     BmtoolsError,
     CheckpointError,
@@ -139,7 +140,9 @@ class Command(DocumentedCommand):
             [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Check and keep the outputs, then run the command and show what it is doing."""
+        """Check and keep the outputs, then run the command, meter it and show what it is doing."""
+        with usage_errors():
+            ctx.with_resource(metering())
         if writes_output(self):
             overwrite = ctx.params[OVERWRITE] if self._takes_overwrite \
                 else ctx.params.pop(OVERWRITE)

@@ -76,6 +76,11 @@ def exists(pattern: str) -> bool:
     return next(_SYSTEM.glob(pattern), None) is not None
 
 
+def matching(pattern: str) -> list[str]:
+    """List the system's files whose names match, as `read_system` takes them."""
+    return sorted(str(path.relative_to(_SYSTEM)) for path in _SYSTEM.glob(pattern))
+
+
 def _control_groups(controller: str) -> list[Path]:
     """List the control groups that bind this process, its own and those around it.
 

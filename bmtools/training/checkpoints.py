@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 import torch
+from accelerate.utils import gather_object
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bmtools.data.sampler import STREAM, StreamPosition
+from bmtools.energy import meter
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
@@ -68,6 +70,7 @@ class Progress:
         scaler: state of the loss scaler of fp16; empty in other precisions.
         stream: version of the order of samples.
         positions: where the run enters the text and that to replay, by corpus; plain values.
+        energy: figures of all sessions, as `meter.current` has them.
     """
 
     identity: Mapping[str, Any]
@@ -80,6 +83,7 @@ class Progress:
     scaler: dict[str, Any] = field(default_factory=dict)
     stream: int = STREAM
     positions: dict[str, Any] = field(default_factory=dict)
+    energy: dict[str, Any] = field(default_factory=dict)
 
     def position(self, corpus: str) -> StreamPosition | None:
         """Return where the run enters a corpus; None for the beginning."""
@@ -162,6 +166,7 @@ class Checkpointer:
             DivergedError: a weight is not finite; earlier states stay.
         """
         self.trainer.require_finite_weights()
+        self._take_energy()
         self.progress.positions |= {corpus: position.to_json()
                                     for corpus, position in positions.items()}
         accelerator = self.trainer.accelerator
@@ -193,6 +198,7 @@ class Checkpointer:
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
         self.trainer.require_finite_weights()
+        self._take_energy()
         model = unsharded_model(self.trainer.objective.model,
                                 self.trainer.accelerator.is_main_process)
         head = self._next_sentence()
@@ -205,6 +211,10 @@ class Checkpointer:
             (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written
+
+    def _take_energy(self) -> None:
+        meter.gather(gather_object)
+        self.progress.energy = meter.current()
 
     def _next_sentence(self) -> dict[str, Tensor]:
         """Gather the head of next-sentence prediction; empty before anything trained one."""

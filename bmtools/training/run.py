@@ -15,6 +15,7 @@ from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTok
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
+from bmtools.energy import meter
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
@@ -100,7 +101,8 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
             another run is in the way, or the loss diverged.
     """
-    with prepare_run(plan, initial, data, reject, make_objective) as run, \
+    with meter.metering(), \
+            prepare_run(plan, initial, data, reject, make_objective) as run, \
             handled_signals(lambda _number: run.trainer.stop_on_signal()):
         for line in run.lines():
             if run.accelerator.is_main_process:
@@ -162,6 +164,7 @@ class Run:
         self.notes = (*notes, *damaged, *self._notes_on_head(),
                       *self.schedule.unfinished_warmups())
         self._began = plan.began - self._progress.wall_seconds
+        meter.resume(self._progress.energy)
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)

@@ -1,0 +1,1 @@
+"""Energy and emissions of commands: counters, what is allotted and declared, grids, statements."""

@@ -1,0 +1,148 @@
+"""Energy counters: RAPL of this machine's processors and memory, NVML of its GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bmtools.distributed import world_size
+from bmtools.io.system import exists, matching, read_system
+
+SECONDS_BETWEEN_POLLS = 60.0
+SECONDS_BETWEEN_SAMPLES = 1.0
+NVML, SAMPLED = "nvml", "nvml, sampled power"
+_DOMAINS = ("package", "dram")
+
+
+class Rapl:
+    """Energy of all processor packages and their memory since the start, in joules.
+
+    Cores lie within a package and `psys` around it, so neither is added. Counters return to zero
+    at a maximum, at full load in some minutes: `poll` should be called more often than that.
+
+    Attributes:
+        joules: by domain, `package` and `dram`; without those that cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self.joules: dict[str, float] = {}
+        self._last: dict[str, int] = {}
+        self._domains: dict[str, str] = {}
+        for zone in matching("sys/class/powercap/intel-rapl:*"):
+            name = read_system(f"{zone}/name")
+            domain = next((domain for domain in _DOMAINS if name.startswith(domain)), "")
+            if domain and (count := read_system(f"{zone}/energy_uj")).isdigit():
+                self._domains[zone], self._last[zone] = domain, int(count)
+                self.joules[domain] = 0.0
+
+    def poll(self) -> None:
+        """Add what the counters have counted since the last call."""
+        for zone, domain in self._domains.items():
+            count = read_system(f"{zone}/energy_uj")
+            if not count.isdigit():
+                continue
+            grown = int(count) - self._last[zone]
+            if grown < 0:
+                grown += int(read_system(f"{zone}/max_energy_range_uj") or 0)
+            self._last[zone] = int(count)
+            self.joules[domain] += max(grown, 0) / 1e6
+
+
+@dataclass
+class Gpu:
+    """GPU with its energy since the start.
+
+    Args:
+        handle: of NVML.
+        counted: whether it counts energy; otherwise its power is sampled.
+        last: its counter at the start, in millijoules, or the time of the last sample.
+        joules: of the samples.
+    """
+
+    handle: Any
+    counted: bool
+    last: float
+    joules: float = 0.0
+
+
+class Gpus:
+    """Energy of GPUs since the start; of whole devices, whoever uses them.
+
+    Attributes:
+        by_uuid: those that NVML can tell the energy or power of.
+    """
+
+    def __init__(self) -> None:
+        self.by_uuid: dict[str, Gpu] = {}
+        self._nvml: Any = None
+        if not exists("dev/nvidia*"):
+            return
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+        except Exception:  # the extra or the driver is missing: nothing is measured
+            return
+        self._nvml = pynvml
+        for number in range(pynvml.nvmlDeviceGetCount()):
+            with suppress(pynvml.NVMLError):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(number)
+                uuid = pynvml.nvmlDeviceGetUUID(handle)
+                try:
+                    gpu = Gpu(handle, True, pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+                except pynvml.NVMLError:
+                    pynvml.nvmlDeviceGetPowerUsage(handle)
+                    gpu = Gpu(handle, False, time.monotonic())
+                self.by_uuid[uuid.decode() if isinstance(uuid, bytes) else uuid] = gpu
+
+    @property
+    def method(self) -> str:
+        """How the energy is found: power is sampled where a GPU has no counter."""
+        return NVML if all(gpu.counted for gpu in self.by_uuid.values()) else SAMPLED
+
+    def poll(self) -> None:
+        """Sample the power of GPUs without a counter."""
+        for gpu in self.by_uuid.values():
+            if not gpu.counted:
+                with suppress(self._nvml.NVMLError):
+                    now = time.monotonic()
+                    watts = self._nvml.nvmlDeviceGetPowerUsage(gpu.handle) / 1000
+                    gpu.joules += watts * (now - gpu.last)
+                    gpu.last = now
+
+    def joules(self, uuid: str) -> float | None:
+        """Return the energy of one; None where it cannot be told, or its counter began anew."""
+        gpu = self.by_uuid.get(uuid)
+        if gpu is None:
+            return None
+        if not gpu.counted:
+            return gpu.joules
+        with suppress(self._nvml.NVMLError):
+            grown = self._nvml.nvmlDeviceGetTotalEnergyConsumption(gpu.handle) - gpu.last
+            return grown / 1000 if grown >= 0 else None
+        return None
+
+    def used(self) -> dict[str, str]:
+        """Return the names of GPUs on which this process works, by UUID.
+
+        torch tells which it holds memory of, NVML those on which other libraries work; under a
+        launcher it is the one that the process was given.
+        """
+        found: dict[str, str] = {}
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            numbers = [cuda.current_device()] if world_size() > 1 else range(cuda.device_count())
+            for number in numbers:
+                if cuda.memory_stats(number).get("segment.all.allocated"):
+                    gpu = cuda.get_device_properties(number)
+                    found[f"GPU-{getattr(gpu, 'uuid', number)}"] = gpu.name
+        for uuid, known in self.by_uuid.items():
+            with suppress(self._nvml.NVMLError):
+                running = self._nvml.nvmlDeviceGetComputeRunningProcesses(known.handle)
+                if world_size() == 1 and os.getpid() in [process.pid for process in running]:
+                    found.setdefault(uuid, self._nvml.nvmlDeviceGetName(known.handle))
+        return found

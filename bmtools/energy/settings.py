@@ -1,0 +1,97 @@
+"""What is declared of energy: power, grid and data centre, by options or the environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from bmtools.errors import require, suggestion
+
+VARIABLES = {"watts": "BMTOOLS_POWER_WATTS", "country": "BMTOOLS_COUNTRY",
+             "grid": "BMTOOLS_GRID_G_PER_KWH", "pue": "BMTOOLS_PUE"}
+"""Environment variables that all commands read, by field of `EnergyConfig`."""
+DECLARED_GRID = "declared"
+
+
+@dataclass(frozen=True)
+class EnergyConfig:
+    """Declared figures (none is measured).
+
+    Args:
+        watts: mean power of the machine in watts, all of it.
+        country: country of the machine's grid, as three letters of ISO 3166-1: ITA.
+        grid: emissions of the grid in grams of CO2 equivalents a kilowatt-hour; without it, those
+            of the country in the year of each step.
+        pue: power usage effectiveness of the data centre: all its energy, cooling included, by
+            that of its machines.
+    """
+
+    watts: float | None = None
+    country: str | None = None
+    grid: float | None = None
+    pue: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("watts", 1), ("grid", 0), ("pue", 1)):
+            value = getattr(self, name)
+            require(value is None or (math.isfinite(value) and value >= least), name, value,
+                    f"{least} or more")
+        if self.country is not None and self.grid is None:
+            known = read_grids()["g_per_kwh"]
+            require(self.country in known, "country", repr(self.country),
+                    f"a country of three letters with a known grid, or one beside "
+                    f"{VARIABLES['grid']} or --grid; {suggestion(self.country, sorted(known))}")
+
+    def grid_in(self, year: int) -> dict[str, Any]:
+        """Return the grid's figure with its source; empty where nothing is declared.
+
+        Args:
+            year: of the step; without a figure of that year the nearest one's is taken.
+        """
+        country = {"country": self.country} if self.country else {}
+        if self.grid is not None:
+            return {**country, "g_per_kwh": self.grid, "source": DECLARED_GRID}
+        if not country:
+            return {}
+        content = read_grids()
+        years = {int(one): value for one, value in content["g_per_kwh"][self.country].items()}
+        nearest = min(years, key=lambda one: (abs(one - year), one))
+        return {**country, "year": nearest, "g_per_kwh": years[nearest],
+                "source": content["source"]}
+
+
+def from_environment(variables: Mapping[str, str] = os.environ) -> EnergyConfig:
+    """Read what the environment declares.
+
+    Raises:
+        ValueError: names the variable, what was found and what was expected.
+    """
+    values: dict[str, Any] = {}
+    for field in fields(EnergyConfig):
+        if text := variables.get(VARIABLES[field.name], "").strip():
+            values[field.name] = text if field.name == "country" else _number(field.name, text)
+    try:
+        return EnergyConfig(**values)
+    except ValueError as error:
+        name, _, message = str(error).partition(":")
+        raise ValueError(f"{VARIABLES[name.removeprefix('--')]}:{message}") from error
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{VARIABLES[name]}: found {text!r}, expected a number") from None
+
+
+@cache
+def read_grids() -> dict[str, Any]:
+    """Read the table of grids: `source`, `url`, and `g_per_kwh` by country and year."""
+    import tomllib
+
+    return tomllib.loads(files(__package__).joinpath("grid.toml").read_text(encoding="utf-8"))
