@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bmtools.errors import DataError
 from bmtools.evaluation.calibration import BINS
-from bmtools.reports.drawing import FAINT, INK, STRONG, figure_file
+from bmtools.reports.drawing import FAINT, INK, PAPER, STRONG, figure_file
 from bmtools.reports.labels import short_names
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _draw(axes: Axes, name: str, calibration: Mapping[str, Any]) -> None:
     axes.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)
     for one in calibration["bins"]:
         axes.bar(one["from"], one["precision"], width=1 / BINS, align="edge", color=STRONG,
-                 alpha=0.7, edgecolor="white")
+                 alpha=0.7, edgecolor=PAPER)
         axes.plot(one["score"], one["precision"], marker=".", color=INK)
         axes.annotate(f"{one['predictions']:,}", (one["from"] + 0.5 / BINS, one["precision"]),
                       xytext=(0, 3), textcoords="offset points", ha="center", fontsize=6)

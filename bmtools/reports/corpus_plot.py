@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.describe.statistics import NO_TOPIC, OTHERS, UNSTATED
 from bmtools.reports.corpus_report import counted_keys, heading
-from bmtools.reports.drawing import BETTER, SAME, STRONG, WORSE, figure_file
+from bmtools.reports.drawing import SERIES, figure_file
 from bmtools.reports.labels import printable, truncate
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Line = Mapping[str, Any]
 _Panel = tuple[float, Callable[["Axes", Sequence[Line]], None]]
 """A part of the figure: its height in inches, and what draws corpora there."""
-_COLOURS = (STRONG, WORSE, BETTER, "#cc79a7", "#56b4e9", "#e69f00", SAME)
 _COLUMNS = 2
 _PANEL_WIDTH, _BAR_INCHES, _LEAST_HEIGHT = 6.2, 0.24, 3.2
 _MOST_BARS = 35
@@ -72,7 +71,7 @@ def _panel(key: str, corpora: Sequence[Line]) -> _Panel:
 
 
 def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
+    return SERIES[number % len(SERIES)]
 
 
 def _draw_lengths(axes: Axes, corpora: Sequence[Line]) -> None:

@@ -17,7 +17,11 @@ from bmtools.reports.drawing import (
     BETTER,
     FAINT,
     INK,
+    MARK,
+    PALE,
+    PAPER,
     SAME,
+    SERIES,
     STRONG,
     WORSE,
     Canvas,
@@ -47,7 +51,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
 
-_PALE, _MARKED = "#8c959f", "#cdeee2"
 _MAX_LINES = 400
 _FULL_CROWD = 40  # lines that take all the room a rank has
 _MAX_DOMAINS = 40
@@ -88,7 +91,7 @@ def _draw_items(canvas: Canvas, axes: Axes, items: Sequence[MrrItem], top: int) 
     """Draw a line for each item; the more lines, the fainter."""
     alpha = min(0.4, max(0.18, 40 / max(len(items), 1)))
     for number, (item, heights) in enumerate(zip(items, _spread_lines(items, top), strict=True)):
-        line, = axes.plot(heights, color=_PALE, linewidth=0.6, alpha=alpha, zorder=1,
+        line, = axes.plot(heights, color=PALE, linewidth=0.6, alpha=alpha, zorder=1,
                           marker="." if len(heights) == 1 else "", markersize=3)
         line.set_gid(gid := f"word-{number + 1}")
         canvas.tooltips[gid] = f"{printable(item.target)}: {', '.join(map(ordinal, item.ranks))}"
@@ -121,7 +124,7 @@ def _draw_means(axes: Axes, estimates: Sequence[MrrEstimate]) -> None:
         upper = interval[1] if interval else mrr
         axes.annotate(label, (number, upper), (0, 9), textcoords="offset points", ha="center",
                       va="bottom", color=STRONG, fontweight="bold", fontsize=8, zorder=4,
-                      bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1.5})
+                      bbox={"facecolor": PAPER, "alpha": 0.85, "edgecolor": "none", "pad": 1.5})
 
 
 def _label_progression(axes: Axes, summary: MrrSummary) -> None:
@@ -314,7 +317,7 @@ def _draw_column(axes: Axes, shown: MrrItem, model: int, grid: _Grid) -> None:
         weight = "bold" if row == marked else "normal"
         if row == marked:
             axes.add_patch(Rectangle((left - 0.06, grid.row(row) - 0.46),
-                                     grid.column_inches - 0.08, 0.92, facecolor=_MARKED,
+                                     grid.column_inches - 0.08, 0.92, facecolor=MARK,
                                      linewidth=0, gid=f"marked-{model + 1}"))
         axes.text(left, grid.row(row), truncate(printable(token), int(9 * grid.column_inches)),
                   va="center", fontweight=weight)
@@ -362,11 +365,9 @@ def plot_domains(summary: MrrSummary, image_format: ImageFormat) -> Plot:
 def _draw_bars(axes: Axes, row: Sequence[MrrEstimate | None], number: int,
                models: int) -> BarContainer:
     """Draw one model's bars, labelled with their values and with intervals where known."""
-    from matplotlib import colormaps
-
     width = 0.8 / models
     centres = [group + (number + 0.5) * width - 0.4 for group in range(len(row))]
-    colour = colormaps["viridis"](0.85 * number / max(models - 1, 1) if models > 1 else 0.35)
+    colour = SERIES[number % len(SERIES)]
     bars = axes.barh(centres, [one.mrr if one else 0 for one in row], width * 0.9, color=colour)
     for group, (bar, centre, one) in enumerate(zip(bars, centres, row, strict=True), 1):
         bar.set_gid(f"bar-{number + 1}-{group}")

@@ -5,25 +5,19 @@ The page is one HTML file without scripts or links to a network.
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
-from xml.etree import ElementTree
 
 from bmtools.errors import require
 from bmtools.io.directories import new_directory
 from bmtools.records import MASK
 from bmtools.reports.drawing import (
-    FAINT,
-    INK,
-    PNG_DPI,
     ImageFormat,
     Plot,
     drawing_style,
+    page_image,
     require_matplotlib,
 )
 from bmtools.reports.labels import DASH, excerpt, ordinal, percent, printable
@@ -37,17 +31,9 @@ if TYPE_CHECKING:
 _TEMPLATE = "mrr_page.html"
 _MAX_ROWS = 1000
 _CONTEXT_CHARACTERS = 60
-_PAGE_DPI = 96  # CSS pixels
+_FONT_SIZE = 9.0
 _COLUMNS = (("hits at 1", "hits_at_1"), ("hits at 5", "hits_at_5"), ("maskings", "maskings"),
             ("several tokens", "multi_token"), ("unknown", "unknown"))
-
-# Words of an SVG stay words: to be searched, read aloud, and drawn by the reader's own fonts where
-# a script needs others.
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none", "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.0, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": FAINT,
-    "xtick.color": INK, "ytick.color": INK, "figure.facecolor": "white",
-    "savefig.facecolor": "white", "figure.dpi": 100, "path.simplify": False}
 
 
 def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
@@ -78,9 +64,8 @@ def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
     formats = get_args(ImageFormat)
     require(image_format in formats, "plot_format", image_format, " or ".join(formats))
     summary = MrrSummary.of(items, models, lines, top, sentence)
-    with new_directory(directory, overwrite) as partial, drawing_style(**_STYLE), \
-            warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
+    with new_directory(directory, overwrite) as partial, \
+            drawing_style(**{"font.size": _FONT_SIZE}):
         plots = [plot_progression(summary, image_format),
                  *(plot_flow(summary, before, image_format) for before in range(len(models) - 1)),
                  plot_proposals(summary, image_format)]
@@ -103,7 +88,7 @@ def render_page(summary: MrrSummary, plots: Sequence[Plot]) -> str:
     environment = page_templates()
     environment.filters |= {
         "printable": printable, "ordinal": ordinal, "percent": percent, "figure": _figure,
-        "image": _image, "excerpt": lambda text: excerpt(text, MASK, _CONTEXT_CHARACTERS)}
+        "image": page_image, "excerpt": lambda text: excerpt(text, MASK, _CONTEXT_CHARACTERS)}
     shown, parts = summary.shown, sort_by_agreement(summary.items)
     changing = sorted(parts.changing,
                       key=lambda item: item.reciprocal_ranks[0] - item.reciprocal_ranks[-1])
@@ -135,51 +120,3 @@ def _figure(value: Any) -> str:
     if value is None:
         return DASH
     return f"{value:.4f}" if isinstance(value, float) else printable(str(value))
-
-
-def _image(plot: Plot) -> Markup:
-    """Embed an image: an svg as an element, a png as data."""
-    from markupsafe import Markup
-
-    if plot.format == "svg":
-        return Markup(_inline_svg(plot))
-    width, height = (pixels * _PAGE_DPI // PNG_DPI
-                     for pixels in struct.unpack(">II", plot.image[16:24]))
-    return Markup('<img alt="{}" width="{}" height="{}" src="data:image/png;base64,{}">').format(
-        plot.caption, width, height, base64.b64encode(plot.image).decode("ascii"))
-
-
-def _inline_svg(plot: Plot) -> str:
-    """Turn an SVG file into an element of a page: with ids of its own, tooltips, no namespaces.
-
-    Ids that two plots share would make the second borrow from the first.
-    """
-    root = ElementTree.fromstring(plot.image)
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        element.attrib = {key: _prefixed(key, value, plot.name)
-                          for key, value in attributes.items()}
-    for parent in list(root.iter()):
-        for child in [child for child in parent if child.tag in {"metadata", "style"}]:
-            parent.remove(child)
-    # Rules of the style element, which would have applied to the whole page.
-    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "role": "img",
-                    "aria-label": plot.caption}
-    for element in list(root.iter()):
-        tooltip = plot.tooltips.get(element.get("id", "").removeprefix(f"{plot.name}-"))
-        if tooltip is not None:
-            title = ElementTree.Element("title")
-            title.text = tooltip
-            element.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def _prefixed(key: str, value: str, prefix: str) -> str:
-    """Prefix ids, and references to ids, with the plot's name."""
-    if key == "id":
-        return f"{prefix}-{value}"
-    if key == "href" and value.startswith("#"):
-        return f"#{prefix}-{value[1:]}"
-    return value.replace("url(#", f"url(#{prefix}-") if key in {"clip-path", "mask", "fill"} \
-        else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmtools.reports.drawing import figure_file
+from bmtools.reports.drawing import RAMP, figure_file
 from bmtools.reports.labels import short_names
 from bmtools.scoring.embedding_space import EmbeddingSpace
 from bmtools.scoring.settings import EmbeddingSpaceConfig, Projection
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _COLUMNS = 3
 _PANEL_INCHES = 3.6
 _PERPLEXITY = 30.0
-_LIGHTEST = 0.88  # of the colour map; lighter colours are lost on white
 
 
 Panel = tuple[str, np.ndarray]
@@ -85,11 +84,12 @@ def plot_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> No
 
 def _scatter(axes: Axes, title: str, points: np.ndarray, bands: np.ndarray) -> PathCollection:
     """Draw points in random order, so that no band covers the others."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
     last = int(bands.max())
-    colours = colormaps["plasma"](np.linspace(0, _LIGHTEST, last + 1))
+    shades = np.linspace(0, 1, last + 1)
+    colours = LinearSegmentedColormap.from_list("bands", RAMP)(shades) if last >= len(RAMP) \
+        else [RAMP[round(shade * (len(RAMP) - 1))] for shade in shades]
     order = np.random.default_rng(0).permutation(len(bands))
     axes.set_title(title, fontsize="small")
     axes.set_xticks([])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bmtools.reports.drawing import figure_file
+from bmtools.reports.drawing import INK, SERIES, figure_file
 from bmtools.reports.labels import printable
 from bmtools.scoring.table import gather_rows
 
@@ -81,11 +81,12 @@ def plot_pieces(pieces_per_word: Mapping[str, Mapping[str, float]], path: Path) 
             heights = [by_scope.get(scope) for scope in scopes]
             centres = [scope + (number + 0.5) * width - _GROUP_WIDTH / 2
                        for scope in range(len(scopes))]
-            bars = axes.bar(centres, [height or 0 for height in heights], width)
+            bars = axes.bar(centres, [height or 0 for height in heights], width,
+                            color=SERIES[number % len(SERIES)])
             axes.bar_label(bars, [f"{height:.2f}" if height else "" for height in heights],
                            fontsize="x-small", padding=2)
             groups.append(bars)
-        axes.axhline(1, color="black", linewidth=0.8, linestyle=":")
+        axes.axhline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xticks(range(len(scopes)), [*map(printable, scopes)])
         axes.set_ylabel("pieces per word (1: all words whole)")
         figure.legend(groups, [*map(printable, pieces_per_word)], loc="outside lower center",
