@@ -87,7 +87,7 @@ def _add_line(found: Mapping[str, Line], name: str, line: Mapping[str, Any]) -> 
     if "compared" in line:
         _add_difference(found, named, line, prefix)
     elif any(named):
-        for metric, value, bounds in _scores(line):
+        for metric, value, bounds in metrics_of(line):
             key = f"{prefix} {metric}".strip()
             found[named[0]][key] = value
             if bounds:
@@ -102,7 +102,7 @@ def _known(name: str, models: Iterable[str]) -> str:
     return same[0] if len(same) == 1 else ""
 
 
-def _scores(line: Mapping[str, Any]) -> Iterator[tuple[str, float, Any]]:
+def metrics_of(line: Mapping[str, Any]) -> Iterator[tuple[str, float, Any]]:
     """Yield the metrics of a line with their intervals: the first number, others with intervals."""
     if "metric" in line:
         yield line["metric"], line["mean"], line.get("interval")

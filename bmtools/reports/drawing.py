@@ -45,6 +45,8 @@ _VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
 ImageFormat = Literal["svg", "png"]
 SUFFIXES = (".png", ".svg", ".pdf")
 PNG_DPI = 150
+PAGE_WIDTH = 340
+"""Width of a chart of a page in CSS pixels, all of a phone's screen."""
 _SVG_DPI = 72
 _PAGE_DPI = 96  # CSS pixels
 # Names are text, not formulas, and words of an SVG stay words: to be searched, read aloud, and
@@ -145,6 +147,10 @@ class Canvas:
     captioned: bool = True
     tooltips: dict[str, str] = field(default_factory=dict)
 
+    def size(self, points: float) -> float | None:
+        """Return the size of small print; None, the style's own size, on pages."""
+        return points if self.captioned else None
+
     def finish(self, name: str, image_format: ImageFormat, title: str, caption: str) -> Plot:
         """Write the caption below the figure and render it."""
         if self.captioned:
@@ -156,6 +162,11 @@ class Canvas:
                             dpi=PNG_DPI if image_format == "png" else _SVG_DPI,
                             metadata=_NO_DATE_NOR_SOFTWARE[image_format])
         return Plot(name, image_format, title, caption, stream.getvalue(), self.tooltips)
+
+
+def page_canvas(height: float) -> Canvas:
+    """Make an empty figure for a page, `height` CSS pixels high; its caption is the page's."""
+    return Canvas(new_figure(PAGE_WIDTH / _SVG_DPI, height / _SVG_DPI), captioned=False)
 
 
 def page_image(plot: Plot) -> Markup:
@@ -194,6 +205,8 @@ def _inline_svg(plot: Plot) -> str:
     # Rules of the style element, which would have applied to the whole page.
     root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "role": "img",
                     "aria-label": plot.caption}
+    for side in ("width", "height"):
+        root.set(side, root.get(side, "").removesuffix("pt"))
     for element in list(root.iter()):
         tooltip = plot.tooltips.get(element.get("id", "").removeprefix(f"{plot.name}-"))
         if tooltip is not None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
 
-_MAX_LINES = 400
+_MAX_LINES, _MAX_PAGE_LINES = 400, 120
 _FULL_CROWD = 40  # lines that take all the room a rank has
 _MAX_DOMAINS = 40
 _GAP = 0.035  # between blocks of a flow, as a share of all items
@@ -64,17 +64,19 @@ FlowCounts = Mapping[tuple[int, int], int]
 # Progression
 
 
-def plot_progression(summary: MrrSummary, image_format: ImageFormat) -> Plot:
+def plot_progression(summary: MrrSummary, image_format: ImageFormat,
+                     canvas: Canvas | None = None) -> Plot:
     """Draw the mean over models, and single items faintly behind it (figure 3)."""
-    canvas = Canvas(new_figure(max(6.0, 1.5 + 1.35 * len(summary.names)), 5.2))
+    canvas = canvas or Canvas(new_figure(max(6.0, 1.5 + 1.35 * len(summary.names)), 5.2))
     axes = canvas.figure.add_subplot()
     parts = sort_by_agreement(summary.items)
     later = [item for item in parts.steady if item.reciprocal_ranks[0] < 1]
     candidates = [*parts.changing, *later]
-    drawn = candidates[::-(-len(candidates) // _MAX_LINES) or 1]
+    most = _MAX_LINES if canvas.captioned else _MAX_PAGE_LINES
+    drawn = candidates[::-(-len(candidates) // most) or 1]
     _draw_items(canvas, axes, drawn, summary.top)
-    _draw_means(axes, summary.estimates)
-    _label_progression(axes, summary)
+    _draw_means(canvas, axes, summary.estimates)
+    _label_progression(canvas, axes, summary)
     with_intervals = any(estimate.interval for estimate in summary.estimates)
     share = f"{len(drawn)} of " * (len(drawn) < len(candidates))
     picked = ", evenly picked" * (len(drawn) < len(candidates))
@@ -85,6 +87,11 @@ def plot_progression(summary: MrrSummary, image_format: ImageFormat) -> Plot:
         f"lines do not hide each other. Left out, as in Buonocore et al. 2023: "
         f"{len(parts.steady) - len(later)} that all models put first and {len(parts.never)} that "
         "none finds.")
+
+
+def _name_width(canvas: Canvas, most: int, models: int) -> int:
+    """Choose how many characters a line of a model's name may have."""
+    return most if canvas.captioned else int(canvas.figure.get_figwidth() * 8 / models)
 
 
 def _draw_items(canvas: Canvas, axes: Axes, items: Sequence[MrrItem], top: int) -> None:
@@ -112,7 +119,7 @@ def _spread_lines(items: Sequence[MrrItem], top: int) -> list[list[float]]:
     return heights
 
 
-def _draw_means(axes: Axes, estimates: Sequence[MrrEstimate]) -> None:
+def _draw_means(canvas: Canvas, axes: Axes, estimates: Sequence[MrrEstimate]) -> None:
     axes.plot([estimate.mrr for estimate in estimates], color=STRONG, linewidth=2.2, marker="o",
               markersize=7, zorder=3, gid="mean")
     for number, (mrr, interval, _) in enumerate(estimates):
@@ -120,15 +127,17 @@ def _draw_means(axes: Axes, estimates: Sequence[MrrEstimate]) -> None:
         if interval is not None:
             axes.vlines(number, *interval, color=STRONG, linewidth=2.2, zorder=3,
                         gid=f"interval-{number}")
-            label += "\n[{:.3f}, {:.3f}]".format(*interval)
+            label += "\n[{:.3f}, {:.3f}]".format(*interval) * canvas.captioned
         upper = interval[1] if interval else mrr
         axes.annotate(label, (number, upper), (0, 9), textcoords="offset points", ha="center",
-                      va="bottom", color=STRONG, fontweight="bold", fontsize=8, zorder=4,
+                      va="bottom", color=STRONG, fontweight="bold", fontsize=canvas.size(8),
+                      zorder=4,
                       bbox={"facecolor": PAPER, "alpha": 0.85, "edgecolor": "none", "pad": 1.5})
 
 
-def _label_progression(axes: Axes, summary: MrrSummary) -> None:
-    axes.set_xticks(range(len(summary.names)), [wrap_path(name, 18) for name in summary.names])
+def _label_progression(canvas: Canvas, axes: Axes, summary: MrrSummary) -> None:
+    axes.set_xticks(range(len(summary.names)), [
+        wrap_path(name, _name_width(canvas, 18, len(summary.names))) for name in summary.names])
     axes.set_xlim(-0.6, len(summary.names) - 0.4)
     axes.set_ylim(-0.09, 1.16)
     ticks: list[float] = []
@@ -147,12 +156,20 @@ def _label_progression(axes: Axes, summary: MrrSummary) -> None:
 # Flow
 
 
-def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat) -> Plot:
-    """Draw how many items move from each rank to each other between two successive models."""
+def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat,
+              canvas: Canvas | None = None) -> Plot:
+    """Draw how many items move from each rank to each other between two successive models.
+
+    Args:
+        summary: of all models.
+        before: number of the first of the two.
+        image_format: svg or png.
+        canvas: to draw on; None for one of its own.
+    """
     after = before + 1
     levels = level_names(summary.top)
     counts = count_flow(summary.items, before, after, summary.top)
-    canvas = Canvas(new_figure(7.5, max(5.2, 0.75 * len(levels))))
+    canvas = canvas or Canvas(new_figure(7.5, max(5.2, 0.75 * len(levels))))
     axes = canvas.figure.add_subplot()
     heights = [[sum(count for ends, count in counts.items() if ends[side] == level)
                 for level in range(len(levels))] for side in (0, 1)]
@@ -162,8 +179,9 @@ def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat) -> Pl
     _draw_bands(canvas, axes, counts, tops, levels)
     for side, number in enumerate((before, after)):
         _draw_side(axes, side, heights[side], tops[side], levels)
-        axes.annotate(wrap_path(summary.names[number], 26), (side, 0), (0, 10), ha="center",
-                      textcoords="offset points", va="bottom", fontweight="bold")
+        axes.annotate(wrap_path(summary.names[number], _name_width(canvas, 26, 2)), (side, 0),
+                      (0, 10), ha="center", textcoords="offset points", va="bottom",
+                      fontweight="bold")
     _draw_legend(axes, counts)
     names = f"{summary.names[before]} to {summary.names[after]}"
     return canvas.finish(
@@ -219,7 +237,8 @@ def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[S
                                  gid=gid))
         canvas.tooltips[gid] = f"{names[source]} to {names[target]}: {count}"
         if count >= _LABELLED * total:
-            axes.text(0.07, left - count / 2, f"{count}", va="center", fontsize=7.5)
+            axes.text(0.07, left - count / 2, f"{count}", va="center",
+                      fontsize=canvas.size(7.5))
 
 
 def _draw_side(axes: Axes, side: int, heights: Sequence[int], tops: Sequence[float],

@@ -10,15 +10,16 @@ import numpy as np
 
 from bmtools.reports.drawing import RAMP, figure_file
 from bmtools.reports.labels import short_names
-from bmtools.scoring.embedding_space import EmbeddingSpace
-from bmtools.scoring.settings import EmbeddingSpaceConfig, Projection
 from bmtools.scoring.space_metrics import principal_components
-from bmtools.scoring.space_sample import SampledWords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
+
+    from bmtools.scoring.embedding_space import EmbeddingSpace
+    from bmtools.scoring.settings import EmbeddingSpaceConfig, Projection
+    from bmtools.scoring.space_sample import SampledWords
 
 _COLUMNS = 3
 _PANEL_INCHES = 3.6

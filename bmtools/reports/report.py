@@ -1,0 +1,53 @@
+"""Page of a run or a whole study: one HTML file without scripts or links to a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from bmtools.io.output import new_file
+from bmtools.reports.drawing import COLOURS, page_image, require_matplotlib
+from bmtools.reports.labels import without_controls
+from bmtools.reports.pages import page_templates
+from bmtools.reports.sections import Section, make_sections
+from bmtools.reports.study import Study, read_study
+
+_TEMPLATE = "report_page.html"
+
+
+def write_report(paths: Sequence[str | PathLike[str]], output: Path, title: str = "",
+                 ) -> tuple[Study, list[Section]]:
+    """Write the page of what is found in files and directories; the same input, same bytes.
+
+    Args:
+        paths: as for `read_study`.
+        output: file to write.
+        title: of the page; by default the names of the paths.
+
+    Raises:
+        BmtoolsError: matplotlib is missing, or a file holds neither models nor scores.
+    """
+    require_matplotlib()
+    study = read_study(paths)
+    sections = list(make_sections(study))
+    title = title or ", ".join(Path(path).resolve().name for path in paths)
+    with new_file(output) as stream:
+        stream.write(render_report(title, sections).encode("utf-8", "replace"))
+    return study, sections
+
+
+def render_report(title: str, sections: Sequence[Section]) -> str:
+    """Render the page."""
+    environment = page_templates()
+    environment.filters |= {"safe_text": without_controls, "image": page_image, "figure": _figure}
+    return environment.get_template(_TEMPLATE).render(
+        title=without_controls(title), sections=sections, colours=COLOURS)
+
+
+def _figure(value: float) -> str:
+    """Spell a number with as many digits as can be read at a glance."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}" if abs(value) >= 1e-4 \
+        else f"{value:.2g}"
