@@ -355,6 +355,13 @@ def after_compare_models(lines: Sequence[Line], output: str) -> Closing:
     return fact, _with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output)
 
 
+def after_report(page: Line, output: str) -> Closing:
+    """Close `report`: what is on the page."""
+    others = f"; {page['skipped']:,} other files were skipped" if page["skipped"] else ""
+    return (f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {page['charts']} charts: "
+            f"{', '.join(page['sections']).lower()}{others}", "")
+
+
 def _text_read(line: Line) -> tuple[str, ...]:
     """Find what a signature says of the text that a model reads."""
     return tuple(field for field in line.get("signature", "").split("|")

@@ -61,13 +61,15 @@ COMMANDS = {
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "compare-models": "Compare models by size, speed, memory and scores.",
     "table": "Show JSON Lines of several models as one table.",
+    "report": "Draw a run or a whole study on one page that opens without a network.",
     "help": "Explain a command, or a topic such as phases.",
 }
 TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
-           "score-tasks": "Scores", "help": "Help"}
+           "score-tasks": "Scores", "report": "Reports",
+           "help": "Help"}
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from bmtools.cli.closing import after_report
-from bmtools.cli.options import Command, OutputFile, takes_overwrite
+from bmtools.cli.options import Command, OutputFile
 from bmtools.cli.results import finish
 
 
 @click.command("report", cls=Command, examples=(
-    "bmtools report model mrr.jsonl -o report.html",
-    "bmtools report out -o report.html --title 'Italian study'"),
+    "bmtools report base model scores.jsonl -o report.html",
+    "bmtools report . -o report.html --title 'Italian study'"),
     groups={"Page": "title output"})
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True), metavar="PATH...")
 @click.option("--title", default="", metavar="TEXT",
               help="Title of the page; the names of the paths without.")
-@click.option("-o", "--output", required=True, type=OutputFile(Path), metavar="FILE.html",
+@click.option("-o", "--output", required=True, type=OutputFile(), metavar="FILE.html",
               help="Page to write.")
-@takes_overwrite
-def command(paths: tuple[str, ...], title: str, output: Path) -> None:
+def command(paths: tuple[str, ...], title: str, output: str) -> None:
     """Draw a run or a whole study on one page that opens without a network.
 
     PATHS are checkpoints, unfinished runs, what training, the score commands, describe,
@@ -31,5 +28,4 @@ def command(paths: tuple[str, ...], title: str, output: Path) -> None:
     """
     from bmtools.reports.report import write_report
 
-    study, sections = write_report(paths, output, title)
-    finish(after_report(study.skipped, sections, output))
+    finish(*after_report(write_report(paths, output, title), output))

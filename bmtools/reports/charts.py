@@ -1,10 +1,10 @@
-"""Charts of pages, as wide as a phone, each with a table of the figures that it draws."""
+"""Parts of pages: charts as wide as a phone, each with a table of the figures that it draws."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bmtools.reports.drawing import LINE, PALE, SERIES, Canvas, Plot, drawing_style, page_canvas
@@ -82,19 +82,37 @@ class Chart:
     table: Table
 
 
+@dataclass
+class Section:
+    """A part of a page.
+
+    Args:
+        anchor: id of its heading.
+        title: the heading.
+        note: what to know when reading it.
+        charts: each with its table.
+        tables: further ones.
+    """
+
+    anchor: str
+    title: str
+    note: str = ""
+    charts: list[Chart] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
 def page_style() -> AbstractContextManager[None]:
     """Set the style of charts on pages."""
     return drawing_style(**_STYLE)
 
 
-def dot_chart(name: str, title: str, description: str, unit: str, rows: Sequence[str],
+def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
               series: Mapping[str, Sequence[Estimate | None]], log: bool = False) -> Chart:
     """Draw values and intervals as points beside the names of rows.
 
     Args:
         name: unique in the page.
         title: a few words.
-        description: what is drawn, for those who do not see it.
         unit: of the values.
         rows: names, from the top.
         series: values of each row by the name of a series; one alone needs no name.
@@ -108,10 +126,9 @@ def dot_chart(name: str, title: str, description: str, unit: str, rows: Sequence
             offset = (number - (len(series) - 1) / 2) * _SERIES / room
             known = [(row + offset, one) for row, one in enumerate(values) if one is not None]
             colour = SERIES[number % len(SERIES)]
-            axes.hlines([row for row, one in known if one.low is not None],
-                        [one.low for _, one in known if one.low is not None],
-                        [one.high for _, one in known if one.high is not None], color=colour,
-                        linewidth=2)
+            for row, one in known:
+                if one.low is not None and one.high is not None:
+                    axes.hlines(row, one.low, one.high, color=colour, linewidth=2)
             handles += axes.plot([one.value for _, one in known], [row for row, _ in known],
                                  color=colour, marker=_MARKERS[number % len(_MARKERS)],
                                  linestyle="", markersize=6)
@@ -121,7 +138,10 @@ def dot_chart(name: str, title: str, description: str, unit: str, rows: Sequence
         axes.set_xlabel(unit)
         _scale(axes, "x", log)
         _legend(canvas, handles, series)
-        plot = canvas.finish(name, "svg", title, description)
+        plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
+            f"{row} {key * (len(series) > 1)}".strip() + f": {short(found.value)}"
+            for number, row in enumerate(rows) for key, values in series.items()
+            if (found := values[number]) is not None))
     named = len(series) > 1
     return Chart(plot, Table(title, ["", *["of"] * named, unit, "from", "to"], [
         [row, *[key] * named, *values[number]]  # type: ignore[misc]
@@ -129,14 +149,13 @@ def dot_chart(name: str, title: str, description: str, unit: str, rows: Sequence
         if values[number] is not None]))
 
 
-def line_chart(name: str, title: str, description: str, axis: tuple[str, str],
+def line_chart(name: str, title: str, axis: tuple[str, str],
                curves: Mapping[str, Curve], log: bool = False, joined: bool = False) -> Chart:
     """Draw curves over one another.
 
     Args:
         name: unique in the page.
         title: a few words.
-        description: what is drawn, for those who do not see it.
         axis: names of both axes.
         curves: by their names.
         log: scale of the first axis.
@@ -154,9 +173,9 @@ def line_chart(name: str, title: str, description: str, axis: tuple[str, str],
             xs, ys = [point.x for point in curve.points], [point.y for point in curve.points]
             handles += axes.plot(xs, ys, color=colour, marker=_MARKERS[number % len(_MARKERS)],
                                  markevery=max(1, len(xs) // 8), linewidth=1.6)
-            bars = [point for point in curve.points if point.low is not None]
-            axes.vlines([point.x for point in bars], [point.low for point in bars],
-                        [point.high for point in bars], color=colour, linewidth=1.6)
+            for point in curve.points:
+                if point.low is not None and point.high is not None:
+                    axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
             axes.plot([point.x for point in curve.marks], [point.y for point in curve.marks],
                       color=colour, marker="x", linestyle="", markersize=7, markeredgewidth=2)
             for border in curve.borders:
@@ -165,7 +184,9 @@ def line_chart(name: str, title: str, description: str, axis: tuple[str, str],
         axes.set_ylabel(axis[1])
         _scale(axes, "x", log)
         _legend(canvas, handles, curves)
-        plot = canvas.finish(name, "svg", title, description)
+        plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
+            f"{key} ends at {short(curve.points[-1].y)}, {short(curve.points[-1].x)} {axis[0]}"
+            for key, curve in curves.items()))
     rows: list[list[Cell]] = [
         [key, kind, *point] for key, curve in curves.items()
         for kind, points in (("", curve.points), ("held-out", curve.marks)) for point in points]

@@ -32,6 +32,11 @@ def short_names(models: Sequence[str]) -> list[str]:
     return names
 
 
+def words_of(key: str) -> str:
+    """Spell a key of a line as words."""
+    return key.replace("_", " ")
+
+
 def printable(text: str) -> str:
     """Replace what `without_controls` does, and show white space that is alone."""
     spelled = without_controls(text)

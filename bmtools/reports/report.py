@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from bmtools.io.output import new_file
+from bmtools.io.output import open_output
 from bmtools.reports.drawing import COLOURS, page_image, require_matplotlib
 from bmtools.reports.labels import without_controls
 from bmtools.reports.pages import page_templates
 from bmtools.reports.sections import Section, make_sections
-from bmtools.reports.study import Study, read_study
+from bmtools.reports.study import read_study
 
 _TEMPLATE = "report_page.html"
 
 
-def write_report(paths: Sequence[str | PathLike[str]], output: Path, title: str = "",
-                 ) -> tuple[Study, list[Section]]:
+def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
+                 ) -> dict[str, Any]:
     """Write the page of what is found in files and directories; the same input, same bytes.
 
     Args:
         paths: as for `read_study`.
         output: file to write.
         title: of the page; by default the names of the paths.
+
+    Returns:
+        titles of `sections`, numbers of `charts`, of `bytes`, and of files that were `skipped`.
 
     Raises:
         BmtoolsError: matplotlib is missing, or a file holds neither models nor scores.
@@ -32,9 +36,12 @@ def write_report(paths: Sequence[str | PathLike[str]], output: Path, title: str 
     study = read_study(paths)
     sections = list(make_sections(study))
     title = title or ", ".join(Path(path).resolve().name for path in paths)
-    with new_file(output) as stream:
-        stream.write(render_report(title, sections).encode("utf-8", "replace"))
-    return study, sections
+    page = render_report(title, sections).encode("utf-8", "replace")
+    with open_output(str(output)) as stream:
+        stream.write(page)
+    return {"sections": [section.title for section in sections],
+            "charts": sum(len(section.charts) for section in sections), "bytes": len(page),
+            "skipped": len(study.skipped)}
 
 
 def render_report(title: str, sections: Sequence[Section]) -> str:

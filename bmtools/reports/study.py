@@ -36,6 +36,7 @@ _KINDS = {
     "words": "word maskings", "stopped": "stopped", "records": "id text"}
 _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, score-suite, "
             "score-masking, score-space, compare-vocab, compare-models or describe")
+_BASES = ("model", "base", "teacher", "student", "published")
 _TRAINING = ("training", "held-out", "retained")
 _ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".npz", RECORD)
 _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
@@ -62,6 +63,18 @@ class Step:
         """Number of weights of a model; None where there is none."""
         return count_weights(self.path) if self.is_whole and any(
             self.path.glob("*.safetensors")) else None
+
+    @property
+    def bases(self) -> list[str]:
+        """Checkpoints that the step began with, as its settings name them."""
+        settings = self.record.get("settings", {})
+        return [str(settings[role]) for role in _BASES if settings.get(role)]
+
+    @property
+    def corpus_tokens(self) -> int:
+        """Size of the corpus that the step read, in tokens of its vocabulary."""
+        found = self.record.get("results", {}).get("corpora", {})
+        return sum(one.get("tokens", 0) for one in found.values())
 
     @property
     def megabytes(self) -> float:
@@ -101,6 +114,15 @@ class Study:
             [step for step in self.steps if step.path.name == Path(model).name]
         return same[0] if len(same) == 1 else None
 
+    def trained_tokens(self, step: Step) -> int:
+        """Add up the tokens that a model and those it began with were trained on."""
+        seen: dict[str, int] = {}
+        found: Step | None = step
+        while found is not None and found.name not in seen:
+            seen[found.name] = found.record.get("tokens_seen") or 0
+            found = next(filter(None, map(self.step_of, found.bases[:1])), None)
+        return sum(seen.values())
+
 
 def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     """Read files and directories, and what these hold.
@@ -116,7 +138,8 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
     names = dict(zip(directories, short_names([str(path) for path in directories]), strict=True))
     seen: set[str] = set()
-    for path, is_named in found:
+    # Directories first: a log is not read again where its checkpoint has it.
+    for path, is_named in sorted(found, key=lambda one: one[0].name not in (NAME, _STATE)):
         if path.name in (NAME, _STATE):
             _add_directory(study, path.parent, names[path.parent])
         elif path.suffix == ".npz":
@@ -200,12 +223,16 @@ def _add_run(study: Study, name: str, lines: list[Line]) -> list[Line]:
 
 
 def _objects(path: Path, is_named: bool) -> Iterable[tuple[str, Line]]:
-    """Yield the objects of a file; one that is none, and was not named, has none."""
+    """Yield the objects of a file; one that begins with none, and was not named, has none."""
+    lines = read_objects(str(path))
     try:
-        yield from read_objects(str(path))
+        first = next(lines)
     except DataError:
         if is_named:
             raise
+        return
+    yield first
+    yield from lines
 
 
 def _kind(line: Mapping[str, Any]) -> str:

@@ -1,0 +1,229 @@
+"""The page of a study: what it reads, and that its figures are those of the files."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_study import MODELS, numbers_in, write_study
+
+from bmtools.errors import DataError
+from bmtools.reports.charts import short
+from bmtools.reports.drawing import COLOURS
+from bmtools.reports.report import write_report
+from bmtools.reports.study import read_study
+
+
+class Page(HTMLParser):
+    """Reads the tables of a page: header, then rows of words and of figures in full."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[Any]]] = {}
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._rows: list[list[Any]] = []
+        self._reads = False
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if found.get("role") == "region":
+            self._rows = self.tables.setdefault(found["aria-label"] or "", [])
+        if tag == "tr":
+            self._rows.append([])
+        if tag in ("td", "th"):
+            self._rows[-1].append("")
+            self._reads = True
+        if tag == "data":
+            self._rows[-1][-1] = json.loads(found["value"] or "")
+            self._reads = False
+
+    def handle_endtag(self, tag: str) -> None:
+        self._reads = self._reads and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self._reads:
+            self._rows[-1][-1] += data
+
+    def figures(self) -> set[float]:
+        return {*numbers_in([*self.tables.values()])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture(scope="module")
+def lines(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    return write_study(folder)
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path, lines: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Page:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    made = write_report([folder], path, "A <study>")
+    content = path.read_text()
+    assert made["bytes"] == len(content.encode()) < 300_000
+    assert made["skipped"] == 1
+    assert "<title>A &lt;study&gt;</title>" in content
+    return Page(content)
+
+
+def test_every_figure_of_the_page_is_in_the_files(page: Page, folder: Path,
+                                                  lines: dict[str, Any]) -> None:
+    records = [json.loads(path.read_text()) for path in folder.glob("out/*/bmtools.json")]
+    sizes = {path.stat().st_size for path in folder.glob("out/*/*")}
+    given = {*numbers_in([lines, records])}
+    computed = {row[4] for row in page.tables["Models, vocabularies and other directories"][1:]}
+    assert {round(1e6 * size) for size in computed} <= {
+        sum(path.stat().st_size for path in folder.glob(f"out/{model}/*")) for model in MODELS}
+    trained = {4000, 9000, 15000}  # summed over the models that each began with
+    assert sizes and page.figures() - given - computed <= trained | {1, 2, 3, 4, 5, 6}
+
+
+def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
+    """All but those of records' maskings, of seeds' epochs, and the accuracy of an evaluation."""
+    lines = {name: own for name, own in lines.items() if name != "details.jsonl"}
+    shown = page.figures()
+    missing = {number for number in numbers_in(lines) if number not in shown
+               and number != int(number)}
+    assert missing <= {0.15, 0.4, 0.5, 3.3}
+
+
+@pytest.mark.parametrize(("title", "file", "key"), [
+    ("Mean reciprocal rank", "mrr.jsonl", "mrr"), ("Pseudo-perplexity", "pppl.jsonl", "pppl"),
+    ("f1 (ner)", "tasks.jsonl", "f1")])
+def test_a_chart_has_its_figures_in_order(page: Page, lines: dict[str, Any], title: str, file: str,
+                                          key: str) -> None:
+    assert [row[1:] for row in page.tables[title][1:]] == [
+        [line[key], *line["interval"]] for line in lines[file]]
+
+
+def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
+    rows = page.tables["Mean reciprocal rank by tokens of the corpus"]
+    assert [row[:3] for row in rows[1:]] == [
+        [model, 10**(4 + number), line["mrr"]]
+        for number, (model, line) in enumerate(zip(MODELS, lines["mrr.jsonl"], strict=True))]
+
+
+def test_settings_stand_beside_scores(page: Page, lines: dict[str, Any]) -> None:
+    head, *rows = page.tables["Models with their texts, settings and scores"]
+    found = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [row["text"] for row in found] == ["text-0.jsonl", "text-1.jsonl", "text-2.jsonl"]
+    assert [row["from"] for row in found] == ["", "base", "small"]
+    assert [row["tokens trained on"] for row in found] == [4000, 9000, 15000]
+    assert found[0]["layer decay"] == 0.95 and found[0]["learning rate"] == "0.001, 0.002"
+    assert [row["pppl"] for row in found] == [line["pppl"] for line in lines["pppl.jsonl"]]
+
+
+def test_losses_are_overlaid_with_held_out_text(page: Page, lines: dict[str, Any]) -> None:
+    rows = page.tables["Loss over tokens"][1:]
+    assert list(dict.fromkeys(row[0] for row in rows)) == ["base", "large", "small", "logged"]
+    for name, file in (("small", "out/small/metrics.jsonl"), ("logged", "log.jsonl")):
+        own = [line for line in lines[file] if "loss" in line]
+        assert [row[1:] for row in rows if row[0] == name] == [
+            *(["", line["tokens_seen"], line["loss"]] for line in own),
+            ["held-out", own[-1]["tokens_seen"], next(
+                line for line in lines[file] if "evaluate" in line)["evaluate"]["loss"]]]
+
+
+def test_flows_count_maskings(page: Page) -> None:
+    rows = page.tables["Ranks from base to small"][1:]
+    assert sorted(rows) == [[name, "1st", 1] for name in (
+        "1st", "2nd", "3rd", "4th", "5th", "beyond")]
+
+
+def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
+    head, *rows = page.tables["Energy and emissions of steps"]
+    assert head[:5] == ["step", "kWh measured", "kWh declared", "kg CO2eq measured",
+                        "kg CO2eq declared"]
+    for name, measured, declared, *_ in rows:
+        energy = json.loads((folder / "out" / name / "bmtools.json").read_text())["energy"]
+        assert (measured, declared) == (energy["measured"]["kwh"], energy["declared"]["kwh"])
+
+
+def test_the_page_stands_alone(page: Page) -> None:
+    assert not {"script", "link", "iframe", "object", "base", "form"} & {tag for tag, _ in page.tags}
+    links = [value for _, found in page.tags for key, value in found.items()
+             if key in ("href", "src")]
+    ids = [found["id"] for _, found in page.tags if "id" in found]
+    assert len(ids) == len({*ids})
+    assert {str(link) for link in links} <= {f"#{one}" for one in ids}
+    charts = [found for tag, found in page.tags if tag == "svg"]
+    assert len(charts) >= 15 and all(found["role"] == "img" for found in charts)
+    assert all(len(found["aria-label"] or "") > 30 for found in charts)
+
+
+def test_the_same_study_gives_the_same_bytes(folder: Path, page: Page, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_report([folder], tmp_path / name, "x")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"notes.jsonl:1: found a record, expected a line of"):
+        read_study([folder / "notes.jsonl"])
+    (tmp_path / "other.jsonl").write_text('{"colour": 1, "shape": 2}\n')
+    with pytest.raises(DataError, match=r"other.jsonl:1: found the keys colour, shape, expected"):
+        read_study([tmp_path / "other.jsonl"])
+    with pytest.raises(DataError, match="found neither models nor scores"):
+        read_study([tmp_path])
+
+
+def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
+    state = tmp_path / ".bio.run" / "step-00000002"
+    state.mkdir(parents=True)
+    (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": [
+        {"step": 2, "of": 4, "phase": "main", "loss": 3.5, "tokens_seen": 20}]}))
+    for path in (tmp_path, tmp_path / ".bio.run"):
+        study = read_study([path])
+        assert [*study.runs] == ["bio (unfinished)"]
+        assert study.steps[0].record["tokens_seen"] == 20
+
+
+def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any],
+                                              tmp_path: Path) -> None:
+    log = tmp_path / "small.jsonl"
+    log.write_bytes((folder / "out/small/metrics.jsonl").read_bytes())
+    assert [*read_study([folder / "out/small", log]).runs] == ["small"]
+    assert [*read_study([folder / "out/base", log]).runs] == ["base", "small"]
+
+
+def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
+    from bmtools.reports.sections import losses
+
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(
+        {"step": step, "of": 1000, "phase": "a" if step < 333 else "b", "loss": 1 / step,
+         "tokens_seen": step}) + "\n" for step in range(1, 1001)))
+    [chart] = losses(read_study([tmp_path])).charts
+    steps = [row[1] for row in chart.table.rows]
+    assert len(steps) < 70 and {332, 1000} <= {*steps} and steps == sorted(steps, key=float)
+
+
+@pytest.mark.parametrize(("value", "words"), [(1_500_000, "1.5M"), (20_000, "20k"), (0.25, "0.25"),
+                                              (0, "0"), (3.1e9, "3.1B")])
+def test_numbers_of_axes_are_short(value: float, words: str) -> None:
+    assert short(value) == words
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[start:start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055)**2.4
+                        for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_have_the_contrast_that_wcag_asks_for(theme: int) -> None:
+    """At the level AA: 4.5 for words, 3 for what is drawn (1.4.3, 1.4.11)."""
+    paper = _luminance(COLOURS["paper"][theme])
+    for name, both in COLOURS.items():
+        if name not in ("paper", "line", "mark"):
+            light, dark = sorted((paper, _luminance(both[theme])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= (
+                4.5 if name in ("ink", "faint", "strong") else 3), name

@@ -1,0 +1,113 @@
+"""A study with every kind of result, whose figures are all different."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
+MODELS = ("base", "small", "large")
+
+
+def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
+    """Make the lines of each file; `figure` gives numbers."""
+    def interval() -> list[float]:
+        return sorted((figure(), figure()))
+
+    return {
+        "pppl.jsonl": [{"model": f"out/{model}", "pppl": figure(), "interval": interval(),
+                        "bits_per_character": figure(), "data": "d", "signature": "pppl:original"}
+                       for model in MODELS],
+        "mrr.jsonl": [{"model": f"out/{model}", "mrr": figure(), "interval": interval(),
+                       "maskings": 6, "data": "e", "signature": "mrr"} for model in MODELS],
+        "details.jsonl": [{"model": f"out/{model}", "id": str(masking), "target": "cuore",
+                           "rank": rank, "reciprocal_rank": 1 / rank if rank < 6 else 0.0}
+                          for masking in range(6) for model, rank in
+                          zip(MODELS, (masking + 1, 1, 9 - masking), strict=True)],
+        "compared.jsonl": [{"compared": ["out/base", "out/small"], "metric": metric,
+                            "difference": figure(), "interval": interval(), "p": figure(),
+                            "p_holm": figure()} for metric in ("mrr", "f1")],
+        "masking.jsonl": [{"model": model, "masking": strategy, "mask_rate": rate,
+                           "corruption": "80/10/10", "perplexity": figure(),
+                           "interval": interval(), "data": "d"}
+                          for model in MODELS for strategy in ("tokens", "words")
+                          for rate in (0.15, 0.4)],
+        "space.jsonl": [{"model": model, "average_cosine": figure(), "intervals": {
+            "average_cosine": interval()}, "bands": [
+                {"min_count": low, "max_count": 2 * low, "average_cosine": figure(),
+                 "own_band_neighbours": figure()} for low in (1000, 5)]} for model in MODELS],
+        "tasks.jsonl": [{"model": model, "task": "ner", "f1": figure(), "interval": interval(),
+                         "precision": figure(), "intervals": {"precision": interval()}}
+                        for model in MODELS],
+        "ner.jsonl": [{"split": "train", "records": 4},
+                      {"seed": 0, "epoch": 1, "of": 2, "loss": 3.3},
+                      *({"checkpoint": f"out/tagger-{model}", "model": model, "best_seed": 1,
+                         "seeds": 3, "test_f1": {"mean": figure(), "median": figure(),
+                                                 "deviation": figure(), "interval": interval()}}
+                        for model in MODELS)],
+        "suite.jsonl": [{"model": model, "suite": "biobit", "scores": {
+            "BC2GM": figure(), "BioRED": figure()}} for model in (*MODELS, "BaseBIT")],
+        "vocabularies.jsonl": [
+            *({"vocabulary": vocabulary, "scope": scope, "vocab_size": 500,
+               "pieces_per_word": figure(), "whole_share": figure()}
+              for vocabulary in ("old", "new") for scope in ("text", "entities:DRUG")),
+            {"vocabulary": "old", "other": "new", "scope": "tokens", "shared": 5,
+             "jaccard": figure()}],
+        "corpora.jsonl": [{"corpus": "notes", "records": 7, "documents": 7, "megabytes": figure(),
+                           "words": 99, "words_per_record": {"median": 12}}],
+        "log.jsonl": [*training(figure, 3), {"checkpoint": "out/logged", "steps": 3}],
+    }
+
+
+def training(figure: Callable[[], float], steps: int) -> Iterator[Line]:
+    """Yield lines of a run of two phases, with an evaluation."""
+    for step in range(1, steps + 1):
+        yield {"step": step, "of": steps, "phase": "short" if step < 3 else "long",
+               "loss": figure(), "tokens_seen": 1000 * step}
+    yield {"step": steps, "evaluate": {"loss": figure(), "accuracy": 0.5}}
+
+
+def write_study(folder: Path) -> dict[str, list[Line]]:
+    """Write the files of a study, and a directory for each model; returns the lines."""
+    rng = random.Random(0)
+    numbers = iter(rng.sample(range(1_000_000, 9_000_000), 2000))
+
+    def figure() -> float:
+        return next(numbers) / 1e7
+
+    lines = lines_of_study(figure)
+    for number, model in enumerate(MODELS):
+        lines[f"out/{model}/metrics.jsonl"] = [*training(figure, 4 + number)]
+        _write(folder / f"out/{model}/bmtools.json", [{
+            "command": "pretrain", "settings": {"model": MODELS[number - 1] if number else None,
+                                                "layer_decay": 0.95, "phases": [
+                {"name": "short", "learning_rate": 1e-3}, {"name": "long", "learning_rate": 2e-3}]},
+            "inputs": {f"text-{number}.jsonl": f"{number}" * 64}, "parents": {},
+            "tokens_seen": 4000 + 1000 * number, "wall_seconds": figure(),
+            "results": {"corpora": {"text": {"documents": 5, "tokens": 10**(4 + number)}}},
+            "energy": {"measured": {"kwh": figure(), "by": ["nvml"]},
+                       "declared": {"kwh": figure()}, "hours": figure(),
+                       "kg_co2eq": {"measured": figure()}}}])
+    for name, own in lines.items():
+        _write(folder / name, own)
+    _write(folder / "notes.jsonl", [{"id": "a", "text": "Il cuore."}])
+    return lines
+
+
+def _write(path: Path, lines: list[Mapping[str, Any]] | list[Line]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Yield all numbers in objects and lists."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from numbers_in(one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
