@@ -22,6 +22,7 @@ from bmtools.records import readable
 
 NAME = "bmtools.json"
 CARD = "README.md"
+SIGNATURE = "model.sig"
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
 _LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
@@ -187,7 +188,7 @@ def card_licence(directory: Path) -> str:
 def hash_directory(directory: Path) -> str:
     """Hash names and contents of a directory's files, except its descriptions."""
     digest = hashlib.sha256()
-    descriptions = (NAME, CARD)
+    descriptions = (NAME, CARD, SIGNATURE)
     for path in sorted(p for p in directory.iterdir()
                        if p.is_file() and p.name not in descriptions):
         digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
