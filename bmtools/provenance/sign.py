@@ -44,7 +44,7 @@ def sign(directory: Path, key: Path) -> dict[str, Any]:
         raise CheckpointError(f"{directory}: found no files, expected some to sign")
     with _usable_key(key):
         config: Any = signing.Config().use_elliptic_key_signer(
-            private_key=key, password=passphrase)  # type: ignore[arg-type]  # str is refused
+            private_key=key, password=passphrase)
     with TemporaryDirectory() as folder:
         path = Path(folder) / SIGNATURE
         try:
@@ -113,5 +113,5 @@ def _usable_key(key: Path) -> Iterator[None]:
 
 
 def _require_package(needed_by: str) -> None:
-    for package in ("model_signing", "OpenSSL"):  # model-signing does not name the second
-        require_extra(package, needed_by, "sign")
+    require_extra("model_signing", needed_by, "sign")
+    require_extra("OpenSSL", needed_by, "sign")  # which the other needs without saying so
