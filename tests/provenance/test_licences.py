@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +130,14 @@ def test_records() -> None:
         "licence": "CC-BY-4.0 AND unknown"}
     assert licence_record({"text": [""]}) == {"licences": {"text": ["unknown"]}}
     assert licence_record({}) == {}
+
+
+def test_the_table_of_pairs_in_the_documents() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "licences.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines()
+            if re.match(r"\| \d+ ", line)]
+    names = [row[0].partition(" ")[2].rstrip(" |") for row in rows]
+    assert len(names) == 20
+    for name, line in zip(names, re.findall(r"^\| \d+ .*$", text, re.MULTILINE), strict=True):
+        marks = [cell.strip() for cell in line.split("|")[2:-1]]
+        assert marks == ["x" if conflicts([name, other]) else "" for other in names]
