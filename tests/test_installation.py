@@ -107,6 +107,13 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     assert named | _BUILT_IN.keys() | {"all", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
 
 
+def test_the_documents_name_what_each_extra_enables() -> None:
+    text = (ROOT / "docs/installation.md").read_text(encoding="utf-8")
+    named = {name for line in re.findall(r"^\| (`.*?) \|", text, re.M)
+             for name in re.findall(r"`(\w+)`", line)}
+    assert named == EXTRAS.keys() - {"all", "docs", "test"}
+
+
 def test_one_name_in_the_metadata_and_the_hints() -> None:
     assert PROJECT["project"]["name"] == DISTRIBUTION
     assert PROJECT["tool"]["setuptools"]["dynamic"] == {"version": {"attr": "bmtools.__version__"}}
