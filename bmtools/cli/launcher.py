@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import click
 
 from bmtools.cli.progress import hide_status
+from bmtools.cli.status_file import hand_over_status
 from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
@@ -77,6 +78,7 @@ def launch(processes: int) -> None:
     """
     if processes > 1 and not is_launched():
         hide_status()  # the main process has its own, in lines
+        hand_over_status()
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
 
     def exit_with_launcher() -> None:

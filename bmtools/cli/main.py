@@ -61,6 +61,7 @@ COMMANDS = {
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "compare-models": "Compare models by size, speed, memory and scores.",
     "table": "Show JSON Lines of several models as one table.",
+    "watch": "Follow commands that run in another shell or on another machine.",
     "report": "Draw a run or a whole study on one page that opens without a network.",
     "help": "Explain a command, or a topic such as phases.",
 }
@@ -68,8 +69,7 @@ TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
-           "score-tasks": "Scores", "report": "Reports",
-           "help": "Help"}
+           "score-tasks": "Scores", "watch": "Reports", "help": "Help"}
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 
@@ -162,10 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = _print_error("interrupted", 130)
-    except Ended as signal:
-        code = _print_error(str(signal), signal.exit_code)
+    except (KeyboardInterrupt, click.Abort, Ended) as signal:
+        code = _print_error(*message_and_code(signal))
     except Exception as error:
         if not (isinstance(error, BrokenPipeError) and reader_has_left()):
             if TRACEBACK in arguments:
@@ -188,6 +186,10 @@ def _check_encoding(arguments: Sequence[str]) -> None:
 
 def message_and_code(error: BaseException) -> tuple[str, int]:
     """Return an error's message and exit code."""
+    if isinstance(error, click.exceptions.Exit | Ended):
+        return str(error) if isinstance(error, Ended) else "", error.exit_code
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted", 130
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "bmtools"
         message = " ".join(_usage_message(error).split()).removesuffix(".")

@@ -19,6 +19,7 @@ from bmtools.cli.outputs import (
     OutputDirectory,
     OutputFile,
     prepare_outputs,
+    status_file,
     writes_output,
 )
 from bmtools.cli.progress import hide_status, showing_status
@@ -152,7 +153,7 @@ class Command(DocumentedCommand):
                 found = ctx.params[param.name or ""]
                 for path in found if isinstance(found, tuple) else filter(None, (found,)):
                     param.type.check(path)
-        with showing_status(ctx.command_path.partition(" ")[2]):
+        with showing_status(ctx.command_path.partition(" ")[2], status_file(ctx)):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

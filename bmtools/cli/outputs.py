@@ -21,7 +21,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import BESIDE, beside, place_of, refuse_existing
 from bmtools.io.failures import cannot_write, not_utf8_name
 from bmtools.io.output import STDOUT, descriptor_of, is_special
-from bmtools.io.unfinished import real_path, reserved
+from bmtools.io.unfinished import real_path, reserved, status_path
 
 OVERWRITE = "overwrite"
 _DATA = ("--output", "--rejects")
@@ -83,6 +83,16 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
             context.with_resource(reserved(target, place))
         except OSError as error:
             raise cannot_write(output.name, error) from error
+
+
+def status_file(context: click.Context) -> Path | None:
+    """Name the file of a command's status beside its output; None where that is a stream."""
+    for output in _places(context):
+        if output.flag == "--output" and (output.is_directory or output.is_file):
+            target = real_path(output.name)
+            place = place_of(target) if output.is_directory else target.parent
+            return status_path(target, place)
+    return None
 
 
 @dataclass(frozen=True)

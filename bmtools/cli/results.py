@@ -11,6 +11,7 @@ import click
 from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.cli.progress import elapsed_seconds, hide_status, status_paused
 from bmtools.cli.record_stream import write_line_stream
+from bmtools.cli.status_file import note_closing
 from bmtools.cli.tables import (
     alike,
     fitting_columns,
@@ -129,7 +130,9 @@ def finish(what: str, next_command: str = "") -> None:
     """
     if is_main_process():
         hint = f"; next: {next_command}" if next_command else ""
-        click.echo(f"bmtools: {what} in {format_duration(elapsed_seconds())}{hint}", err=True)
+        sentence = f"{what} in {format_duration(elapsed_seconds())}{hint}"
+        click.echo(f"bmtools: {sentence}", err=True)
+        note_closing(sentence)
 
 
 def _hiding_status(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -17,8 +17,9 @@ from typing import Any
 import click
 import pytest
 
-from bmtools.cli import progress
+from bmtools.cli import progress, status_view
 from bmtools.cli.progress import hide_status, showing_status, status_paused
+from bmtools.cli.status_view import StatusView
 from bmtools.status import Status, counted, set_status
 
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
@@ -93,12 +94,12 @@ def wait_for(shown: Callable[[], bool]) -> None:
 
 def test_the_first_line_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    view = progress._View("translate")
+    monkeypatch.setattr(status_view.time, "monotonic", lambda: now)
+    view = StatusView("translate")
     view.update(Status("translating", 40, 100, "records", {"sentences": 1000}))
     now = 110.0
     view.update(Status("translating", 60, 100, "records", {"sentences": 1055}))
-    assert view.line() == "translating: 60 of 100 records, 5.5 sentences/s, 20 s left"
+    assert view.snapshot().line() == "translating: 60 of 100 records, 5.5 sentences/s, 20 s left"
 
 
 def test_a_block_shows_what_is_known(terminal: Terminal) -> None:
@@ -179,7 +180,8 @@ def test_two_commands_of_a_pipe_share_a_terminal(monkeypatch: pytest.MonkeyPatch
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0), os.fdopen(theirs, "w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        first, second = (progress._Block(stream, progress._View(name)) for name in ("a", "b"))
+        first, second = (progress.Block(stream, StatusView(name).snapshot().block)
+                         for name in ("a", "b"))
         first.show()
         second.show()
         assert first._live is not None and second._live is None
