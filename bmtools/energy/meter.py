@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import Any
 
 from bmtools.distributed import is_main_process, local_rank, local_world_size, world_size
@@ -55,9 +56,10 @@ def metering() -> Iterator[None]:
 def current() -> dict[str, Any]:
     """Return the figures of the work so far; empty outside of `metering`.
 
-    Keys: `hours` of the clock, `gpu_hours`, `cpu_hours` of this work and `machine_cpu_hours` of all
-    cores, `hardware`, and where they exist `measured`, `allotted`, `declared`, `grid`, `pue` and
-    `kg_co2eq` by kind; `machine_hours` where several machines work.
+    Keys: `run`, which all outputs of one work have alike, `hours` of the clock, `gpu_hours`,
+    `cpu_hours` of this work and `machine_cpu_hours` of all cores, `hardware`, and where they exist
+    `measured`, `allotted`, `declared`, `grid`, `pue` and `kg_co2eq` by kind; `machine_hours` where
+    several machines work.
     """
     return _meter.total() if _meter else {}
 
@@ -71,7 +73,7 @@ def watch_gpus() -> None:
 def resume(figures: Mapping[str, Any]) -> None:
     """Add the figures of a run's earlier sessions to those of this one."""
     if _meter and is_main_process():
-        _meter.earlier = figures
+        _meter.earlier, _meter.run = figures, figures.get("run", _meter.run)
 
 
 def gather(all_gather: Callable[[list[Any]], list[Any]]) -> None:
@@ -95,11 +97,13 @@ class Meter:
     Attributes:
         earlier: figures of earlier sessions.
         others: figures of other processes.
+        run: name of the work in all figures of it, whenever they are taken.
     """
 
     def __init__(self, config: EnergyConfig) -> None:
         self.earlier: Mapping[str, Any] = {}
         self.others: list[Mapping[str, Any]] = []
+        self.run = token_hex(8)
         self._config = config
         self._year = datetime.now(UTC).year
         self._began, self._cpu_began = time.monotonic(), _cpu_seconds()
@@ -121,7 +125,8 @@ class Meter:
     def total(self) -> dict[str, Any]:
         """Return the figures of all sessions and processes, with what is declared."""
         session = add([self.own(), *self.others])
-        return add([self.earlier, declare(session, self._config, self._year)])
+        done = declare(session, self._config, self._year)
+        return {"run": self.run, **add([self.earlier, done])}
 
     def own(self) -> dict[str, Any]:
         """Return the figures of this process and its children that have ended.

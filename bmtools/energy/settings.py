@@ -1,4 +1,4 @@
-"""What is declared of energy: power, grid and data centre, by options or the environment."""
+"""Declared power, grid and data centre, by options or by the environment."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bmtools.energy.meter import metering
 from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
@@ -89,9 +90,10 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
     sources = {name: source for name, source in (
         (TRAIN, train), (DEV, dev), (TEST, test), (UNLABELLED, unlabelled)) if source is not None}
     line: Report = {}
-    for line in run_sources(plan, sources, reject):
-        if report:
-            report(line)
+    with metering():
+        for line in run_sources(plan, sources, reject):
+            if report:
+                report(line)
     return line
 
 
