@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.closing import after_merge
-from bmtools.cli.options import Command, checkpoint_directory, usage_errors, writes_directory
+from bmtools.cli.options import Command, checkpoint_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.training.run_directories import last_kept
 
@@ -31,7 +31,9 @@ def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: b
 
     if kept:
         models = [path for model in models for path in last_kept(model, kept)]
-    with usage_errors():
-        line = merge(models, output, overwrite=overwrite)
+    if len(models) < 2:
+        raise click.UsageError(f"found 1 checkpoint, {models[0]}, expected 2 or more to average"
+                               + ("; raise --kept, or name more runs" if kept else ""))
+    line = merge(models, output, overwrite=overwrite)
     print_results([line])
     finish(*after_merge(line))

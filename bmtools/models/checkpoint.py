@@ -104,7 +104,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
             **options)
     require_finite(directory, model.state_dict())
     new = frozenset([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
-    encoder = f"{model.base_model_prefix}."
+    encoder = "" if model.base_model is model else f"{model.base_model_prefix}."
     missing = sorted(key for key in new if not new_head or (
         key.startswith(encoder) and not key.startswith(f"{encoder}pooler.")))
     if missing:

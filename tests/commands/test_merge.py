@@ -87,7 +87,8 @@ def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
         assert told in done.err, (case, done.err)
         assert not (tmp_path / "out").exists()
     alone = run("merge", taggers[0], "-o", tmp_path / "out")
-    assert (alone.code, "found 1, expected 2 or more" in alone.err) == (2, True)
+    assert alone.code == 2
+    assert f"found 1 checkpoint, {taggers[0]}, expected 2 or more to average." in alone.err
 
 
 def test_models_vote(run: Any, taggers: list[Path], tmp_path: Path) -> None:
@@ -123,6 +124,8 @@ def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: P
                           for name in ("last", "named", "run"))
     assert all(np.array_equal(last[name], named[name]) for name in named)
     assert not all(np.array_equal(last[name], final[name]) for name in final)
+    one = run("merge", tmp_path / "run", "--kept", 1, "-o", tmp_path / "none")
+    assert (one.code, "; raise --kept, or name more runs" in one.err) == (2, True)
     refused = run("merge", tmp_path / "run", "--kept", 9, "-o", tmp_path / "none")
     assert refused.code == 1
     assert "found 4 checkpoints of steps, expected 9 or more; --keep-steps" in refused.err

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from bmtools.errors import CheckpointError
@@ -57,6 +58,25 @@ def test_vectors_are_those_of_model2vec(tiny_checkpoint: Path, tmp_path: Path,
     own = model(**{name: values for name, values in tokenizer(
         texts, return_tensors="pt", padding=True).items() if name != "token_type_ids"})
     np.testing.assert_allclose(own.detach(), expected.encode(texts), atol=1e-5)
+
+
+def test_an_encoder_without_a_head_is_enough(tiny_checkpoint: Path, static: Path, tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = AutoModel.from_pretrained(tiny_checkpoint, add_pooling_layer=False)
+    shutil.copytree(tiny_checkpoint, tmp_path / "encoder")
+    encoder.save_pretrained(tmp_path / "encoder")
+    (tmp_path / "encoder" / "bmtools.json").unlink(missing_ok=True)
+    # A graph and inputs to calibrate it on are of no use here.
+    monkeypatch.setattr("bmtools.models.exported.export.Graph", None)
+    export_model(tmp_path / "encoder", tmp_path / "own", format="static", dimensions=8)
+    found, expected = (load_file(path / "model.safetensors")["embeddings.weight"]
+                       for path in (tmp_path / "own", static))
+    np.testing.assert_array_equal(found, expected)
+    weights = load_file(tmp_path / "encoder" / "model.safetensors")
+    save_file({name: tensor for name, tensor in weights.items() if "layer.0" not in name},
+              tmp_path / "encoder" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"no fitting weights for encoder\.layer\.0"):
+        export_model(tmp_path / "encoder", tmp_path / "lacking", format="static")
 
 
 def test_a_classifier_is_trained_saved_and_run(static: Path, tmp_path: Path) -> None:

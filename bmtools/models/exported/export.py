@@ -14,11 +14,16 @@ import torch
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import directory_bytes, new_directory, refuse_existing
-from bmtools.io.failures import reading
+from bmtools.io.failures import reading, require_room
 from bmtools.io.jsonl import as_records
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint, write_checkpoint_files
-from bmtools.models.checkpoint_files import read_config
+from bmtools.models.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    weight_bytes,
+    write_checkpoint_files,
+)
+from bmtools.models.checkpoint_files import WEIGHTS, read_config
 from bmtools.models.exported.formats import COMMAND, FORMATS, STATIC_FORMAT, Exported, Run
 from bmtools.models.exported.graph import Graph, Inputs, as_tensors, silenced
 from bmtools.models.settings import ExportConfig
@@ -28,6 +33,7 @@ from bmtools.vocab.tokenizer import save_tokenizer
 
 MOST_DIFFERENCE = 1e-3
 """Largest difference of float32 logits from the checkpoint's that an export may have."""
+_ENCODER = "AutoModel"
 _HEADS = ("MaskedLM", "TokenClassification", "SequenceClassification", "QuestionAnswering")
 _RANDOM_SEQUENCES, _RANDOM_TOKENS = 128, 64
 _HELD_OUT = 10  # of as many texts one is compared on rather than calibrated on
@@ -86,37 +92,30 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
         BmtoolsError: packages are missing.
     """
     config, directory, target = ExportConfig(**settings), Path(model), Path(output)
-    for name in config.formats:
-        if name == STATIC_FORMAT:
-            continue
+    graphs = [name for name in config.formats if name != STATIC_FORMAT]
+    for name in graphs:
         kind = FORMATS[name]
         kind.require(f"{setting('format')} {name}", *kind.needs_to_write,
                      *kind.needs_for_int8 * config.int8)
     refuse_existing(target, overwrite)
-    model_class = _model_class(directory)
-    checkpoint = load(directory) or load_checkpoint(directory, "cpu", model_class)
-    graph = Graph(checkpoint, model_class)
-    texts = graph.texts(as_records(calibration)) if calibration else []
-    measured = [graph.inputs([ids]) for number, ids in enumerate(texts) if number % _HELD_OUT] or [
-        graph.random(_RANDOM_TOKENS + number) for number in range(_RANDOM_SEQUENCES)]
-    held_out = texts[::_HELD_OUT]
-    checks = {"random": graph.shapes(),
-              "texts": [graph.inputs(held_out[start:start + _BATCH])
-                        for start in range(0, len(held_out), _BATCH)]}
-    source = Source(checkpoint, graph, measured, config.int8)
+    model_class = _model_class(directory, needs_head=bool(graphs))
+    checkpoint = load(directory) or load_checkpoint(directory, "cpu", model_class,
+                                                    new_head=model_class == _ENCODER)
+    prepared = _prepare(checkpoint, model_class, calibration, config.int8) if graphs else None
     lines = []
     with new_directory(target, overwrite) as partial:
         for name in config.formats:
             part = name if len(config.formats) > 1 else ""
             (partial / part).mkdir(exist_ok=True)
-            line = _export_static(checkpoint, config.dimensions, partial / part) \
-                if name == STATIC_FORMAT else _export(source, name, partial / part, checks)
+            line = _export(*prepared, name, partial / part) \
+                if prepared and name != STATIC_FORMAT else \
+                _export_static(checkpoint, config.dimensions, partial / part)
             lines.append({"model": str(target / part), **line})
     return lines
 
 
-def _model_class(directory: Path) -> str:
-    """Name the auto class of a checkpoint's head.
+def _model_class(directory: Path, needs_head: bool) -> str:
+    """Name the auto class of a checkpoint's head, or that of an encoder without any.
 
     Raises:
         CheckpointError: a head that is not known here.
@@ -125,12 +124,28 @@ def _model_class(directory: Path) -> str:
     for head in _HEADS:
         if name.replace("ForPreTraining", f"For{_HEADS[0]}").endswith(f"For{head}"):
             return f"AutoModelFor{head}"
+    if not needs_head:
+        return _ENCODER
     raise CheckpointError(f"{directory}: found a model of class {name or 'unknown'}, expected one "
                           f"for {' or '.join(_HEADS)}")
 
 
-def _export(source: Source, name: str, directory: Path,
-            checks: Mapping[str, Sequence[Inputs]]) -> dict[str, Any]:
+def _prepare(checkpoint: Checkpoint, model_class: str,
+             calibration: str | PathLike[str] | Iterable[Any],
+             int8: bool) -> tuple[Source, dict[str, Sequence[Inputs]]]:
+    """Make the graph and its inputs: those to calibrate it on, and those to compare it on."""
+    graph = Graph(checkpoint, model_class)
+    texts = graph.texts(as_records(calibration)) if calibration else []
+    measured = [graph.inputs([ids]) for number, ids in enumerate(texts) if number % _HELD_OUT] or [
+        graph.random(_RANDOM_TOKENS + number) for number in range(_RANDOM_SEQUENCES)]
+    held_out = texts[::_HELD_OUT]
+    return Source(checkpoint, graph, measured, int8), {
+        "random": graph.shapes(), "texts": [graph.inputs(held_out[start:start + _BATCH])
+                                            for start in range(0, len(held_out), _BATCH)]}
+
+
+def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
+            directory: Path) -> dict[str, Any]:
     """Write a format's files and the manifest into an unfinished directory, and check them.
 
     Returns:
@@ -138,6 +153,7 @@ def _export(source: Source, name: str, directory: Path,
     """
     checkpoint, kind, module = source.checkpoint, FORMATS[name], FORMATS[name].load_module()
     set_status(f"writing {name}")
+    require_room(directory / WEIGHTS, weight_bytes(checkpoint.model) // (4 if source.int8 else 1))
     checkpoint.model.config.save_pretrained(directory)
     with silenced(), reading(checkpoint.path, f"cannot be written as {name}",
                              "leave out this format"):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.io.system import usable_memory_bytes
 from bmtools.models.architectures import build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.sizes import parse_size
@@ -117,10 +118,16 @@ def grown_config(config: PretrainedConfig, size: str) -> PretrainedConfig:
     if heads * head_size != width:
         raise BmtoolsError(f"{found}, but the base has heads of {head_size}; expected a width that "
                            "is a multiple of that")
+    intermediate = target.intermediate_size \
+        or config.intermediate_size * width // config.hidden_size
+    needed = 4 * layers * (4 * width ** 2 + 2 * width * intermediate)
+    memory = usable_memory_bytes()
+    if needed > memory:
+        raise BmtoolsError(f"{found}, whose layers take {needed / 1e9:,.0f} GB; expected a size "
+                           f"that fits into the {memory / 1e9:,.0f} GB of memory here")
     grown = copy.deepcopy(config)
     grown.num_hidden_layers, grown.hidden_size, grown.num_attention_heads = layers, width, heads
-    grown.intermediate_size = target.intermediate_size \
-        or config.intermediate_size * width // config.hidden_size
+    grown.intermediate_size = intermediate
     if getattr(config, "layer_types", None):
         every = _global_every(config)
         grown.layer_types = ["sliding_attention" if number % every else "full_attention"

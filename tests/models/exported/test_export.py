@@ -13,7 +13,7 @@ import torch
 import transformers
 from toy_models import SENTENCES, tiny_config
 
-from bmtools.errors import BmtoolsWarning, CheckpointError, DataError
+from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, DataError
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
 from bmtools.models.exported import export
 from bmtools.models.exported.export import export_model
@@ -156,3 +156,11 @@ def test_damaged_files(exported: Path, checkpoint: Path, tmp_path: Path) -> None
         model(input_ids=torch.ones(1, 3).long(), attention_mask=torch.ones(1, 3).long())
     (tmp_path / "bin").rename(exported / "openvino_model.bin")
     assert np.isfinite(load_for_inference(exported).model.config.vocab_size)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+        checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmtools.models.exported.export.weight_bytes", lambda _: 10 ** 18)
+    with pytest.raises(BmtoolsError, match=r"no space left on device: 1,000,000,000,000\.0 MB nee"):
+        export_model(checkpoint, tmp_path / "out", format="openvino")
+    assert not list(tmp_path.iterdir())
