@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Cell = str | int | float | None
-FONT_SIZE = 11.5
-"""Of charts, in CSS pixels."""
+FONT_SIZE = 11.6 * 72 / 96  # CSS pixels
 _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixels
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
 _MARKERS = "osD^vP*"
@@ -25,7 +24,7 @@ _STYLE: dict[str, Any] = {
     "legend.handlelength": 1.2, "legend.borderpad": 0, "xtick.major.size": 0, "xtick.minor.size": 0,
     "ytick.major.size": 0, "ytick.minor.size": 0, "axes.spines.top": False, "axes.axisbelow": True,
     "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True, "grid.color": LINE,
-    "grid.linewidth": 0.7, "lines.markersize": 5}
+    "grid.linewidth": 0.7, "lines.markersize": 4}
 
 
 class Estimate(NamedTuple):
@@ -128,10 +127,10 @@ def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
             colour = SERIES[number % len(SERIES)]
             for row, one in known:
                 if one.low is not None and one.high is not None:
-                    axes.hlines(row, one.low, one.high, color=colour, linewidth=2)
+                    axes.hlines(row, one.low, one.high, color=colour, linewidth=1.6)
             handles += axes.plot([one.value for _, one in known], [row for row, _ in known],
                                  color=colour, marker=_MARKERS[number % len(_MARKERS)],
-                                 linestyle="", markersize=6)
+                                 linestyle="", markersize=5)
         axes.set_yticks(range(len(rows)), [wrap_path(printable(row), _LABEL_WIDTH, 2)
                                            for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -167,7 +166,7 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         if joined:
             path = [point for curve in curves.values() for point in curve.points]
             axes.plot([point.x for point in path], [point.y for point in path], color=PALE,
-                      linewidth=1.2)
+                      linewidth=1)
         for number, curve in enumerate(curves.values()):
             colour = SERIES[number % len(SERIES)]
             xs, ys = [point.x for point in curve.points], [point.y for point in curve.points]
@@ -177,7 +176,7 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
                 if point.low is not None and point.high is not None:
                     axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
             axes.plot([point.x for point in curve.marks], [point.y for point in curve.marks],
-                      color=colour, marker="x", linestyle="", markersize=7, markeredgewidth=2)
+                      color=colour, marker="x", linestyle="", markersize=5.5, markeredgewidth=1.6)
             for border in curve.borders:
                 axes.axvline(border, color=colour, linewidth=1, linestyle=(0, (2, 2)))
         axes.set_xlabel(axis[0])

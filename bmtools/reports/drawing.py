@@ -33,14 +33,15 @@ COLOURS = {
     "strong": ("#0072b2", "#58a6ff"), "worse": ("#d55e00", "#ff8c42"),
     "better": ("#009e73", "#2fc796"), "pink": ("#b5569a", "#e58fc8"),
     "ochre": ("#946b00", "#e0b341"), "violet": ("#5b3fa8", "#a99bf5"),
-    "same": ("#7d8590", "#8b949e"), "ramp-1": ("#0d0887", "#8fa8ff"),
+    "same": ("#7d8590", "#8b949e"), "open": ("#ffe7a3", "#5c4a12"),
+    "ramp-1": ("#0d0887", "#8fa8ff"),
     "ramp-2": ("#6a00a8", "#b58cff"), "ramp-3": ("#b12a90", "#e07ad0"),
     "ramp-4": ("#d8576b", "#ff8a8a"), "ramp-5": ("#cc6a1f", "#ffab5e"),
     "ramp-6": ("#a07800", "#f0d24a")}
 INK, FAINT, PAPER, LINE, MARK, PALE, STRONG, WORSE, BETTER, *_MORE = (
     light for light, _ in COLOURS.values())
 SERIES = (STRONG, WORSE, BETTER, *_MORE[:4])
-SAME, RAMP = SERIES[-1], tuple(_MORE[4:])
+SAME, RAMP = SERIES[-1], tuple(_MORE[5:])
 _VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
 ImageFormat = Literal["svg", "png"]
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -166,7 +167,7 @@ class Canvas:
 
 def page_canvas(height: float) -> Canvas:
     """Make an empty figure for a page, `height` CSS pixels high; its caption is the page's."""
-    return Canvas(new_figure(PAGE_WIDTH / _SVG_DPI, height / _SVG_DPI), captioned=False)
+    return Canvas(new_figure(PAGE_WIDTH / _PAGE_DPI, height / _PAGE_DPI), captioned=False)
 
 
 def page_image(plot: Plot) -> Markup:
@@ -205,8 +206,6 @@ def _inline_svg(plot: Plot) -> str:
     # Rules of the style element, which would have applied to the whole page.
     root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "role": "img",
                     "aria-label": plot.caption}
-    for side in ("width", "height"):
-        root.set(side, root.get(side, "").removesuffix("pt"))
     for element in list(root.iter()):
         tooltip = plot.tooltips.get(element.get("id", "").removeprefix(f"{plot.name}-"))
         if tooltip is not None:

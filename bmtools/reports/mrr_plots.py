@@ -89,11 +89,6 @@ def plot_progression(summary: MrrSummary, image_format: ImageFormat,
         "none finds.")
 
 
-def _name_width(canvas: Canvas, most: int, models: int) -> int:
-    """Choose how many characters a line of a model's name may have."""
-    return most if canvas.captioned else int(canvas.figure.get_figwidth() * 8 / models)
-
-
 def _draw_items(canvas: Canvas, axes: Axes, items: Sequence[MrrItem], top: int) -> None:
     """Draw a line for each item; the more lines, the fainter."""
     alpha = min(0.4, max(0.18, 40 / max(len(items), 1)))
@@ -136,13 +131,17 @@ def _draw_means(canvas: Canvas, axes: Axes, estimates: Sequence[MrrEstimate]) ->
 
 
 def _label_progression(canvas: Canvas, axes: Axes, summary: MrrSummary) -> None:
-    axes.set_xticks(range(len(summary.names)), [
-        wrap_path(name, _name_width(canvas, 18, len(summary.names))) for name in summary.names])
+    if canvas.captioned:
+        axes.set_xticks(range(len(summary.names)), [wrap_path(name, 18) for name in summary.names])
+    else:
+        axes.set_xticks(range(len(summary.names)), [
+            truncate_start(name, 18) for name in summary.names], rotation=30, ha="right")
     axes.set_xlim(-0.6, len(summary.names) - 0.4)
     axes.set_ylim(-0.09, 1.16)
     ticks: list[float] = []
+    room = 0.035 if canvas.captioned else 0.07
     for tick in (1 / rank for rank in range(1, summary.top + 1)):
-        if (not ticks or ticks[-1] - tick > 0.035) and tick > 0.035:
+        if (not ticks or ticks[-1] - tick > room) and tick > room:
             ticks.append(tick)
     ticks.append(0)
     axes.set_yticks(ticks, [f"{ordinal(round(1 / tick))}: {tick:.2f}" if tick else "beyond: 0"
@@ -178,8 +177,8 @@ def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat,
     tops = [[-sum(own[:level]) - gap * level for level in range(len(own))] for own in heights]
     _draw_bands(canvas, axes, counts, tops, levels)
     for side, number in enumerate((before, after)):
-        _draw_side(axes, side, heights[side], tops[side], levels)
-        axes.annotate(wrap_path(summary.names[number], _name_width(canvas, 26, 2)), (side, 0),
+        _draw_side(canvas, axes, side, heights[side], tops[side], levels)
+        axes.annotate(wrap_path(summary.names[number], 26 if canvas.captioned else 18), (side, 0),
                       (0, 10), ha="center", textcoords="offset points", va="bottom",
                       fontweight="bold")
     _draw_legend(axes, counts)
@@ -241,11 +240,14 @@ def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[S
                       fontsize=canvas.size(7.5))
 
 
-def _draw_side(axes: Axes, side: int, heights: Sequence[int], tops: Sequence[float],
-               names: Sequence[str]) -> None:
+def _draw_side(canvas: Canvas, axes: Axes, side: int, heights: Sequence[int],
+               tops: Sequence[float], names: Sequence[str]) -> None:
+    """Draw a block for each level; on pages, whose print is larger, empty ones have no label."""
     from matplotlib.patches import Rectangle
 
     for height, top, name in zip(heights, tops, names, strict=True):
+        if not height and not canvas.captioned:
+            continue
         axes.add_patch(Rectangle((side * 0.955, top - height), 0.045, height, facecolor=INK,
                                  linewidth=0, gid=f"rank-{side + 1}-{name}"))
         axes.text(side * 1.04 - 0.02, top - height / 2, f"{name}: {height}",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bmtools.reports.drawing import COLOURS
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -12,5 +14,8 @@ def page_templates() -> Environment:
     """Return the templates; a value that a page lacks is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(loader=PackageLoader("bmtools", "reports"), autoescape=True,
-                       trim_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(loader=PackageLoader("bmtools", "reports"), autoescape=True,
+                              trim_blocks=True, undefined=StrictUndefined,
+                              keep_trailing_newline=True)
+    environment.globals["colours"] = COLOURS
+    return environment

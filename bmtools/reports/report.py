@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.io.output import open_output
-from bmtools.reports.drawing import COLOURS, page_image, require_matplotlib
+from bmtools.reports.drawing import page_image, require_matplotlib
 from bmtools.reports.labels import without_controls
 from bmtools.reports.pages import page_templates
 from bmtools.reports.sections import Section, make_sections
@@ -49,7 +49,7 @@ def render_report(title: str, sections: Sequence[Section]) -> str:
     environment = page_templates()
     environment.filters |= {"safe_text": without_controls, "image": page_image, "figure": _figure}
     return environment.get_template(_TEMPLATE).render(
-        title=without_controls(title), sections=sections, colours=COLOURS)
+        title=without_controls(title), sections=sections)
 
 
 def _figure(value: float) -> str:

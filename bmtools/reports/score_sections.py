@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,7 @@ from bmtools.reports.drawing import page_canvas
 from bmtools.reports.labels import short_names, words_of
 from bmtools.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression
 from bmtools.reports.mrr_summary import MrrItem, MrrSummary
+from bmtools.reports.space_plot import vectors_charts
 from bmtools.reports.study import Line, Study
 
 # Settings of Table 2 of Buonocore et al. 2023 and further ones, with the values that mean off.
@@ -72,9 +73,10 @@ def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
     by_corpus, axis = len(texts) > 1, "tokens trained on"
     if by_corpus:
         axis = "tokens of the corpus"
-    points = sorted((Point(at, *estimate), own) for step, own, estimate in
-                    zip(steps, _line_names(lines), estimates, strict=True) if step
-                    and (at := step.corpus_tokens if by_corpus else study.trained_tokens(step)))
+    points = sorted(((Point(at, *estimate), own) for step, own, estimate in
+                     zip(steps, _line_names(lines), estimates, strict=True) if step
+                     and (at := step.corpus_tokens if by_corpus else study.trained_tokens(step))),
+                    key=lambda one: one[0].x)
     if len({point.x for point, _ in points}) > 1:
         yield line_chart(
             f"{name}-size", f"{words.capitalize()} by {axis}", (axis, words),
@@ -132,27 +134,27 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
 
 def masking(study: Study) -> Section:
     """Show how hard each way of masking is (figure 4 of Pavlova and Makhlouf 2023)."""
-    section = Section("masking", "Difficulty of masking",
-                      "Perplexity over masked tokens, as figure 4 of BIOptimus has it.")
+    section = Section("masking", "Difficulty of masking", "Perplexity over masked tokens, as "
+                      "figure 4 of BIOptimus has it. Bars: intervals of 95 %.")
     for number, lines in enumerate(_by_data(study.lines["masking"], "perplexity")):
-        rows = list(dict.fromkeys(map(_masking_name, lines)))
-        series = _series(lines, rows, _masking_name, "perplexity")
+        corruptions = {line["corruption"] for line in lines}
+        own = [{**line, "way": f"{line['masking']} {100 * line['mask_rate']:g} %" + (
+            f", {line['corruption']}" if len(corruptions) > 1 else "")} for line in lines]
+        rows = list(dict.fromkeys(line["way"] for line in own))
         section.charts.append(dot_chart(
-            f"masking-{number}", "Perplexity by way of masking", "perplexity", rows, series))
+            f"masking-{number}", f"Perplexity by way of masking ({', '.join(corruptions)})"
+            if len(corruptions) == 1 else "Perplexity by way of masking", "perplexity", rows,
+            _series(own, rows, "way", "perplexity")))
     return section
 
 
-def _masking_name(line: Line) -> str:
-    return f"{line['masking']} {line['mask_rate']:g}, {line['corruption']}"
-
-
-def _series(lines: Sequence[Line], rows: Sequence[str], row: Callable[[Line], str], metric: str,
+def _series(lines: Sequence[Line], rows: Sequence[str], key: str, metric: str,
             ) -> dict[str, list[Estimate | None]]:
-    """Arrange lines as rows of each model."""
+    """Arrange lines as rows of each model, by a key."""
     models = list(dict.fromkeys(line["model"] for line in lines))
-    found = {(line["model"], row(line)): Estimate.of(line[metric], line.get("interval"))
+    found = {(line["model"], line[key]): Estimate.of(line[metric], line.get("interval"))
              for line in lines}
-    return {name: [found.get((model, own)) for own in rows]
+    return {name: [found.get((model, row)) for row in rows]
             for name, model in zip(short_names(models), models, strict=True)}
 
 
@@ -270,6 +272,8 @@ def space(study: Study) -> Section:
             [line["model"], words_of(key), value,
              *(line.get("intervals", {}).get(key) or (None, None))]
             for line in lines for key, value in line.items() if isinstance(value, float)]))
+    for path in study.vectors:
+        section.charts += vectors_charts(path)
     return section
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmtools.reports.drawing import RAMP, figure_file
+from bmtools.errors import DataError
+from bmtools.reports.charts import Cell, Chart, Table, page_style
+from bmtools.reports.drawing import RAMP, Plot, figure_file, page_canvas
 from bmtools.reports.labels import short_names
 from bmtools.scoring.space_metrics import principal_components
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3
 _PANEL_INCHES = 3.6
+_PAGE_PIXELS = 330
 _PERPLEXITY = 30.0
 
 
@@ -83,21 +86,71 @@ def plot_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> No
         _add_colour_bar(figure, drawn, sample)
 
 
+def vectors_charts(path: Path) -> Iterator[Chart]:
+    """Draw the words of a file of `score-space --vectors` for a page, a chart for each model.
+
+    Raises:
+        DataError: the file holds other arrays.
+    """
+    with np.load(path, allow_pickle=False) as arrays:
+        if not {"models", "counts", "bands", "vectors_1"} <= {*arrays.files}:
+            raise DataError(f"{path}: found the arrays {', '.join(arrays.files)}, expected those "
+                            "of score-space --vectors")
+        bands = arrays["bands"] - 1
+        rows: list[list[Cell]] = [
+            [str(band + 1), int(own.min()), int(own.max()), len(own)] for band in np.unique(bands)
+            for own in (arrays["counts"][bands == band],)]
+        for number, name in enumerate(short_names([*map(str, arrays["models"])]), 1):
+            title = f"Words of {name} by frequency"
+            plot = _draw_page(f"{path.stem}-{number}", title, project(
+                arrays[f"vectors_{number}"].astype(np.float64), "pca", 0), bands, rows)
+            yield Chart(plot, Table(title, ["band", "least times", "most times", "words"], rows))
+
+
+def _draw_page(name: str, title: str, points: np.ndarray, bands: np.ndarray,
+               rows: Sequence[Sequence[Cell]]) -> Plot:
+    """Draw the dots of each band as one line of strokes without length, which takes few bytes."""
+    from matplotlib.patches import Patch, PathPatch
+    from matplotlib.path import Path as Outline
+
+    with page_style():
+        canvas, colours = page_canvas(_PAGE_PIXELS), _colours(int(bands.max()) + 1)[::-1]
+        axes = canvas.figure.add_subplot()
+        for band, colour in enumerate(colours):
+            dots = np.repeat(points[bands == band], 2, axis=0)
+            axes.add_patch(PathPatch(
+                Outline(dots, [Outline.MOVETO, Outline.LINETO] * (len(dots) // 2)), fill=False,
+                edgecolor=colour, linewidth=3, capstyle="round", alpha=0.8))
+        axes.autoscale_view()
+        axes.set(xticks=[], yticks=[])
+        canvas.figure.legend([Patch(color=colour) for colour in colours],
+                             [f"{least:,} to {most:,}" for _, least, most, _ in rows],
+                             title="times in the text", loc="outside lower left", ncols=3)
+        return canvas.finish(name, "svg", title, f"{title}, by principal components: "
+                             f"{len(points):,} words in {len(rows)} bands.")
+
+
+def _colours(bands: int) -> list[Any]:
+    """Choose a colour for each band, the most frequent first."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = np.linspace(0, 1, bands)
+    return [*LinearSegmentedColormap.from_list("bands", RAMP)(shades)] if bands > len(RAMP) \
+        else [RAMP[round(shade * (len(RAMP) - 1))] for shade in shades]
+
+
 def _scatter(axes: Axes, title: str, points: np.ndarray, bands: np.ndarray) -> PathCollection:
     """Draw points in random order, so that no band covers the others."""
-    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+    from matplotlib.colors import ListedColormap
 
     last = int(bands.max())
-    shades = np.linspace(0, 1, last + 1)
-    colours = LinearSegmentedColormap.from_list("bands", RAMP)(shades) if last >= len(RAMP) \
-        else [RAMP[round(shade * (len(RAMP) - 1))] for shade in shades]
     order = np.random.default_rng(0).permutation(len(bands))
     axes.set_title(title, fontsize="small")
     axes.set_xticks([])
     axes.set_yticks([])
     x, y = points[order].T
     return axes.scatter(x, y, c=last - bands[order], s=9, linewidths=0, alpha=0.8,
-                        cmap=ListedColormap(colours), vmin=-0.5, vmax=last + 0.5)
+                        cmap=ListedColormap(_colours(last + 1)), vmin=-0.5, vmax=last + 0.5)
 
 
 def _add_colour_bar(figure: Figure, points: PathCollection, sample: SampledWords) -> None:

@@ -224,7 +224,10 @@ def test_colours_have_the_contrast_that_wcag_asks_for(theme: int) -> None:
     """At the level AA: 4.5 for words, 3 for what is drawn (1.4.3, 1.4.11)."""
     paper = _luminance(COLOURS["paper"][theme])
     for name, both in COLOURS.items():
-        if name not in ("paper", "line", "mark"):
+        if name not in ("paper", "line", "mark", "open"):
             light, dark = sorted((paper, _luminance(both[theme])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= (
                 4.5 if name in ("ink", "faint", "strong") else 3), name
+    for marker in ("mark", "open"):
+        dark, light = sorted(_luminance(COLOURS[name][theme]) for name in ("ink", marker))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5
