@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") \
     or shutil.which("google-chrome")
@@ -23,15 +23,16 @@ class Browser:
     """A page of a browser.
 
     Args:
-        commands: descriptor to write to.
-        answers: descriptor to read from.
+        commands: pipe to write to.
+        answers: pipe to read from.
     """
 
-    def __init__(self, commands: int, answers: int) -> None:
-        self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
+    def __init__(self, commands: BinaryIO, answers: BinaryIO) -> None:
+        self._commands, self._answers = commands, answers
         self._number, self._session, self._buffer = 0, "", b""
         self.requests: list[str] = []
         self.messages: list[str] = []
+        self.blocked: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target,
                                   flatten=True)["sessionId"]
@@ -66,6 +67,8 @@ class Browser:
         parameters = event.get("params", {})
         if event["method"] == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+        if parameters.get("blockedReason"):
+            self.blocked.append(parameters["blockedReason"])
         if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded",
                                "Runtime.consoleAPICalled"):
             self.messages.append(json.dumps(parameters))
@@ -110,7 +113,8 @@ def browser(folder: Path) -> Iterator[Browser]:
     os.close(read_commands)
     os.close(write_answers)
     try:
-        yield Browser(commands, answers)
+        with os.fdopen(commands, "wb") as writes, os.fdopen(answers, "rb") as reads:
+            yield Browser(writes, reads)
     finally:
         process.terminate()
         process.wait(30)

@@ -246,12 +246,11 @@ def _draw_side(canvas: Canvas, axes: Axes, side: int, heights: Sequence[int],
     from matplotlib.patches import Rectangle
 
     for height, top, name in zip(heights, tops, names, strict=True):
-        if not height and not canvas.captioned:
-            continue
         axes.add_patch(Rectangle((side * 0.955, top - height), 0.045, height, facecolor=INK,
                                  linewidth=0, gid=f"rank-{side + 1}-{name}"))
-        axes.text(side * 1.04 - 0.02, top - height / 2, f"{name}: {height}",
-                  ha="left" if side else "right", va="center", color=INK if height else FAINT)
+        if height or canvas.captioned:
+            axes.text(side * 1.04 - 0.02, top - height / 2, f"{name}: {height}",
+                      ha="left" if side else "right", va="center", color=INK if height else FAINT)
 
 
 def _draw_legend(axes: Axes, counts: FlowCounts) -> None:
