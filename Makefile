@@ -3,6 +3,7 @@
 # make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
+# make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 # make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
 # make long   kills a run of STEPS=20000 steps 50 times, and compares it with one that never was
@@ -14,7 +15,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
+.PHONY: demo test check docs dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -40,6 +41,9 @@ test: check
 dist: $(READY)
 	rm -rf dist build
 	$(BIN)/python -m build --no-isolation
+
+docs: $(READY)
+	$(BIN)/python docs/build_site.py build
 
 FUZZ ?= 10000
 fuzz: $(READY)

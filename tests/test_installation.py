@@ -104,7 +104,8 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
                      "parquet", "peft", "plot", "ray", "sign", "translation"}
     # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
     # names its packages one by one.
-    assert named | _BUILT_IN.keys() | {"all", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
+    assert named | _BUILT_IN.keys() | {
+        "all", "docs", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
 
 
 def test_the_documents_name_what_each_extra_enables() -> None:

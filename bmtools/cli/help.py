@@ -111,9 +111,9 @@ class DocumentedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each group that has something to list under its title."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for title, name, record in self._records(ctx):
+        for title, name, (term, text) in self.records(ctx):
             if self._shows(name, ctx):
-                groups.setdefault(title, []).append(record)
+                groups.setdefault(title, []).append((term, text.translate(_UNBREAKABLE)))
         widest = max((len(term) for records in groups.values() for term, _ in records
                       if len(term) <= _WIDEST_TERM), default=0)
         for title, records in groups.items():
@@ -123,7 +123,7 @@ class DocumentedCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the way to the options that are not listed, and to topics."""
-        further = sum(not self._shows(name, ctx) for _, name, _ in self._records(ctx))
+        further = sum(not self._shows(name, ctx) for _, name, _ in self.records(ctx))
         formatter.write_paragraph()
         if further:
             formatter.write(f"{ctx.command_path} --help-all lists {further} further options.\n")
@@ -135,15 +135,15 @@ class DocumentedCommand(click.Command):
         return (bool(ctx.meta.get(_SHOWS_ALL)) or few or not self._essential or name == "files"
                 or name in self._essential)
 
-    def _records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
-        """Yield the group, the name and the help of each parameter, in the order of help."""
+    def records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
+        """Yield the group, the name, and flags and help of each parameter, in the order of help."""
         options = {long_name(one): one for one in self.get_params(ctx)
                    if isinstance(one, click.Option) and not one.hidden}
         options.pop("help-all")  # the last line of help names it where it lists more
         for name, title in self._titles(options).items():
             term, text = self._record(options[name], name, ctx) if name in options else (
                 "FILES", self._meanings.get(name, _FILES_ARE))
-            yield title, name, (term, text.translate(_UNBREAKABLE))
+            yield title, name, (term, text)
 
     def _titles(self, options: Mapping[str, click.Option]) -> dict[str, str]:
         """Return the group of each option and of FILES, by name, in the order of help."""

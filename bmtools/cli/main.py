@@ -73,6 +73,16 @@ _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 
+def stages() -> dict[str, list[tuple[str, str]]]:
+    """Return names and sentences of the commands by the title of their stage."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    title = ""
+    for name, sentence in COMMANDS.items():
+        title = _STAGES.get(name, title)
+        found.setdefault(title, []).append((name, sentence))
+    return found
+
+
 class LazyGroup(Group):
     """A group that imports a command only when it is called."""
 
@@ -94,12 +104,7 @@ class LazyGroup(Group):
                              for one in group.list_commands(ctx))]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        stages: dict[str, list[tuple[str, str]]] = {}
-        title = ""
-        for name, sentence in COMMANDS.items():
-            title = _STAGES.get(name, title)
-            stages.setdefault(title, []).append((name, sentence))
-        for title, rows in stages.items():
+        for title, rows in stages().items():
             with formatter.section(title):
                 write_rows(rows, formatter, width=max(map(len, COMMANDS)))
 

@@ -8,31 +8,32 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from document_blocks import (
+    DOCUMENTS,
+    README,
+    ROOT,
+    blocks,
+    calls,
+    check_values,
+    find_command,
+    prose,
+)
 
 from bmtools.cli.main import COMMANDS, bmtools
 from bmtools.corpus.describe.topics import read_topics
 from bmtools.recipes.toml import read_run_config
 from bmtools.records import Record, check
 
-ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
-DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/reproduce/README.md",
-             ROOT / "examples/speedrun/README.md"]
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 CONVERTERS = ("hf download",)
 each_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
-
-
-def blocks(document: Path, language: str) -> list[str]:
-    return [code for found, code in FENCED.findall(document.read_text(encoding="utf-8"))
-            if found == language]
 
 
 def section(title: str) -> str:
@@ -42,34 +43,10 @@ def section(title: str) -> str:
     return rest.partition("\n## ")[0]
 
 
-def calls(document: Path) -> Iterator[list[str]]:
-    """Yield the words of each call of bmtools in a document's code, without pipes and comments."""
-    text = document.read_text(encoding="utf-8")
-    shell = [*blocks(document, "sh"), *blocks(document, "yaml")]
-    inline = re.findall(r"`([^`\n]*bmtools [^`\n]*)`", FENCED.sub("", text))
-    for code in (*shell, *inline):
-        code = re.sub(r"(?:^|\s)#[^\n]*", "", code.replace("\\\n", " "))
-        for part in re.split(r"\||;|&&|\n|\bdo\b", code):
-            words = shlex.split(part.replace("- run:", ""))
-            if "bmtools" in words:
-                yield words[words.index("bmtools") + 1:]
-
-
 def options(command: click.Command) -> set[str]:
     names = {name for parameter in command.params for name in (
         *parameter.opts, *parameter.secondary_opts)}
     return names | {"--help", "-h", "--traceback"}
-
-
-def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
-    """Find the command that words call, and the words after its name."""
-    command: click.Command = bmtools
-    rest = list(words)
-    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-        found = command.get_command(click.Context(command), rest[0])
-        assert found is not None, f"no command {words[0]} {rest[0]}"
-        command, rest = found, rest[1:]
-    return command, rest
 
 
 def every_option() -> set[str]:
@@ -98,14 +75,14 @@ def test_commands_and_options_exist(document: Path) -> None:
         command, rest = find_command(words)
         named = {word.partition("=")[0] for word in rest if re.match("--?[a-z]", word)}
         assert named <= options(command), " ".join(words)
+        check_values(command, rest)
 
 
 @each_document
 def test_options_named_in_prose_exist(document: Path) -> None:
-    prose = FENCED.sub("", document.read_text(encoding="utf-8"))
-    alone = {found for code in re.findall(r"`(--[^`]+)`", prose)
+    alone = {found for code in re.findall(r"`(--[^`]+)`", prose(document))
              for found in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
-    foreign = {"--torch-backend"}
+    foreign = {"--torch-backend", "--extra-index-url"}
     assert alone - foreign <= every_option()
 
 
@@ -130,8 +107,12 @@ def test_links_resolve(document: Path) -> None:
 
 
 def test_every_document_is_linked() -> None:
+    """README leads to all documents, the site's navigation too."""
+    settings = tomllib.loads((ROOT / "docs/zensical.toml").read_text(encoding="utf-8"))
+    in_navigation = set(re.findall(r"'([^']+\.md)'", str(settings["project"]["nav"])))
+    assert {str(path.relative_to(ROOT)) for path in DOCUMENTS} <= in_navigation
     linked = set(re.findall(r"\]\((docs/[^)#]+)", README.read_text(encoding="utf-8")))
-    assert linked == {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*")}
+    assert linked >= {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
 
 
 @each_document
@@ -139,8 +120,7 @@ def test_no_page_repeats_another(document: Path) -> None:
     """Compare lines of prose and tables; short ones and code may come twice."""
 
     def lines(path: Path) -> set[str]:
-        text = FENCED.sub("", path.read_text(encoding="utf-8"))
-        return {line for line in text.splitlines() if len(line) > 60}
+        return {line for line in prose(path).splitlines() if len(line) > 60}
 
     for other in DOCUMENTS:
         assert other == document or not lines(document) & lines(other)
@@ -148,8 +128,8 @@ def test_no_page_repeats_another(document: Path) -> None:
 
 @each_document
 def test_functions_of_the_api_exist(document: Path) -> None:
-    for code in blocks(document, "python"):
-        compile(code, str(document), "exec")
+    for block in blocks(document, "python"):
+        compile(block.code, str(document), "exec")
     text = document.read_text(encoding="utf-8")
     for room, name in set(re.findall(r"\bbmtools\.([a-z]+)\.([a-z_]+)\(", text)):
         assert callable(getattr(importlib.import_module(f"bmtools.{room}"), name))
@@ -159,9 +139,9 @@ def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
     [shown] = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     assert shown == (ROOT / "examples/quickstart/phases.toml").read_text(encoding="utf-8")
     for document in DOCUMENTS:
-        for number, code in enumerate(blocks(document, "toml")):
+        for number, block in enumerate(blocks(document, "toml")):
             path = tmp_path / f"{document.stem}-{number}.toml"
-            path.write_text(code, encoding="utf-8")
+            path.write_text(block.code, encoding="utf-8")
             is_of_topics = document.stem == "corpus"
             assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
 

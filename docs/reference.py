@@ -1,0 +1,104 @@
+"""The command reference as Markdown: a page a command, from what `--help-all` shows."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from bmtools.cli.help import DocumentedCommand, first_sentence, topic_text, topics
+from bmtools.cli.main import bmtools, stages
+
+INTRODUCTION = """# Commands
+
+These pages are made from the commands, and have what `bmtools COMMAND --help-all` prints.
+
+An option can also come from the environment, `BMTOOLS_PRETRAIN_STEPS=500` for
+`bmtools pretrain --steps 500`, or from a file, `--config FILE.toml`. The command line wins over the
+environment, and that over the file.
+"""
+
+
+def write_reference(folder: Path) -> None:
+    """Write the pages of all commands, their list and the topics into a directory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = click.Context(bmtools, info_name="bmtools")
+    lines = [INTRODUCTION]
+    for title, rows in stages().items():
+        lines += [f"## {title}", "", "| command | |", "| --- | --- |"]
+        for name, sentence in rows:
+            lines.append(f"| [`{name}`]({name}.md) | {escaped(sentence)} |")
+            command = bmtools.get_command(context, name)
+            assert command is not None
+            page = "\n".join(command_lines(command, context, name))
+            (folder / f"{name}.md").write_text(page, encoding="utf-8")
+        lines.append("")
+    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "topics.md").write_text("\n".join(topic_lines()), encoding="utf-8")
+
+
+def command_lines(command: click.Command, parent: click.Context, name: str,
+                  level: int = 1) -> Iterator[str]:
+    """Yield the lines of a command: its text, its examples, its options by group, its commands."""
+    context = click.Context(command, parent, name)
+    yield f"{'#' * level} {name}\n"
+    yield f"{escaped(first_sentence(command))}\n"
+    pieces = " ".join(command.collect_usage_pieces(context))
+    yield f"```text\n{context.command_path} {pieces}\n```\n"
+    if examples := getattr(command, "examples", ()):
+        yield "\n".join(["```sh", *examples, "```\n"])
+    yield from paragraphs(inspect.cleandoc(command.help or "").partition("\n\n")[2])
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            inner = command.get_command(context, one)
+            assert inner is not None
+            yield from command_lines(inner, context, one, level + 1)
+    elif isinstance(command, DocumentedCommand):
+        yield from option_lines(command, context, level + 1)
+        if command.topics:
+            links = ", ".join(f"[{topic}](topics.md#{topic})" for topic in command.topics)
+            yield f"More: {links}\n"
+
+
+def option_lines(command: DocumentedCommand, context: click.Context, level: int) -> Iterator[str]:
+    """Yield a table of each group of options."""
+    before = ""
+    for title, _, (term, text) in command.records(context):
+        if title != before:
+            yield f"\n{'#' * level} {title}\n\n| option | meaning | default |\n| --- | --- | --- |"
+            before = title
+        text = text.replace("\xa0", " ")
+        [(meaning, default)] = re.findall(r"(?s)(.*?)(?:  \[(?:default: )?(.*)\])?$", text)[:1]
+        cell = code(default) if default not in ("", "required") else default
+        yield f"| {code(term)} | {escaped(meaning)} | {cell} |"
+    yield ""
+
+
+def topic_lines() -> Iterator[str]:
+    """Yield the lines of the topics, whose texts are set as they are."""
+    yield "# Topics\n\nWhat `bmtools help TOPIC` shows.\n"
+    for name in topics():
+        yield f"## {name}\n\n```text\n{topic_text(name).rstrip()}\n```\n"
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a help text; those that click keeps as they are become code."""
+    for paragraph in filter(None, text.split("\n\n")):
+        is_code = paragraph.startswith("\b")
+        yield f"```text\n{paragraph[2:]}\n```\n" if is_code else f"{escaped(paragraph)}\n"
+
+
+def escaped(text: str) -> str:
+    """Escape what Markdown would take for markup."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(part if part.startswith("`") else re.sub(r"([\\*_\[\]<>|#])", r"\\\1", part)
+                   for part in parts)
+
+
+def code(text: str) -> str:
+    """Write text as code in a table's cell."""
+    return f"<code>{html.escape(text, quote=False)}</code>".replace("|", "&#124;")

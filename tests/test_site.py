@@ -1,0 +1,118 @@
+"""The site of the documents: built whole, without broken links and without other hosts."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+
+from bmtools.cli.help import DocumentedCommand
+from bmtools.cli.main import COMMANDS, bmtools
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def build_site() -> ModuleType:
+    pytest.importorskip("zensical")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))
+        import build_site
+
+        return build_site
+
+
+@pytest.fixture(scope="module")
+def site(build_site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_site.build(tmp_path_factory.mktemp("site"))
+
+
+def test_no_link_is_broken_and_nothing_comes_from_elsewhere(build_site: ModuleType,
+                                                            site: Path) -> None:
+    assert list(build_site.faults(site)) == []
+
+
+@pytest.mark.parametrize(("change", "fault"), [
+    ("<a href='nowhere.html'>", "found no file for 'nowhere.html'"),
+    ("<a href='scoring.html#nowhere'>", "found no anchor for 'scoring.html#nowhere'"),
+    ("<script src='https://example.org/a.js'>", "loads https://example.org/a.js"),
+    ("<link rel=stylesheet href='//example.org/a.css'>", "loads //example.org/a.css"),
+])
+def test_faults_are_found(build_site: ModuleType, site: Path, tmp_path: Path, change: str,
+                          fault: str) -> None:
+    for name in ("scoring.html", "page.html"):
+        (tmp_path / name).write_text("<h2 id='label-bias'>" + change * (name == "page.html"))
+    [found] = build_site.faults(tmp_path)
+    assert found.startswith(f"page.html: {fault}")
+
+
+def test_sheets_that_load_fonts_are_found(build_site: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text("@import url(https://fonts.example.org/a);")
+    assert len(list(build_site.faults(tmp_path))) == 1
+
+
+def test_the_search_finds_all_pages(site: Path) -> None:
+    index = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    found = {item["location"].partition("#")[0] for item in index["items"]}
+    assert {"index.html", "docs/tutorial.html", "docs/reference/pretrain.html"} <= found
+    assert (site / "search.js").is_file(), "the index for pages that are opened from a disk"
+
+
+def test_the_reference_has_all_commands_and_options(site: Path) -> None:
+    context = click.Context(bmtools, info_name="bmtools")
+    for name in COMMANDS:
+        page = (site / "docs/reference" / f"{name}.html").read_text(encoding="utf-8")
+        command: Any = bmtools.get_command(context, name)
+        commands = [command.get_command(context, one) for one in command.list_commands(context)] \
+            if isinstance(command, click.Group) else [command]
+        for one in commands:
+            assert all(example.split()[1] in page for example in one.examples)
+            if isinstance(one, DocumentedCommand):
+                shown = {option for parameter in one.params for option in parameter.opts
+                         if option.startswith("--") and not getattr(parameter, "hidden", False)}
+                missing = {option for option in shown - {"--help-all"}
+                           if not re.search(rf"{option}\b", page)}
+                assert not missing, f"{name}: {missing}"
+
+
+def imports(package: Path) -> Callable[[str], set[str]]:
+    """Return a function that scans a room's imports."""
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+
+    def scan(room: str) -> set[str]:
+        text = "\n".join(path.read_text(encoding="utf-8")
+                         for path in (package / room).rglob("*.py"))
+        return set(re.findall(r"^\s*(?:from|import) bmtools\.(\w+)", text, re.M)) & rooms - {room}
+
+    return scan
+
+
+def test_the_drawing_of_the_rooms_is_right() -> None:
+    """Check that the arrows imply all imports, and that none is more than an import."""
+    drawing = (DOCS / "rooms.svg").read_text(encoding="utf-8")
+    drawn = re.findall(r'data-from="(\w+)" data-to="(\w+)"', drawing)
+    scan = imports(ROOT / "bmtools")
+    rooms = {path.parent.name for path in (ROOT / "bmtools").glob("*/__init__.py")}
+    said = "draw it again: python docs/draw_rooms.py > docs/rooms.svg"
+    assert {room for room in rooms if f">{room}</text>" in drawing} == rooms, said
+    assert all(other in scan(room) for room, other in drawn), said
+
+    def below(room: str) -> set[str]:
+        return {one for begin, other in drawn if begin == room for one in {other, *below(other)}}
+
+    for room in rooms:
+        assert scan(room) <= below(room), f"{room}: {said}"
+        assert room not in below(room), f"{room} is in a circle"
+
+
+def test_scripts_of_the_documents_compile() -> None:
+    for path in DOCS.glob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
