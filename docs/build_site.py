@@ -37,11 +37,20 @@ def build(folder: Path) -> Path:
         shutil.copyfile(file, target)
     write_reference(pages / "docs" / "reference")
     settings = (ROOT / "docs/zensical.toml").read_text(encoding="utf-8")
+    settings = settings.replace("    # guides\n", guide_entries(settings))
     (folder / "zensical.toml").write_text(settings.replace("  # commands\n", command_entries()),
                                           encoding="utf-8")
     subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--config-file",
                     folder / "zensical.toml"], check=True, stdout=sys.stderr)
     return site
+
+
+def guide_entries(settings: str) -> str:
+    """Return the entries of pages of docs/ that the settings do not name."""
+    titles = {f"docs/{path.name}": path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+              for path in sorted((ROOT / "docs").glob("*.md"))}
+    return "".join(f'    {{ "{title}" = "{name}" }},\n' for name, title in titles.items()
+                   if f'"{name}"' not in settings)
 
 
 def command_entries() -> str:

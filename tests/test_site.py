@@ -59,6 +59,12 @@ def test_sheets_that_load_fonts_are_found(build_site: ModuleType, tmp_path: Path
     assert len(list(build_site.faults(tmp_path))) == 1
 
 
+def test_the_navigation_has_all_pages(site: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert {name for name in (str(path.relative_to(site)) for path in site.rglob("*.html"))
+            if f'href="./{name}"' not in page} <= {"404.html", "index.html", "SECURITY.html"}
+
+
 def test_the_search_finds_all_pages(site: Path) -> None:
     index = json.loads((site / "search.json").read_text(encoding="utf-8"))
     found = {item["location"].partition("#")[0] for item in index["items"]}
