@@ -7,8 +7,9 @@ that for text and data mining may allow what a licence does not. This is no lega
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -47,6 +48,7 @@ for _sharing in ("CC-BY-SA", "CC-BY-NC-SA"):  # from 2.0 on, under the same or a
                           if later >= _one and not _one.endswith("1.0")} | {_one}
 _ADAPTED["CC-BY-SA-4.0"] |= _GNU_3
 _ADAPTED["CC-BY-SA"] |= _GNU_3
+_KEY = re.compile(rb'"licence"\s*:\s*("(?:[^"\\]|\\.)*")')
 _WHY = {NON_COMMERCIAL: "is for non-commercial use only",
         NO_DERIVATIVES: "forbids to share changed versions",
         RESEARCH: "is for research only", USES: "limits what it may be used for"}
@@ -196,3 +198,26 @@ def licence_record(origins: Mapping[str, Iterable[str]]) -> dict[str, object]:
     return {**({"licences": licences} if licences else {}),
             **({"licence": result} if result else {})}
 
+
+class WrittenLicences:
+    """Licences of records on their way to a file, for the step record of that."""
+
+    def __init__(self) -> None:
+        self._found: set[bytes] = set()
+        self._stated = self._lines = 0
+
+    def passing(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield lines, one or more at a time, and look at the licence of each."""
+        for some in lines:
+            self._lines += some.count(b"\n")
+            if b'"licence"' in some:
+                found = _KEY.findall(some)
+                self._stated += len(found)
+                self._found.update(found)
+            yield some
+
+    def keys(self) -> dict[str, object]:
+        """Return the keys of a step record; none where nothing was written."""
+        names = [json.loads(name) for name in sorted(self._found)]
+        unstated = [UNKNOWN] if self._stated < self._lines else []
+        return licence_record({"text": [*names, *unstated]}) if self._lines else {}
