@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from secrets import token_hex
 from typing import Any
 
 from bmtools.distributed import is_main_process, local_rank, local_world_size, world_size
@@ -28,6 +27,7 @@ from bmtools.energy.counters import (
 )
 from bmtools.energy.figures import add, declare, rounded
 from bmtools.energy.settings import EnergyConfig, from_environment
+from bmtools.io.resumable import NOTES
 from bmtools.io.system import read_system
 
 _JOULES_PER_KWH = 3.6e6
@@ -72,7 +72,7 @@ def watch_gpus() -> None:
 
 def resume(figures: Mapping[str, Any]) -> None:
     """Add the figures of a run's earlier sessions to those of this one."""
-    if _meter and is_main_process():
+    if _meter and figures and is_main_process():
         _meter.earlier, _meter.run = figures, figures.get("run", _meter.run)
 
 
@@ -103,7 +103,7 @@ class Meter:
     def __init__(self, config: EnergyConfig) -> None:
         self.earlier: Mapping[str, Any] = {}
         self.others: list[Mapping[str, Any]] = []
-        self.run = token_hex(8)
+        self.run = os.urandom(8).hex()
         self._config = config
         self._year = datetime.now(UTC).year
         self._began, self._cpu_began = time.monotonic(), _cpu_seconds()
@@ -134,7 +134,7 @@ class Meter:
         The machine is counted by the first of its processes alone.
         """
         self._poll()
-        seconds = time.monotonic() - self._began
+        seconds = max(time.monotonic() - self._began, 1e-9)
         cores, cpu_seconds = os.cpu_count() or 1, _cpu_seconds() - self._cpu_began
         used = self._gpus.used() if self._gpus else {}
         found = {"cpu_hours": cpu_seconds / 3600}
@@ -211,3 +211,4 @@ def _kwh(joules: float) -> float:
 
 
 _meter: Meter | None = None
+NOTES["energy"] = current, resume

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from bmtools.errors import require, suggestion
@@ -93,5 +92,6 @@ def _number(name: str, text: str) -> float:
 def read_grids() -> dict[str, Any]:
     """Read the table of grids: `source`, `url`, and `g_per_kwh` by country and year."""
     import tomllib
+    from importlib.resources import files
 
     return tomllib.loads(files(__package__).joinpath("grid.toml").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +35,9 @@ COMMIT_SECONDS = 1.0
 _WORTH_KEEPING_SECONDS = 10.0
 _CONTEXT = 30  # characters
 _CHUNK_BYTES = 1 << 20
+NOTES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
+"""Notes that are kept with the progress of a run, by name: what returns one, and what takes the
+last one when the run is resumed."""
 
 
 @contextmanager
@@ -118,6 +121,9 @@ class ResumableRun:
                     f"{self.directory}: the unfinished run has {setting(name)} {old}, found {new}; "
                     "resume with what it was started with, or start again with "
                     f"{setting('overwrite')}")
+        noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
+        for name, note in read_whole(noted[-1], Progress).notes.items() if noted else ():
+            NOTES[name][1](note)
         return str(found["run"])
 
     def stage(self, name: str = "") -> Stage:
@@ -147,12 +153,14 @@ class Progress:
         input_hash: of them.
         sizes: bytes of its files, by name.
         counts: for people.
+        notes: by the names of `NOTES`.
     """
 
     inputs: int
     input_hash: str
     sizes: dict[str, int]
     counts: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 class Stage:
@@ -206,7 +214,8 @@ class Stage:
             file.flush()
             os.fsync(file.fileno())
         sizes = {name: file.tell() for name, file in self._files.items()}
-        self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts))
+        notes = {name: take() for name, (take, _) in NOTES.items()}
+        self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts), notes)
         replace_whole(self.path(_PROGRESS), self.progress, self._output)
 
     def rejecting(self, reject: Reject) -> Reject:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bmtools.energy import meter
 from bmtools.energy.meter import current, metering, watch_gpus
+from bmtools.io.resumable import ResumableRun
 
 KWH = 3_600_000_000_000  # microjoules
 
@@ -104,6 +106,21 @@ def test_sessions_add_up(machine: Any) -> None:
     assert both["measured"]["kwh"] == pytest.approx(1.1)
     assert both["measured"]["hours"] == 3
     assert both["allotted"]["kwh"] == pytest.approx(0.05 + 0.1 + 0.3 / 4 + 0.1, rel=1e-5)
+
+
+def test_a_pass_that_was_killed_keeps_what_it_took(clock: Any, tmp_path: Path) -> None:
+    for session in (1, 2, 3):
+        with metering():
+            run = ResumableRun(str(tmp_path / "out.jsonl"))
+            run.begin({"lang": "it"})
+            clock.seconds += 3600
+            run.stage("second" if session == 3 else "first").commit(session, "hash", {})
+            clock.seconds += 36000  # lost
+            last = current()
+    assert last["hours"] == 1 + 1 + 11
+    with metering():
+        ResumableRun(str(tmp_path / "out.jsonl")).begin({"lang": "it"})
+        assert (current()["hours"], current()["run"]) == (3, last["run"])
 
 
 def test_a_session_without_counters_is_not_covered(machine: Any, monkeypatch: Any) -> None:

@@ -74,11 +74,9 @@ def test_kinds_stay_apart_and_steps_without_figures_are_named() -> None:
 
 def test_declared_afterwards() -> None:
     """By hand: 350 W over 2.5 h are 0.875 kWh; at 281.4 g and PUE 1.2, 0.29547 kg."""
-    records = {"old": {"command": "build-vocab", "wall_seconds": 1800},
+    records = {"old": {"command": "build-vocab", "wall_seconds": 1800, "started": "2024-01-01"},
                "model": record(2, hours=2.0, cpu_hours=1.0, machine_cpu_hours=8.0)}
     declared = EnergyConfig(watts=350, country="ITA", pue=1.2)
-    del records["old"]["wall_seconds"]
-    records["old"] |= {"wall_seconds": 1800, "started": "2024-01-01T00:00:00+00:00"}
     whole = total(find_steps(records.items()), declared)[-1]
     assert whole["declared"] == {"kwh": 0.875, "hours": 2.5, "steps": 2, "kg_co2eq": 0.29547,
                                  "watts": 350}
