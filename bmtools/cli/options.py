@@ -23,6 +23,7 @@ from bmtools.cli.outputs import (
     writes_output,
 )
 from bmtools.cli.progress import hide_status, showing_status
+from bmtools.cli.step_records import recorded
 from bmtools.distributed import is_main_process
 from bmtools.energy.meter import metering
 from bmtools.errors import (
@@ -153,7 +154,7 @@ class Command(DocumentedCommand):
                 found = ctx.params[param.name or ""]
                 for path in found if isinstance(found, tuple) else filter(None, (found,)):
                     param.type.check(path)
-        with showing_status(ctx.command_path.partition(" ")[2], status_file(ctx)):
+        with showing_status(ctx.command_path.partition(" ")[2], status_file(ctx)), recorded(ctx):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

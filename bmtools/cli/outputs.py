@@ -58,7 +58,7 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
         UsageError: two outputs, or an input and an output, are the same.
         BmtoolsError: one exists, is written by another process, or cannot be written.
     """
-    places = list(_places(context))
+    places = list(places_of(context))
     outputs = [place for place in places if place.is_output]
     if any(output.is_directory or output.flag not in _DATA for output in outputs):
         keep_going_without_stdout()
@@ -87,7 +87,7 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
 
 def status_file(context: click.Context) -> Path | None:
     """Name the file of a command's status beside its output; None where that is a stream."""
-    for output in _places(context):
+    for output in places_of(context):
         if output.flag == "--output" and (output.is_directory or output.is_file):
             target = real_path(output.name)
             place = place_of(target) if output.is_directory else target.parent
@@ -96,7 +96,7 @@ def status_file(context: click.Context) -> Path | None:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """File or directory that an argument names, as an input or as an output.
 
     Args:
@@ -144,25 +144,26 @@ class _Place:
         return int(self.is_output) if self.name == STDOUT else descriptor_of(self.name)
 
 
-def _places(context: click.Context) -> Iterator[_Place]:
+def places_of(context: click.Context) -> Iterator[Place]:
     """List the inputs and outputs of a command, in the order of its parameters."""
     for param in context.command.params:
         values = context.params.get(param.name or "")
         flag = f"--{long_name(param)}" if isinstance(param, click.Option) else "FILES"
         if values == () and flag == "FILES":
-            yield _Place("stdin", STDOUT)
+            yield Place("stdin", STDOUT)
         for value in values if isinstance(values, tuple) else (values,):
             if value is None:
                 continue
             if isinstance(param.type, OutputFile | OutputDirectory):
-                yield _Place(flag, str(value), True, isinstance(param.type, OutputDirectory))
+                yield Place(flag, str(value), True, isinstance(param.type, OutputDirectory))
             elif isinstance(param.type, click.Path):
-                yield _Place(flag, str(value))
+                named = not Path(str(value)).exists() and "=" in (param.metavar or "")
+                yield Place(flag, str(value).partition("=")[2] if named else str(value))
             elif "PATH" in (param.metavar or ""):  # NAME=PATH
-                yield _Place(flag, str(value).rpartition("=")[2])
+                yield Place(flag, str(value).rpartition("=")[2])
 
 
-def _refuse_collisions(inputs: Sequence[_Place], outputs: Sequence[_Place]) -> None:
+def _refuse_collisions(inputs: Sequence[Place], outputs: Sequence[Place]) -> None:
     """Refuse outputs that are another output, or an input, or would remove one.
 
     Raises:

@@ -7,15 +7,18 @@ that unfinished files are removed.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import select
 import signal
+import stat
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 import click
@@ -142,10 +145,44 @@ def finish_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@dataclass
+class StdoutDigest:
+    """Digest of what goes to stdout.
+
+    Args:
+        sha256: of it.
+        size: its bytes; those that a pipe without a reader has lost are left out.
+    """
+
+    sha256: Any = field(default_factory=hashlib.sha256)
+    size: int = 0
+
+
+@contextmanager
+def hash_stdout() -> Iterator[StdoutDigest]:
+    """Take the digest of what goes to this process's own stdout, if that is a file or a pipe."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    digest = StdoutDigest()
+    if not isinstance(raw, _Standard) or stat.S_ISCHR(os.fstat(_STDOUT).st_mode):
+        yield digest
+        return
+    raw.digest = digest
+    try:
+        yield digest
+    finally:
+        raw.digest = None
+
+
 class _Standard(NamedFile):
+    digest: StdoutDigest | None = None
+
     def write(self, content: Any) -> int:
         try:
-            return io.FileIO.write(self, content)
+            size = io.FileIO.write(self, content)
+            if self.digest:
+                self.digest.sha256.update(memoryview(content)[:size])
+                self.digest.size += size
+            return size
         except BrokenPipeError:
             if self.fileno() not in _forgiven:
                 raise

@@ -19,6 +19,7 @@ import msgspec
 from bmtools.errors import DataError
 from bmtools.io.foreign import not_utf8
 from bmtools.io.jsonl import parse_json
+from bmtools.io.output import RECORD
 from bmtools.io.record_size import (
     MEGABYTE,
     check_record_size,
@@ -77,8 +78,9 @@ def member_ending(name: str) -> str:
 
 
 def is_hidden(path: PurePath) -> bool:
-    """Tell whether a path is one of those that macOS and editors leave."""
-    return any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    """Tell whether a path is one of those that macOS and editors leave, or a record of a step."""
+    return f".{path.name}".endswith(RECORD) or any(part.startswith((".", "__MACOSX"))
+                                                   for part in path.parts)
 
 
 def archive_of(name: str) -> Path | None:

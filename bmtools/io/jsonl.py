@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+from bmtools.io.digests import note_source
 from bmtools.io.foreign import importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.io.record_size import to_end_of_line
@@ -110,7 +111,7 @@ class RecordReader:
         for file, name in enumerate(self.names):
             digest = hashlib.sha256()
             start = lines = 0
-            with open_text(name) as stream:
+            with open_text(name, takes_digest=False) as stream:
                 read: Callable[[int], bytes] = stream.read if block_bytes or stream.seekable() \
                     else stream.read1  # type: ignore[attr-defined]
                 while content := read(block_bytes or _CHUNK_BYTES):
@@ -133,6 +134,7 @@ class RecordReader:
             earlier_lines += lines
             earlier.update(digest.digest())
             self.hashes[source_name(name)] = digest.hexdigest()
+            note_source(name, digest.hexdigest())
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
         """Return where the lines that this reader reads begin and end in whole lines of a source.

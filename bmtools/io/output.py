@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISBLK, S_ISDIR, S_ISREG
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
 from bmtools.errors import BmtoolsError
+from bmtools.io.digests import HashedFile, HashedPacker
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
 from bmtools.io.system import signals_deferred
 from bmtools.io.unfinished import hidden_path, locked, real_path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 STDOUT = "-"
+RECORD = ".bmtools.json"
 encode_lines = msgspec.json.Encoder().encode_lines
 """Encode JSON Lines; keys keep their order, text stays UTF-8."""
 _BUFFER_BYTES = 1 << 16
@@ -62,8 +64,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     descriptor = descriptor_of(path)
     if descriptor is not None or is_special(path):
         with naming(path):
-            raw = _Stream(path if descriptor is None else os.dup(descriptor), "w", str(path))
-        with io.BufferedWriter(raw, _BUFFER_BYTES) as stream:
+            device = _Stream(path if descriptor is None else os.dup(descriptor), "w", str(path))
+        with io.BufferedWriter(device, _BUFFER_BYTES) as stream:
             yield stream
         return
     partial = hidden_path(target, "partial")
@@ -72,14 +74,17 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             target.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
                                  0o600 if target.exists() else 0o666)
-        with io.BufferedWriter(NamedFile(descriptor, "w", str(path)), _BUFFER_BYTES) as stream, \
-                locked(descriptor):
+        raw = HashedFile(descriptor, "w", str(path))
+        with io.BufferedWriter(raw, _BUFFER_BYTES) as stream, locked(descriptor):
             _keep_permissions(target, partial)
             yield stream
             stream.flush()
             with naming(path):
                 os.fsync(descriptor)
+            with suppress(OSError):
+                record_of(target).unlink()  # it is of an older file
             _rename(partial, target, path)
+        raw.note(target)
     except BaseException:
         with signals_deferred():
             partial.unlink(missing_ok=True)
@@ -94,15 +99,25 @@ def open_output(name: str) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     with new_file(Path(name)) as stream:
-        if name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0) as packed:
-                yield cast(IO[bytes], packed)
-        elif name.endswith((".zst", ".zstd")):
-            options = {int(zstd.CompressionParameter.checksum_flag): 1}
-            with zstd.ZstdFile(stream, "w", options=options) as packed:
-                yield cast(IO[bytes], packed)
-        else:
+        if not (packer := _packer(name, stream)):
             yield stream
+            return
+        with packer, io.BufferedWriter(HashedPacker(packer, stream), _BUFFER_BYTES) as packed:
+            yield packed
+
+
+def _packer(name: str, stream: BinaryIO) -> Any:
+    """Return what compresses into a stream, by the name of its file; None where nothing does."""
+    if name.endswith(".gz"):
+        return gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0)
+    if name.endswith((".zst", ".zstd")):
+        return zstd.ZstdFile(stream, "w", options={int(zstd.CompressionParameter.checksum_flag): 1})
+    return None
+
+
+def record_of(path: Path) -> Path:
+    """Name the file beside another that records how that was made."""
+    return path.with_name(path.name + RECORD)
 
 
 def write_records(records: Iterable[Any], output: str = STDOUT, flush: bool = False) -> int:

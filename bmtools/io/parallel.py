@@ -50,7 +50,7 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
 
 def load_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
     """Read blocks of one file, one after the other, which came without their lines."""
-    with open_text(blocks[0].name) as stream:
+    with open_text(blocks[0].name, takes_digest=False) as stream:
         stream.seek(blocks[0].start, os.SEEK_CUR)
         for block in blocks:
             yield replace(block, lines=with_newlines(stream.read(block.size)))

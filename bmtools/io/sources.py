@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bmtools.errors import DataError
+from bmtools.io.digests import hashed_source
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, not_utf8
 from bmtools.io.record_size import limited_lines
 
@@ -53,8 +54,12 @@ def _open_raw(name: str) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def open_bytes(name: str) -> Iterator[BinaryIO]:
+def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
     """Open a file, or stdin for `-`, undoing gzip or zstd by content and dropping a UTF-8 BOM.
+
+    Args:
+        name: of the file.
+        takes_digest: whether the digest of what is read is taken here, where digests are.
 
     Raises:
         DataError: the file is missing, unreadable or damaged.
@@ -68,7 +73,8 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
                 stream = io.BufferedReader(zstd.ZstdFile(raw))
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
-            yield stream
+            is_member = isinstance(name, MemberName) and name != STDIN
+            yield hashed_source(stream, name) if takes_digest and not is_member else stream
     except _damage() as error:
         raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
                         "copy or download the file again") from error
@@ -103,17 +109,19 @@ def is_compressed(name: str) -> bool:
 
 @contextmanager
 def open_text(name: str,
-              find_fault: Callable[[bytes, str], str | None] = foreign_bytes) -> Iterator[BinaryIO]:
+              find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
+              takes_digest: bool = True) -> Iterator[BinaryIO]:
     """Open a source as `open_bytes` does, unless its first bytes are no UTF-8 text.
 
     Args:
         name: of the file; `-` for stdin.
         find_fault: describes what is wrong with the first bytes of a source with a name.
+        takes_digest: as for `open_bytes`.
 
     Raises:
         DataError: names what was found, such as UTF-16 or a PDF, and the command that converts it.
     """
-    with open_bytes(name) as stream:
+    with open_bytes(name, takes_digest) as stream:
         head: bytes = stream.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
         fault = find_fault(head, source_name(name))
         if fault:
@@ -154,7 +162,7 @@ def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = forei
                ) -> Iterator[tuple[int, str]]:
     """Yield numbered lines of UTF-8 text without their ends: LF, CR or CRLF, and nothing else.
 
-    A file with CR alone is held in memory. The arguments are those of `open_text`.
+    A file with CR alone is held in memory. The arguments are the first of `open_text`.
 
     Raises:
         DataError: bytes that are not UTF-8, or a line larger than a record may be, by its number.

@@ -14,10 +14,11 @@ from typing import Any, TypedDict
 import msgspec
 
 from bmtools.errors import CheckpointError
-from bmtools.installation import versions
 from bmtools.io.jsonl import parse_json
+from bmtools.io.output import RECORD
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import UNKNOWN, licence_record
+from bmtools.provenance.step import common_keys, versions_used
 from bmtools.records import readable
 
 NAME = "bmtools.json"
@@ -88,15 +89,16 @@ class Manifest:
         Directories of this machine, which may tell of its people, are left out of paths; files of
         one name are numbered.
         """
-        inputs: dict[str, str] = {}
+        inputs, files = dict[str, str](), described_files(directory)
         for name, digest in self.inputs.items():
-            add_input(inputs, _without_place(name), digest)
+            add_input(inputs, without_places(name), digest)
         content = {
-            "command": self.command, "settings": _without_place(dict(self.settings)),
+            "command": self.command, "settings": without_places(dict(self.settings)),
             "seed": self.seed, "vocabulary": self.vocabulary, "inputs": inputs,
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
-            "versions": versions(*_PACKAGES), **self._licences()}
+            "versions": versions_used(*_PACKAGES), **common_keys(self.wall_seconds),
+            "sha256": hash_files(files), "files": files, **self._licences()}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
@@ -116,17 +118,18 @@ def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
     inputs[key] = digest
 
 
-def _without_place(value: Any) -> Any:
+def without_places(value: Any) -> Any:
     """Replace paths by names, in dictionaries and lists too; those below the directory in which
     the command runs stay as they were given."""
     if isinstance(value, Mapping):
-        return {key: _without_place(one) for key, one in value.items()}
+        return {key: without_places(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_place(one) for one in value]
+        return [without_places(one) for one in value]
     if isinstance(value, str | PurePath):
-        path = PurePath(value)
+        name, equals, rest = str(value).rpartition("=")
+        path = PurePath(rest)
         if path.is_absolute() or ".." in path.parts:
-            return PurePath(os.path.normpath(path)).name or str(path)
+            return name + equals + (PurePath(os.path.normpath(path)).name or str(path))
     return value
 
 
@@ -187,12 +190,20 @@ def card_licence(directory: Path) -> str:
 
 def hash_directory(directory: Path) -> str:
     """Hash names and contents of a directory's files, except its descriptions."""
-    digest = hashlib.sha256()
-    descriptions = (NAME, CARD, SIGNATURE)
-    for path in sorted(p for p in directory.iterdir()
-                       if p.is_file() and p.name not in descriptions):
-        digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
-    return digest.hexdigest()
+    return hash_files(described_files(directory))
+
+
+def described_files(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a directory by name, except its descriptions."""
+    return {path.name: hash_file(path) for path in sorted(directory.iterdir())
+            if path.is_file() and path.name not in (NAME, CARD, SIGNATURE)
+            and not path.name.endswith(RECORD)}
+
+
+def hash_files(files: Mapping[str, str]) -> str:
+    """Hash the names and the SHA-256 of a directory's files."""
+    lines = (f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def hash_file(path: Path) -> str:

@@ -178,7 +178,8 @@ def _timeless(content: dict[str, Any]) -> dict[str, Any]:
     if "last" in results:
         results["last"] = _without_speed(results["last"])
     return {**content, "settings": settings, "results": results,
-            "inputs": sorted(content["inputs"].values()), "wall_seconds": None}
+            "inputs": sorted(content["inputs"].values()),
+            **dict.fromkeys(("wall_seconds", "started", "sha256", "files", "upstream"))}
 
 
 def _without_speed(line: dict[str, Any]) -> dict[str, Any]:

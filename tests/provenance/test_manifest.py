@@ -6,6 +6,8 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import platform
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,24 +22,29 @@ def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
     manifest = Manifest("pretrain", {"steps": 3, "model": None}, "f00d", 7, {"è.jsonl": "aa"},
                         {"model": "bb"}, 120, 1.23456, {"rows": 4})
     written = manifest.write(tmp_path)
-    assert written == read_manifest(tmp_path) == {
+    assert written == read_manifest(tmp_path)
+    assert datetime.fromisoformat(written.pop("started")).utcoffset() == timedelta()
+    assert written.pop("versions").items() >= {
+        "bmtools": __version__, "python": platform.python_version(), **{
+            name: importlib.metadata.version(name)
+            for name in ("torch", "transformers", "tokenizers", "accelerate")}}.items()
+    assert written == {
         "command": "pretrain", "settings": {"steps": 3, "model": None}, "seed": 7,
         "vocabulary": "f00d", "inputs": {"è.jsonl": "aa"}, "parents": {"model": "bb"},
         "tokens_seen": 120, "wall_seconds": 1.235, "results": {"rows": 4},
-        "versions": {"bmtools": __version__, **{
-            name: importlib.metadata.version(name)
-            for name in ("torch", "transformers", "tokenizers", "accelerate")}}}
+        "sha256": hashlib.sha256(b"").hexdigest(), "files": {}}
 
 
 def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
     settings = {"model": "/home/anna/first", "base": Path("../anna/base/"), "here": "models/base",
-                "files": ["/a/b", ("c/../d",)], "up": "..", "root": "/", "rate": "80/10/10",
+                "files": ["/a/b", ("c/../d",), "it=/a/b"], "up": "..", "root": "/",
+                "rate": "80/10/10",
                 "nested": {"terms": "/x/terms.txt", "n": 3}, "none": None}
     written = Manifest("pretrain", settings, "", inputs={
         "/a/notes.jsonl": "aa", "/b/notes.jsonl": "bb", "../c/notes.jsonl": "aa",
         "data/notes.jsonl": "cc", "<stdin>": "dd"}).write(tmp_path)
     assert written["settings"] == {
-        "model": "first", "base": "base", "here": "models/base", "files": ["b", ["d"]],
+        "model": "first", "base": "base", "here": "models/base", "files": ["b", ["d"], "it=b"],
         "up": "..", "root": "/", "rate": "80/10/10", "nested": {"terms": "terms.txt", "n": 3},
         "none": None}
     assert written["inputs"] == {"notes.jsonl": "aa", "notes.jsonl (2)": "bb",
@@ -80,6 +87,7 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     before = hash_directory(tmp_path)
     (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
     (tmp_path / "README.md").write_text("a better card")
+    (tmp_path / "found.jsonl.bmtools.json").write_text("{}")
     (tmp_path / "inner").mkdir()
     assert hash_directory(tmp_path) == before
     (tmp_path / "model").write_bytes(b"weightz")

@@ -1,0 +1,82 @@
+"""Step records that travel beside a pipe, from the command that writes to the one that reads it.
+
+Both ends of a pipe have one number in the system. The writer leaves its record in a private
+directory under that number; the reader takes it, and keeps it only where the hash of what was
+written is that of what was read. Where any of this is impossible, there is no record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from stat import S_IMODE, S_ISDIR, S_ISFIFO
+from typing import Any
+
+_STALE_SECONDS = 3600  # readers take them as soon as they come to the end
+
+
+def pipe_number(file: int | str) -> str:
+    """Return the number of a pipe, by its descriptor or path; empty where it is none."""
+    with suppress(OSError):
+        found = os.stat(file)  # noqa: PTH116, a descriptor as well
+        if S_ISFIFO(found.st_mode):
+            return f"{found.st_dev}-{found.st_ino}"
+    return ""
+
+
+def leave_record(number: str, record: dict[str, Any]) -> None:
+    """Leave a record for the reader of a pipe, before its last byte is sent."""
+    with suppress(OSError, ValueError):
+        directory = _directory()
+        _remove_stale(directory)
+        path = directory / number
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(record, stream, ensure_ascii=False, default=str)
+
+
+def take_record(number: str, sha256: str) -> dict[str, Any]:
+    """Take the record of the writer of a pipe.
+
+    Args:
+        number: of the pipe.
+        sha256: of all that was read from it.
+
+    Returns:
+        the record; empty where no command left one, or wrote something else.
+    """
+    with suppress(OSError, ValueError):
+        path = _directory() / number
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as stream:
+            record = json.load(stream)
+        path.unlink()
+        if isinstance(record, dict) and record.get("sha256") == sha256:
+            return record
+    return {}
+
+
+def _directory() -> Path:
+    """Make the directory of records, which nobody else may read or write.
+
+    Raises:
+        OSError: it cannot be made, or is another's.
+    """
+    from tempfile import gettempdir
+
+    directory = Path(gettempdir()) / f"bmtools-{os.getuid()}"
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    found = directory.lstat()
+    if not S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{directory} is not private")
+    return directory
+
+
+def _remove_stale(directory: Path) -> None:
+    for path in directory.iterdir():
+        if time.time() - path.lstat().st_mtime > _STALE_SECONDS:
+            path.unlink(missing_ok=True)

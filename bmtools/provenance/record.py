@@ -1,0 +1,125 @@
+"""Records of files: `FILE.bmtools.json` says how FILE was made, as `bmtools.json` of a directory.
+
+A file to which several commands appended has the records of all of them under `steps`, each with
+the hash and the bytes of its part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bmtools.io.output import record_of
+from bmtools.io.sources import open_bytes
+from bmtools.io.unfinished import hidden_path
+from bmtools.provenance.manifest import without_places
+from bmtools.provenance.step import Step, common_keys, versions_used
+
+_CHUNK_BYTES = 1 << 20
+_MOST_THREADS = 8
+
+
+def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str],
+                sha256: str) -> dict[str, Any]:
+    """Return the record of an output of the command that is running.
+
+    Args:
+        step: the command.
+        inputs: SHA-256 of the content of each input, by name.
+        parents: hash of each directory that it read, by role.
+        sha256: of the output's content.
+    """
+    settings = without_places(step.settings)
+    return {"command": step.command, "settings": settings, "seed": settings.get("seed"),
+            "inputs": dict(inputs), "parents": dict(parents),
+            "wall_seconds": round(step.seconds, 3), "versions": versions_used(),
+            **common_keys(step.seconds), "sha256": sha256}
+
+
+def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
+    """Write the record of a file, with its permissions.
+
+    Args:
+        path: of the file.
+        record: how it was made.
+        of_bytes: SHA-256 of its bytes; of its content where it is not compressed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = {**record, "files": {path.name: of_bytes}}
+    partial = hidden_path(record_of(path), "partial")
+    try:
+        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n",
+                           encoding="utf-8")
+        shutil.copymode(path, partial)
+        partial.replace(record_of(path))
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a file or a directory; empty where there is none that can be read."""
+    place = path / "bmtools.json" if path.is_dir() else record_of(path)
+    with suppress(OSError, ValueError):
+        found = json.loads(place.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a step to the record of a file to which it has appended.
+
+    Args:
+        path: of the file.
+        size: its bytes before.
+        added: record of the step, whose hash is that of its own part.
+
+    Returns:
+        the record of the file; empty where it is not known how its beginning was made.
+    """
+    before = read_record(path)
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for chunk in _chunks(stream, size):
+            digest.update(chunk)
+        if before.get("sha256") != digest.hexdigest():
+            return {}
+        for chunk in _chunks(stream, path.stat().st_size - size):
+            digest.update(chunk)
+    before.pop("files", None)
+    steps = before.get("steps") or [{**before, "bytes": size}]
+    return {"steps": [*steps, {**added, "bytes": path.stat().st_size - size}],
+            "sha256": digest.hexdigest()}
+
+
+def hash_content(name: str) -> str:
+    """Hash a file's uncompressed content."""
+    digest = hashlib.sha256()
+    with open_bytes(name, takes_digest=False) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_folder(folder: Path) -> str:
+    """Hash names and uncompressed contents of all files in a folder and below."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:
+        for path, found in zip(paths, threads.map(hash_content, map(str, paths)), strict=True):
+            digest.update(f"{path.relative_to(folder)}\0{found}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _chunks(stream: Any, size: int) -> Iterator[bytes]:
+    while size and (chunk := stream.read(min(size, _CHUNK_BYTES))):
+        yield chunk
+        size -= len(chunk)
