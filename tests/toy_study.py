@@ -88,9 +88,12 @@ def write_study(folder: Path) -> dict[str, list[Line]]:
             "inputs": {f"text-{number}.jsonl": f"{number}" * 64}, "parents": {},
             "tokens_seen": 4000 + 1000 * number, "wall_seconds": figure(),
             "results": {"corpora": {"text": {"documents": 5, "tokens": 10**(4 + number)}}},
-            "energy": {"measured": {"kwh": figure(), "by": ["nvml"]},
-                       "declared": {"kwh": figure()}, "hours": figure(),
-                       "kg_co2eq": {"measured": figure()}}}])
+            "energy": {"run": model, "hours": figure(), "hardware": "a processor",
+                       "measured": {"kwh": figure(), "by": ["nvml"], "hours": 0.5},
+                       "declared": {"kwh": figure(), "watts": 300, "hours": 0.5},
+                       "grid": {"country": "ITA", "year": 2024, "g_per_kwh": 250,
+                                "source": "a table"},
+                       "kg_co2eq": {"measured": figure(), "declared": figure()}}}])
     for name, own in lines.items():
         _write(folder / name, own)
     _write(folder / "notes.jsonl", [{"id": "a", "text": "Il cuore."}])

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from bmtools.energy.figures import KINDS
+from bmtools.energy.settings import EnergyConfig
+from bmtools.energy.statement import statement
+from bmtools.energy.totals import find_steps, total
 from bmtools.reports.charts import Curve, Estimate, Point, Section, Table, dot_chart, line_chart
 from bmtools.reports.labels import words_of
 from bmtools.reports.score_sections import masking, predictions, ranks, space, suites, tasks
@@ -118,20 +122,23 @@ def corpora(study: Study) -> Section:
 
 
 def energy(study: Study) -> Section:
-    """List energy by how it is known: measured, allotted or declared, each apart."""
-    section = Section("energy", "Energy", "Measured, allotted and declared energy are different "
-                      "kinds of knowledge, and are not added to each other.")
-    rows = [(name, record["energy"]) for name, record in [
-        *((step.name, step.record) for step in study.steps),
-        *((path.name, record) for path, record in study.files.items())] if record.get("energy")]
-    kinds = [kind for kind in ("measured", "allotted", "declared")
-             if any(one.get(kind) for _, one in rows)]
-    if rows:
+    """Show energy by how it is known: measured, allotted or declared, each apart."""
+    section = Section("energy", "Energy")
+    steps = find_steps(study.records())
+    known = [step for step in steps if step.has_energy]
+    kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
+    if known:
+        section.note = statement(total(steps, EnergyConfig()))
+        section.charts.append(dot_chart(
+            "energy", "Energy of steps", "kWh", [step.name for step in known], {
+                kind: [Estimate(step.figures[kind]["kwh"]) if kind in step.figures else None
+                       for step in known] for kind in kinds}))
         section.tables.append(Table("Energy and emissions of steps", [
-            "step", *(f"kWh {kind}" for kind in kinds), *(f"kg CO2eq {kind}" for kind in kinds),
-            "hours", "GPU-hours", "hardware", "grid, g per kWh"], [
-            [name, *(one.get(kind, {}).get("kwh") for kind in kinds),
-             *(one.get("kg_co2eq", {}).get(kind) for kind in kinds), one.get("hours"),
-             one.get("gpu_hours"), one.get("hardware"), one.get("grid", {}).get("g_per_kwh")]
-            for name, one in rows]))
+            "step", "command", *(f"kWh {kind}" for kind in kinds),
+            *(f"kg CO2eq {kind}" for kind in kinds), "hours", "GPU-hours", "hardware",
+            "grid, g per kWh"], [
+            [step.name, step.command, *(step.figures.get(kind, {}).get("kwh") for kind in kinds),
+             *(step.figures.get("kg_co2eq", {}).get(kind) for kind in kinds),
+             *map(step.figures.get, ("hours", "gpu_hours", "hardware")),
+             step.figures.get("grid", {}).get("g_per_kwh")] for step in known]))
     return section

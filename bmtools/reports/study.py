@@ -108,6 +108,11 @@ class Study:
         return not (self.steps or self.runs or self.vectors or self.files
                     or any(map(self.lines.get, set(_KINDS) - {"parts", "words", "stopped"})))
 
+    def records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield how each directory and file was made, after its name."""
+        yield from ((step.name, step.record) for step in self.steps)
+        yield from ((path.name, record) for path, record in self.files.items())
+
     def step_of(self, model: str) -> Step | None:
         """Find the directory of a model: its path, or the one whose name is the path's last."""
         same = [step for step in self.steps if step.path == Path(model)] or \

@@ -140,11 +140,14 @@ def test_flows_count_maskings(page: Page) -> None:
 
 def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
     head, *rows = page.tables["Energy and emissions of steps"]
-    assert head[:5] == ["step", "kWh measured", "kWh declared", "kg CO2eq measured",
+    assert head[:6] == ["step", "command", "kWh measured", "kWh declared", "kg CO2eq measured",
                         "kg CO2eq declared"]
-    for name, measured, declared, *_ in rows:
+    assert len(rows) == 3
+    for name, command, *found in rows:
         energy = json.loads((folder / "out" / name / "bmtools.json").read_text())["energy"]
-        assert (measured, declared) == (energy["measured"]["kwh"], energy["declared"]["kwh"])
+        assert command == "pretrain" and found[:4] == [
+            *(energy[kind]["kwh"] for kind in ("measured", "declared")),
+            *energy["kg_co2eq"].values()]
 
 
 def test_the_page_stands_alone(page: Page) -> None:
