@@ -88,10 +88,11 @@ class Browser:
         return self.call("Runtime.evaluate", expression=script,
                          returnByValue=True)["result"].get("value")
 
-    def picture(self, path: Path, height: int = 0) -> None:
-        """Write a picture of the page, or of so many pixels from its top."""
+    def picture(self, path: Path, height: float = 0, top: float = 0) -> None:
+        """Write a picture of the page, or of so many pixels of it."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {**size, "height": min(height or size["height"], size["height"]), "scale": 1}
+        clip = {**size, "y": top, "scale": 1,
+                "height": min(height or size["height"], size["height"] - top)}
         taken = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(taken["data"]))
 
@@ -102,14 +103,12 @@ def browser(folder: Path) -> Iterator[Browser]:
     read_commands, commands = os.pipe()
     answers, write_answers = os.pipe()
 
-    def number_pipes() -> None:
-        first, second = os.dup(read_commands), os.dup(write_answers)
-        os.dup2(first, 3)
-        os.dup2(second, 4)
-
+    # The protocol takes descriptors 3 and 4.
+    redirected = f'exec "$@" 3<&{read_commands} 4>&{write_answers}'
     process = subprocess.Popen(
-        [str(PROGRAM), *_FLAGS, f"--user-data-dir={folder}", "about:blank"], close_fds=False,
-        preexec_fn=number_pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ["bash", "-c", redirected, "bash", str(PROGRAM), *_FLAGS, f"--user-data-dir={folder}",
+         "about:blank"], pass_fds=(read_commands, write_answers), stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
     os.close(read_commands)
     os.close(write_answers)
     try:
