@@ -1,0 +1,156 @@
+"""Lineages of directories and files that are written by hand, beside a walk that is spelled out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.provenance.lineage import Lineage, trace
+from bmtools.provenance.manifest import hash_directory
+
+Make = Callable[..., str]
+
+
+def sha256(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Write a file or a model, with a record of what it was made of: `make("b", a=hash)`."""
+
+    def write(name: str, inputs: dict[str, str] | None = None,
+              parents: dict[str, str] | None = None, **record: Any) -> str:
+        path = tmp_path / name
+        if parents is None:
+            path.write_text(name)
+            found, place = sha256(name), Path(f"{path}.bmtools.json")
+        else:
+            path.mkdir()
+            (path / "config.json").write_text(name)
+            found, place = hash_directory(path), path / "bmtools.json"
+        place.write_text(json.dumps({
+            "command": "made", "inputs": inputs or {}, "parents": parents or {}, "sha256": found,
+            "energy": {"run": name, "hours": 1.0, "measured": {"kwh": 2.0, "by": ["rapl"],
+                                                              "hours": 1.0}},
+            "tokens_seen": 10, **record}))
+        return found
+
+    return write
+
+
+def names(lineage: Lineage) -> list[str]:
+    return [Path(node.name).name for node in lineage.nodes]
+
+
+def test_shared_parents_count_once(make: Make, tmp_path: Path,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("raw.xml").write_text("raw")
+    raw = make("corpus", {"raw.xml": sha256("raw")})
+    left, right = (make(name, {"corpus": raw}, {}) for name in ("left", "right"))
+    make("merged", None, {"merged 1": left, "merged 2": right},
+         settings={"merged": ["left", "right"]})
+    found = trace(["merged"])
+    assert names(found) == ["merged", "left", "right", "corpus", "raw.xml"]
+    assert [node.kind for node in found.nodes] == [*["checkpoint"] * 3, "file", "source"]
+    assert {(edge.child, edge.parent, edge.role) for edge in found.edges} == {
+        (found.roots[0], left, "merged 1"), (found.roots[0], right, "merged 2"),
+        (left, raw, "corpus"), (right, raw, "corpus"), (raw, sha256("raw"), "raw.xml")}
+    totals = found.totals()
+    assert (totals["steps"], totals["hours"], totals["tokens_seen"]) == (4, 4.0, 40)
+    assert totals["measured"]["kwh"] == 8.0
+    assert not found.unresolved
+    assert trace(["merged", "left", "merged"]).totals() == totals
+
+
+def test_a_circle_ends(make: Make, tmp_path: Path) -> None:
+    one, other = sha256("one"), sha256("other")
+    make("one", {"other": other})
+    make("other", {"one": one})
+    found = trace([tmp_path / "one"])
+    assert names(found) == ["one", "other"] and len(found.edges) == 2
+    assert found.totals()["hours"] == 2
+
+
+def test_a_model_that_replaced_itself_has_its_older_self_behind_it(make: Make,
+                                                                   tmp_path: Path) -> None:
+    older = sha256("of before")
+    make("model", {}, {"model": older}, settings={"model": "model"})
+    found = trace([tmp_path / "model"])
+    assert [(node.id, node.path) for node in found.unresolved] == [(older, None)]
+
+
+def test_a_step_that_changed_nothing_is_left_out(make: Make, tmp_path: Path) -> None:
+    same = make("one", {"raw": sha256("raw")})
+    shutil.copy(tmp_path / "one", tmp_path / "clean")
+    (tmp_path / "clean.bmtools.json").write_text(json.dumps(
+        {"command": "clean", "inputs": {"one": same}, "sha256": same}))
+    found = trace([tmp_path / "clean"])
+    assert [node.record.get("command") for node in found.nodes] == ["made", None]
+    (tmp_path / "one.bmtools.json").unlink()
+    assert names(trace([tmp_path / "clean"])) == ["clean"]
+
+
+def test_what_is_elsewhere_is_found_by_searching_and_else_named(make: Make,
+                                                                tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("raw")
+    corpus = make("corpus", {"raw.txt": sha256("raw"), "gone.txt": sha256("gone")})
+    make("model", {"corpus": corpus}, {})
+    here, there = tmp_path / "a" / "b" / "c", tmp_path / "deep"
+    here.mkdir(parents=True)
+    there.mkdir()
+    (tmp_path / "model").rename(here / "model")
+    for name in ("corpus", "corpus.bmtools.json", "raw.txt"):
+        (tmp_path / name).rename(there / name)
+    found = trace([here / "model"])
+    assert [(node.name, node.id) for node in found.unresolved] == [("corpus", corpus)]
+    found = trace([here / "model"], [there])
+    assert names(found) == ["model", "corpus", "raw.txt", "gone.txt"]
+    assert [node.name for node in found.unresolved] == ["gone.txt"]
+
+
+def test_pipes_and_appended_steps_lead_on(make: Make, tmp_path: Path) -> None:
+    piped = {"command": "import", "sha256": sha256("piped"), "inputs": {"raw": sha256("raw")},
+             "energy": {"run": "piped", "hours": 3.0}}
+    (tmp_path / "raw").write_text("raw")
+    one = {"command": "first", "inputs": {"<stdin>": sha256("piped")}, "sha256": "1",
+           "upstream": {"<stdin>": piped}, "energy": {"run": "1", "hours": 1.0}}
+    two = {"command": "second", "inputs": {"b": sha256("b")}, "sha256": "2",
+           "energy": {"run": "2", "hours": 1.0}}
+    make("out", steps=[one, two])
+    found = trace([tmp_path / "out"])
+    assert [(node.kind, Path(node.name).name) for node in found.nodes] == [
+        ("file", "out"), ("pipe", "<stdin>"), ("source", "b"), ("source", "raw")]
+    assert [node.name for node in found.unresolved] == ["b"]
+
+
+def test_older_manifests_are_hashed_and_vocabularies_have_fingerprints(make: Make,
+                                                                       tmp_path: Path) -> None:
+    vocabulary = make("words", {}, {}, command="build-vocab", vocabulary="f00d")
+    model = make("model", {}, {}, vocabulary="f00d", settings={"tokenizer": "words"})
+    make("tuned", {}, {"model": model}, vocabulary="f00d")
+    for name in ("words", "model"):
+        path = tmp_path / name / "bmtools.json"
+        path.write_text(json.dumps({key: value for key, value in json.loads(
+            path.read_text()).items() if key not in ("sha256", "energy")}))
+    found = trace([tmp_path / "tuned"])
+    assert [node.id for node in found.nodes[1:]] == [model, vocabulary]
+    assert [(edge.parent, edge.role) for edge in found.edges] == [
+        (model, "model"), (vocabulary, "tokenizer")]
+
+
+def test_a_record_of_what_was_replaced_is_none(make: Make, tmp_path: Path) -> None:
+    make("out", {"raw": sha256("raw")})
+    (tmp_path / "out").write_text("edited")
+    found = trace([tmp_path / "out"])
+    assert [(node.kind, node.id) for node in found.nodes] == [("source", sha256("edited"))]
+    with pytest.raises(DataError, match="none: found nothing, expected a file or directory"):
+        trace([tmp_path / "none"])
