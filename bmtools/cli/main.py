@@ -62,6 +62,7 @@ COMMANDS = {
     "compare-models": "Compare models by size, speed, memory and scores.",
     "table": "Show JSON Lines of several models as one table.",
     "watch": "Follow commands that run in another shell or on another machine.",
+    "plot": "Draw training logs as curves and scores as bars, in the terminal.",
     "report": "Draw a run or a whole study on one page that opens without a network.",
     "help": "Explain a command, or a topic such as phases.",
 }

@@ -1,0 +1,56 @@
+"""`bmtools plot`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from bmtools.cli.help import Choice
+from bmtools.cli.options import Command, sources, takes_files
+from bmtools.cli.progress import is_terminal, status_paused
+from bmtools.cli.tables import terminal_width
+from bmtools.io.jsonl import read_objects
+
+_LOG = {"x": "x", "y": "y", "both": "xy"}
+_PIPE_WIDTH = 80
+
+
+@click.command("plot", cls=Command, examples=(
+    "bmtools plot model/metrics.jsonl --y loss",
+    "bmtools plot scores.jsonl --y pppl"),
+    groups={"Plot": "x y log width height"},
+    meanings={"files": "JSON Lines of any command, plain, .gz or .zst; none or - means stdin."})
+@takes_files
+@click.option("--x", metavar="KEY", help="Key of the horizontal axis, as tokens_seen; without it, "
+                                         "steps or epochs, or bars where lines have scores.")
+@click.option("--y", "keys", metavar="KEY", multiple=True,
+              help="Key to draw, through objects with dots; may be repeated. Without it, the loss "
+                   "and the learning rate, or the first known score.")
+@click.option("--log", type=Choice(list(_LOG)), help="Logarithmic axes.")
+@click.option("--width", type=click.IntRange(min=40), metavar="N",
+              help="Characters; those of the terminal without it, 80 in a pipe.")
+@click.option("--height", type=click.IntRange(min=8), default=16, show_default=True, metavar="N",
+              help="Lines of a frame of curves.")
+def command(files: tuple[str, ...], x: str | None, keys: tuple[str, ...], log: str | None,
+            width: int | None, height: int) -> None:
+    """Draw training logs as curves and scores as bars, in the terminal.
+
+    Curves of several files share a frame. Bars have the intervals of their scores. Colours and
+    characters are those that the terminal has; NO_COLOR leaves colours out.
+    """
+    from bmtools.cli.plots import PlotStyle, plots, require_plotext
+
+    require_plotext()
+    names = sources(files)
+    lines = [(name, line) for name in names for _, line in read_objects(name)]
+    encoding = (sys.stdout.encoding or "").lower()
+    on_terminal = is_terminal(sys.stdout)
+    style = PlotStyle(width or (terminal_width() if on_terminal else _PIPE_WIDTH), height,
+                      on_terminal and not os.environ.get("NO_COLOR"), encoding.startswith("utf"),
+                      _LOG.get(log or "", ""))
+    drawn = list(plots(lines, x, keys, style))
+    with status_paused():
+        print("\n\n".join(drawn))
+        sys.stdout.flush()
