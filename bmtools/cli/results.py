@@ -21,6 +21,7 @@ from bmtools.cli.tables import (
 )
 from bmtools.distributed import is_main_process
 from bmtools.io.output import STDOUT, encode_lines, write_records
+from bmtools.provenance.step import noting_licences
 from bmtools.status import counted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -118,7 +119,7 @@ def write_lines(lines: Iterable[bytes], output: str) -> None:
     """Write the lines of a pass, as `write_stream` writes records."""
     if output == STDOUT and sys.stdout.isatty():
         lines = _hiding_status(lines)
-    write_line_stream(lines, output)
+    write_line_stream(noting_licences(lines), output)
 
 
 def finish(what: str, next_command: str = "") -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bmtools.errors import BmtoolsWarning, DataError
+from bmtools.io.output import record_of
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import (
     NO_DERIVATIVES,
@@ -17,6 +18,7 @@ from bmtools.provenance.licences import (
     obligations,
 )
 from bmtools.provenance.manifest import directory_licences
+from bmtools.provenance.record import read_record
 
 SWITCH = "BMTOOLS_ALLOW_LICENCE_CONFLICT"
 """Environment variable that turns refusals into warnings."""
@@ -25,9 +27,16 @@ _WAY_OUT = ("leave one out (bmtools clean --licences keeps records by their lice
 
 
 def known_licences(path: str | Path) -> list[str]:
-    """Return the licences of a directory that its manifest or card states; nothing else is read."""
+    """Return the licences of a directory or file that its record or card states; nothing is read
+    of it, and a record that is older than its file does not count."""
     path = Path(path)
-    return directory_licences(path) if path.is_dir() else []
+    if path.is_dir():
+        return directory_licences(path)
+    beside = record_of(path)
+    if not (path.is_file() and beside.is_file()) or \
+            beside.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        return []
+    return licence_parts(str(read_record(path).get("licence", "")))
 
 
 def check_licences(origins: Mapping[str, Iterable[str]]) -> None:

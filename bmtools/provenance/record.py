@@ -40,7 +40,7 @@ def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str
     return {"command": step.command, "settings": settings, "seed": settings.get("seed"),
             "inputs": dict(inputs), "parents": dict(parents),
             "wall_seconds": round(step.seconds, 3), "versions": versions_used(),
-            **common_keys(step.seconds), "sha256": sha256}
+            **common_keys(step.seconds), **step.licences.keys(), "sha256": sha256}
 
 
 def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:

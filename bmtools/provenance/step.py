@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from bmtools.energy.meter import current
 from bmtools.installation import versions
 from bmtools.io.digests import Digests, taking_digests
 from bmtools.io.sources import source_name
+from bmtools.provenance.licences import WrittenLicences
 from bmtools.provenance.pipes import take_record
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "ctranslate2", "lxml")
@@ -31,6 +32,7 @@ class Step:
     Attributes:
         digests: of what it reads and writes.
         upstream: records of the commands that were piped into it, by the names of inputs.
+        licences: of the records that it writes.
     """
 
     def __init__(self, command: str, settings: Mapping[str, Any], sources: Collection[str],
@@ -38,6 +40,7 @@ class Step:
         self.command, self.settings, self._pipes = command, settings, pipes
         self.digests = Digests(frozenset(sources), self._take_upstream)
         self.upstream: dict[str, dict[str, Any]] = {}
+        self.licences = WrittenLicences()
         self._clock = time.monotonic()
 
     @property
@@ -86,3 +89,8 @@ def versions_used(*packages: str) -> dict[str, str]:
     none are named."""
     names = packages or [name for name in _PACKAGES if name in sys.modules]
     return {**versions(*names), "python": platform.python_version()}
+
+
+def noting_licences(lines: Iterable[bytes]) -> Iterable[bytes]:
+    """Have the licences of records on their way to a file noted in its record."""
+    return lines if _current is None else _current.licences.passing(lines)

@@ -203,8 +203,8 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold],
         if not lines:
             raise error
         summary = _summarize_folds(lines, lost)
-        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial)
         (partial / FOLDS).write_bytes(encode_lines(lines))
+        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial)
     yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
            "wall_seconds": _seconds_since(started)}
 
@@ -241,9 +241,9 @@ def _write(runs: Runs, sources: Mapping[str, Iterable[Record]], started: float) 
     set_status(f"writing {plan.output}")
     model = task.finish(trained_model(plan, task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
+        (partial / SEEDS).write_bytes(encode_lines(runs.lines))
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
                                _manifest(runs, [sources], summary, started))
-        (partial / SEEDS).write_bytes(encode_lines(runs.lines))
     return summary
 
 

@@ -205,10 +205,10 @@ class Checkpointer:
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = write_checkpoint_files(partial, join_head(model, head),
-                                             self.initial.tokenizer, self._manifest())
             (partial / METRICS).write_bytes(encode_lines(self.progress.metrics))
             (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
+            written = write_checkpoint_files(partial, join_head(model, head),
+                                             self.initial.tokenizer, self._manifest())
             flush_to_disk(partial)
         return written
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from bmtools.errors import RecordError, Reject
 from bmtools.io.directories import discard_run
 from bmtools.io.output import encode_lines, open_output
 from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
+from bmtools.provenance.step import noting_licences
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE
 from bmtools.translation.counts import TranslationCounts
@@ -86,10 +86,11 @@ class TranslationRun(ResumableRun):
         written.seek(0)
         with open_output(self.output) as stream:
             if self.finish is None:
-                shutil.copyfileobj(written, stream)
+                stream.writelines(noting_licences(written))
             else:
-                for record in self.finish(map(Record, map(msgspec.json.decode, written))):
-                    stream.write(encode_lines([record]))
+                stream.writelines(noting_licences(
+                    encode_lines([record]) for record
+                    in self.finish(map(Record, map(msgspec.json.decode, written)))))
         discard_run(self.directory)
 
     def _commit(self) -> None:
