@@ -50,7 +50,7 @@ def check_licences(origins: Mapping[str, Iterable[str]]) -> None:
     """
     where: dict[str, str] = {}
     for origin, licences in origins.items():
-        for part in (part for licence in licences for part in licence_parts(licence)):
+        for part in (part for licence in sorted(licences) for part in licence_parts(licence)):
             where.setdefault(part, origin)
     for one in conflicts(where):
         first, second = (where[name] for name in (one.first, one.second))

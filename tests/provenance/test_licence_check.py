@@ -38,7 +38,7 @@ def test_files_have_the_licences_of_their_records(
         assert record["licences"]["text"] == expected, command
     assert known_licences(output) == [one for one in expected if one != "CC0-1.0"
                                       and expected != ["unknown"]]
-    os.utime(output, (os.stat(output).st_mtime + 9,) * 2)  # changed since
+    os.utime(output, (output.stat().st_mtime + 9,) * 2)  # changed since
     assert known_licences(output) == []
     assert known_licences(source) == []
 
