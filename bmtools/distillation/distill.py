@@ -20,8 +20,9 @@ from bmtools.distillation.objective import DistillationObjective
 from bmtools.distillation.teacher import Teacher
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, CheckpointError, Reject, refuse, setting
-from bmtools.models.architectures import max_tokens
+from bmtools.models.architectures import build_model, max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
+from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.hardware import resolve_device
 from bmtools.models.packed import prepare_packed
 from bmtools.models.precision import FLOAT32_ONLY
@@ -47,7 +48,7 @@ from bmtools.training.plan import (
 )
 from bmtools.training.pretrain import run_to_end
 from bmtools.training.run import train
-from bmtools.vocab.tokenizer import is_uncased
+from bmtools.vocab.tokenizer import fingerprint, is_uncased, load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,7 +118,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         CheckpointError: a checkpoint cannot be used, or the two have different vocabularies.
         BmtoolsError: sequences longer than the positions of either model.
     """
-    taught = load_checkpoint(teacher)
+    taught = _without_weights(teacher) if settings.teacher_cache else load_checkpoint(teacher)
     initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer,
                                  positions=plan.initialization.positions)
     is_aligned = initial.vocabulary != taught.vocabulary
@@ -139,6 +140,16 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
                  train(plan, initial, data, reject, make_objective))
 
 
+def _without_weights(directory: Path) -> Checkpoint:
+    """Load what is known of a teacher before its weights are, which a cache may do without."""
+    from transformers import AutoConfig
+
+    check_checkpoint(directory)
+    config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    tokenizer = load_tokenizer(directory)
+    return Checkpoint(directory, build_model(config, "meta"), tokenizer, fingerprint(tokenizer))
+
+
 def _make_teacher(taught: Checkpoint, needs: Needs, plan: TrainingPlan,
                   settings: DistillationConfig, device: torch.device,
                   identity: Mapping[str, Any]) -> Teacher | CachedTeacher:
@@ -149,17 +160,21 @@ def _make_teacher(taught: Checkpoint, needs: Needs, plan: TrainingPlan,
     dtype = None if taught.model.config.model_type in FLOAT32_ONLY else _DTYPES.get(precision)
     if settings.teacher_device != "same":
         device = torch.device(resolve_device(settings.teacher_device, "teacher_device"))
-    if plan.layout == "packed":
-        prepare_packed(taught.model)
+
+    def make_live(checkpoint: Checkpoint, needs: Needs) -> Teacher:
+        if plan.layout == "packed":
+            prepare_packed(checkpoint.model)
+        return Teacher(checkpoint.model, needs, dtype, device)
+
     if not settings.teacher_cache:
-        return Teacher(taught.model, needs, dtype, device)
+        return make_live(taught, needs)
     cache = TeacherCache(Path(settings.teacher_cache), {
         **{name: value for name, value in identity.items() if name not in _HELD_OUT
            and (name.rpartition(": ")[2] in _MASKING or name.startswith("inputs of "))},
         "teacher_precision": precision if dtype else "float32", "logits": needs.logits,
         "last states": needs.last_states})
     kept = Needs(cache.identity["logits"], cache.identity["last states"])
-    compute = lru_cache(lambda: Teacher(taught.model, kept, dtype, device))
+    compute = lru_cache(lambda: make_live(load_checkpoint(taught.path), kept))
     return CachedTeacher(taught.model.config, compute, cache, needs, settings,
                          len(taught.tokenizer))
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -376,7 +377,7 @@ def test_another_run_reads_what_the_teacher_gave(
     [documents] = outputs.execute("SELECT count(*) FROM documents").fetchone()
     for path in (tmp_path / "one").iterdir():
         assert bytes(tmp_path / "outputs") not in path.read_bytes(), path.name
-    monkeypatch.setattr(Teacher, "__call__", None)
+    monkeypatch.setattr(sys.modules["bmtools.distillation.distill"], "load_checkpoint", None)
     again = run(*cached, tmp_path / "two")
     assert again.code == 0, again.err
     assert [line.get("loss") for line in again.records] == \
@@ -384,12 +385,30 @@ def test_another_run_reads_what_the_teacher_gave(
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     place = cached.index("--architecture")
     cached[place:place + 2] = []
+    monkeypatch.undo()
+    monkeypatch.setattr(Teacher, "__call__", None)
     for number, others in enumerate((("--cosine-weight", "0"), ("--steps", "3"),
                                      ("--batch-size", "2"), ("--learning-rate", "1e-3"))):
         outcome = run(*cached, tmp_path / f"other-{number}", "--student", student, *others)
         assert outcome.code == 0, outcome.err
     assert outputs.execute("SELECT count(*) FROM documents").fetchone() == (documents,)
     outputs.close()
+
+
+def test_aligned_states_are_kept_and_read(
+        run: Run, fresh: list[Any], cached: list[Any], corpus: Path, uncased: Path,
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = ("--tokenizer", uncased, "--align-tokens", "--kl-weight", "0")
+    live = run(*fresh, corpus, *more)
+    assert live.code == 0, live.err
+    first = run(*cached, tmp_path / "one", *more)
+    monkeypatch.setattr(Teacher, "__call__", None)
+    again = run(*cached, tmp_path / "two", *more)
+    assert [line["loss"] for line in again.records[:-1]] == \
+        [line["loss"] for line in first.records[:-1]]
+    for one, other in zip(live.records[:-1], first.records[:-1], strict=True):
+        for name in ("loss", "mlm", "cosine", "aligned"):
+            assert other[name] == pytest.approx(one[name], rel=1e-3, abs=1e-5)
 
 
 def test_a_whole_vocabulary_on_disk_gives_the_losses_of_a_live_teacher(
