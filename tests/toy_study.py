@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bmtools.provenance.manifest import hash_directory
+
 Line = dict[str, Any]
 MODELS = ("base", "small", "large")
 
@@ -80,12 +82,15 @@ def write_study(folder: Path) -> dict[str, list[Line]]:
 
     lines = lines_of_study(figure)
     for number, model in enumerate(MODELS):
-        lines[f"out/{model}/metrics.jsonl"] = [*training(figure, 4 + number)]
+        name = f"out/{model}/metrics.jsonl"
+        lines[name] = [*training(figure, 4 + number)]
+        _write(folder / name, lines[name])
+        before = {"model": hash_directory(folder / f"out/{MODELS[number - 1]}")} if number else {}
         _write(folder / f"out/{model}/bmtools.json", [{
             "command": "pretrain", "settings": {"model": MODELS[number - 1] if number else None,
                                                 "layer_decay": 0.95, "phases": [
                 {"name": "short", "learning_rate": 1e-3}, {"name": "long", "learning_rate": 2e-3}]},
-            "inputs": {f"text-{number}.jsonl": f"{number}" * 64}, "parents": {},
+            "inputs": {f"text-{number}.jsonl": f"{number}" * 64}, "parents": before,
             "tokens_seen": 4000 + 1000 * number, "wall_seconds": figure(),
             "results": {"corpora": {"text": {"documents": 5, "tokens": 10**(4 + number)}}},
             "energy": {"run": model, "hours": figure(), "hardware": "a processor",

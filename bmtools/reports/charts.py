@@ -81,6 +81,25 @@ class Chart:
     table: Table
 
 
+@dataclass(frozen=True)
+class Branch:
+    """Content in a tree of what it was made of.
+
+    Args:
+        anchor: its id in the page.
+        name: as its users call it.
+        facts: what it is, and how it was made.
+        is_repeated: whether it stands further up with what it was made of.
+        branches: what it was made of.
+    """
+
+    anchor: str
+    name: str
+    facts: str
+    is_repeated: bool
+    branches: Sequence[Branch]
+
+
 @dataclass
 class Section:
     """A part of a page.
@@ -91,6 +110,7 @@ class Section:
         note: what to know when reading it.
         charts: each with its table.
         tables: further ones.
+        branches: trees.
     """
 
     anchor: str
@@ -98,6 +118,7 @@ class Section:
     note: str = ""
     charts: list[Chart] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
 
 
 def page_style() -> AbstractContextManager[None]:

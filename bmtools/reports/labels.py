@@ -37,6 +37,17 @@ def words_of(key: str) -> str:
     return key.replace("_", " ")
 
 
+def figure(value: float | str) -> str:
+    """Spell a number with as many digits as can be read at a glance; words stay."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, str):
+        return value
+    if abs(value) >= 10000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.2g}"
+
+
 def printable(text: str) -> str:
     """Replace what `without_controls` does, and show white space that is alone."""
     spelled = without_controls(text)

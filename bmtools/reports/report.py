@@ -9,7 +9,7 @@ from typing import Any
 
 from bmtools.io.output import open_output
 from bmtools.reports.drawing import page_image, require_matplotlib
-from bmtools.reports.labels import without_controls
+from bmtools.reports.labels import figure, without_controls
 from bmtools.reports.pages import page_templates
 from bmtools.reports.sections import Section, make_sections
 from bmtools.reports.study import read_study
@@ -47,14 +47,6 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
 def render_report(title: str, sections: Sequence[Section]) -> str:
     """Render the page."""
     environment = page_templates()
-    environment.filters |= {"safe_text": without_controls, "image": page_image, "figure": _figure}
+    environment.filters |= {"safe_text": without_controls, "image": page_image, "figure": figure}
     return environment.get_template(_TEMPLATE).render(
         title=without_controls(title), sections=sections)
-
-
-def _figure(value: float) -> str:
-    """Spell a number with as many digits as can be read at a glance."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}" if abs(value) >= 1e-4 \
-        else f"{value:.2g}"

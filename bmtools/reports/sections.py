@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from bmtools.energy.figures import KINDS
 from bmtools.energy.settings import EnergyConfig
 from bmtools.energy.statement import statement
 from bmtools.energy.totals import find_steps, total
-from bmtools.reports.charts import Curve, Estimate, Point, Section, Table, dot_chart, line_chart
-from bmtools.reports.labels import words_of
+from bmtools.provenance.lineage import Node
+from bmtools.reports.charts import (
+    Branch,
+    Curve,
+    Estimate,
+    Point,
+    Section,
+    Table,
+    dot_chart,
+    line_chart,
+)
+from bmtools.reports.labels import figure, words_of
 from bmtools.reports.score_sections import masking, predictions, ranks, space, suites, tasks
 from bmtools.reports.study import Line, Study
 
 _MOST_CURVES, _MOST_POINTS = 6, 60
+_HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
 _SPEED = ("parameters", "megabytes")
 
@@ -22,10 +34,10 @@ def make_sections(study: Study) -> Iterator[Section]:
     """Yield the sections of a study that hold something, in order."""
     makers: Sequence[Callable[[Study], Section]] = (
         overview, losses, predictions, masking, ranks, vocabularies, corpora, tasks, suites, space,
-        energy)
+        lineage, energy)
     for maker in makers:
         section = maker(study)
-        if section.charts or section.tables:
+        if section.charts or section.tables or section.branches:
             yield section
 
 
@@ -121,10 +133,41 @@ def corpora(study: Study) -> Section:
     return section
 
 
+def lineage(study: Study) -> Section:
+    """Show from each output back to the first bytes how it was made."""
+    section, found, seen = Section("lineage", "Lineage"), study.lineage, set[str]()
+
+    def grow(id: str, role: str) -> Branch:
+        node, is_repeated = found.node(id), id in seen
+        seen.add(id)
+        name = node.path.name if node.path else Path(role or node.name).name
+        return Branch(f"node-{id[:_HASH_DIGITS]}", name if role in ("", name) else
+                      f"{role}: {name}", _facts(node), is_repeated, [] if is_repeated else [
+                          grow(edge.parent, edge.role) for edge in found.parents(id)])
+
+    if found.edges:
+        used = {edge.parent for edge in found.edges}
+        section.branches = [grow(root, "") for root in found.roots if root not in used]
+        section.note = "Below each output stands what it was made of; links lead to what stands " \
+            "further up. Beginnings of SHA-256 name contents."
+    return section
+
+
+def _facts(node: Node) -> str:
+    """Say what a node is and how it was made, from its record."""
+    record = node.record
+    facts = [("{} tokens trained on", record.get("tokens_seen") or None), ("seed {}",
+             record.get("seed")), ("{} s", record.get("wall_seconds")),
+             ("{}", record.get("licence")), ("{}", node.id[:_HASH_DIGITS])]
+    made = f"{node.kind} by {record['command']}" if "command" in record else node.kind
+    return ", ".join([made, *(words.format(figure(value)) for words, value in facts
+                              if value is not None)])
+
+
 def energy(study: Study) -> Section:
     """Show energy by how it is known: measured, allotted or declared, each apart."""
     section = Section("energy", "Energy")
-    steps = find_steps(study.records())
+    steps = find_steps((Path(node.name).name, node.record) for node in study.lineage.nodes)
     known = [step for step in steps if step.has_energy]
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if known:

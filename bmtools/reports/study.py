@@ -15,14 +15,14 @@ from typing import Any
 from bmtools.errors import DataError
 from bmtools.io.directories import directory_bytes
 from bmtools.io.jsonl import read_objects
+from bmtools.io.output import RECORD
 from bmtools.io.sources import source_stem
 from bmtools.models.checkpoint_files import count_weights
+from bmtools.provenance.lineage import Lineage, trace
 from bmtools.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.reports.labels import short_names
 
 Line = dict[str, Any]
-RECORD = f".{NAME}"
-"""Ending of the record of how a file was made."""
 # The first kind whose keys a line has is its own.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
@@ -108,10 +108,11 @@ class Study:
         return not (self.steps or self.runs or self.vectors or self.files
                     or any(map(self.lines.get, set(_KINDS) - {"parts", "words", "stopped"})))
 
-    def records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield how each directory and file was made, after its name."""
-        yield from ((step.name, step.record) for step in self.steps)
-        yield from ((path.name, record) for path, record in self.files.items())
+    @cached_property
+    def lineage(self) -> Lineage:
+        """All that directories and files with records were made of."""
+        return trace([*(step.path for step in self.steps if step.is_whole),
+                      *filter(Path.exists, self.files)])
 
     def step_of(self, model: str) -> Step | None:
         """Find the directory of a model: its path, or the one whose name is the path's last."""

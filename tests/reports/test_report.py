@@ -11,6 +11,7 @@ import pytest
 from toy_study import MODELS, numbers_in, write_study
 
 from bmtools.errors import DataError
+from bmtools.provenance.manifest import hash_directory
 from bmtools.reports.charts import short
 from bmtools.reports.drawing import COLOURS
 from bmtools.reports.report import write_report
@@ -25,6 +26,8 @@ class Page(HTMLParser):
         self.tables: dict[str, list[list[Any]]] = {}
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self._rows: list[list[Any]] = []
+        self.leaves: list[str] = []
+        self._in_tree = False
         self._reads = False
         self.feed(content)
 
@@ -33,6 +36,9 @@ class Page(HTMLParser):
         self.tags.append((tag, found))
         if found.get("role") == "region":
             self._rows = self.tables.setdefault(found["aria-label"] or "", [])
+        self._in_tree |= found.get("class") == "tree"
+        if tag == "li" and self._in_tree:
+            self.leaves.append("")
         if tag == "tr":
             self._rows.append([])
         if tag in ("td", "th"):
@@ -44,10 +50,13 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._reads = self._reads and tag not in ("td", "th")
+        self._in_tree &= tag != "div"
 
     def handle_data(self, data: str) -> None:
         if self._reads:
             self._rows[-1][-1] += data
+        if self._in_tree and self.leaves:
+            self.leaves[-1] += data
 
     def figures(self) -> set[float]:
         return {*numbers_in([*self.tables.values()])}
@@ -136,6 +145,22 @@ def test_flows_count_maskings(page: Page) -> None:
     rows = page.tables["Ranks from base to small"][1:]
     assert sorted(rows) == [[name, "1st", 1] for name in (
         "1st", "2nd", "3rd", "4th", "5th", "beyond")]
+
+
+def test_lineage_is_a_tree_in_which_each_content_stands_once(page: Page, folder: Path) -> None:
+    base, small, large = (hash_directory(folder / f"out/{model}")[:12] for model in MODELS)
+    assert [" ".join(words.split()) for words in page.leaves] == [
+        f"large directory by pretrain, 6,000 tokens trained on, {_seconds(folder, 'large')} s, "
+        f"{large}", "text-2.jsonl source, 222222222222",
+        f"model: small directory by pretrain, 5,000 tokens trained on, "
+        f"{_seconds(folder, 'small')} s, {small}", "text-1.jsonl source, 111111111111",
+        f"model: base directory by pretrain, 4,000 tokens trained on, "
+        f"{_seconds(folder, 'base')} s, {base}", "text-0.jsonl source, 000000000000"]
+
+
+def _seconds(folder: Path, model: str) -> str:
+    record = json.loads((folder / "out" / model / "bmtools.json").read_text())
+    return f"{record['wall_seconds']:.4g}"
 
 
 def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
