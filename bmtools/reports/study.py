@@ -84,7 +84,7 @@ class Step:
 
 @dataclass
 class Study:
-    """What was found.
+    """Models, runs and scores of some files and directories.
 
     Args:
         steps: directories with a record of their making, in the order of their paths.
