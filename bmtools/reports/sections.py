@@ -49,8 +49,11 @@ def overview(study: Study) -> Section:
     unit, size = ("hours", 3600) if max(filter(None, seconds), default=0) > _LONG else \
         ("seconds", 1)
     if steps:
-        section.note = (f"{sum(step.record.get('tokens_seen') or 0 for step in steps):,} tokens "
-                        f"trained on and {sum(filter(None, seconds)) / size:,.4g} {unit} in all.")
+        whole = study.lineage.totals()
+        section.note = ", ".join([
+            f"{figure(whole['steps'])} steps", f"{figure(whole['tokens_seen'])} tokens trained on",
+            *(f"{figure(whole[key])} {unit}" for key, unit in (
+                ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         section.tables.append(Table("Models, vocabularies and other directories", [
             "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
             [step.name, step.record.get("command", ""), ", ".join(step.bases), step.weights,
@@ -171,11 +174,12 @@ def energy(study: Study) -> Section:
     known = [step for step in steps if step.has_energy]
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if known:
-        section.note = statement(total(steps, EnergyConfig()))
+        lines = total(steps, EnergyConfig())
+        section.note = statement(lines)
         section.charts.append(dot_chart(
-            "energy", "Energy of steps", "kWh", [step.name for step in known], {
-                kind: [Estimate(step.figures[kind]["kwh"]) if kind in step.figures else None
-                       for step in known] for kind in kinds}))
+            "energy", "Energy of commands", "kWh", [line["command"] for line in lines], {
+                kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in lines]
+                for kind in kinds}))
         section.tables.append(Table("Energy and emissions of steps", [
             "step", "command", *(f"kWh {kind}" for kind in kinds),
             *(f"kg CO2eq {kind}" for kind in kinds), "hours", "GPU-hours", "hardware",

@@ -17,7 +17,7 @@ from bmtools.io.directories import directory_bytes
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.sources import source_stem
-from bmtools.models.checkpoint_files import count_weights
+from bmtools.models.checkpoint_files import CONFIG, count_weights
 from bmtools.provenance.lineage import Lineage, trace
 from bmtools.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.reports.labels import short_names
@@ -39,6 +39,7 @@ _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, sc
 _BASES = ("model", "base", "teacher", "student", "published")
 _TRAINING = ("training", "held-out", "retained")
 _ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".npz", RECORD)
+_RUN = ".run"
 _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
 
 
@@ -61,8 +62,8 @@ class Step:
     @cached_property
     def weights(self) -> int | None:
         """Number of weights of a model; None where there is none."""
-        return count_weights(self.path) if self.is_whole and any(
-            self.path.glob("*.safetensors")) else None
+        return count_weights(self.path) if (self.path / CONFIG).is_file() and any(
+            self.path.glob("model*.safetensors")) else None
 
     @property
     def bases(self) -> list[str]:
@@ -166,8 +167,8 @@ def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
         yield path, True
         return
     states = sorted(path.glob(f"step-*/{_STATE}"))
-    if states:
-        yield states[-1], True
+    if states or path.name.endswith(_RUN):
+        yield from ((state, True) for state in states[-1:])
         return
     children = sorted(path.iterdir())
     if path / NAME in children:
@@ -183,7 +184,7 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
     """Add a checkpoint or another directory, or the last state of an unfinished run."""
     if (path / _STATE).is_file():
         state = read_object(path / _STATE)
-        run = path.parent.name.strip(".").removesuffix(".run") + " (unfinished)"
+        run = path.parent.name.strip(".").removesuffix(_RUN) + " (unfinished)"
         study.runs[run] = state.get("metrics", [])
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
                   "wall_seconds": state.get("wall_seconds", 0.0)}

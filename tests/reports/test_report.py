@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from toy_study import MODELS, numbers_in, write_study
 
-from bmtools.errors import DataError
+from bmtools.errors import BmtoolsError, DataError
 from bmtools.provenance.manifest import hash_directory
 from bmtools.reports.charts import short
 from bmtools.reports.drawing import COLOURS
@@ -86,13 +86,15 @@ def page(folder: Path, lines: dict[str, Any], tmp_path_factory: pytest.TempPathF
 def test_every_figure_of_the_page_is_in_the_files(page: Page, folder: Path,
                                                   lines: dict[str, Any]) -> None:
     records = [json.loads(path.read_text()) for path in folder.glob("out/*/bmtools.json")]
-    sizes = {path.stat().st_size for path in folder.glob("out/*/*")}
     given = {*numbers_in([lines, records])}
     computed = {row[4] for row in page.tables["Models, vocabularies and other directories"][1:]}
     assert {round(1e6 * size) for size in computed} <= {
         sum(path.stat().st_size for path in folder.glob(f"out/{model}/*")) for model in MODELS}
-    trained = {4000, 9000, 15000}  # summed over the models that each began with
-    assert sizes and page.figures() - given - computed <= trained | {1, 2, 3, 4, 5, 6}
+    # Tokens are summed over the models that each began with, energy over the runs of a command.
+    sums = {4000, 9000, 15000, *(round(sum(record["energy"][kind]["kwh"] for record in records), 5)
+                                 for kind in ("measured", "declared"))}
+    assert {round(figure, 5) for figure in page.figures() - given - computed} <= \
+        sums | {1, 2, 3, 4, 5, 6}
 
 
 def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
@@ -188,6 +190,12 @@ def test_the_page_stands_alone(page: Page) -> None:
     assert all(len(found["aria-label"] or "") > 30 for found in charts)
 
 
+@pytest.mark.usefixtures("no_matplotlib")
+def test_a_missing_matplotlib_is_one_clear_line(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BmtoolsError, match=r"install .*\[plot\]'"):
+        write_report([folder], tmp_path / "page.html")
+
+
 def test_the_same_study_gives_the_same_bytes(folder: Path, page: Page, tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_report([folder], tmp_path / name, "x")
@@ -209,6 +217,8 @@ def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
     state.mkdir(parents=True)
     (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": [
         {"step": 2, "of": 4, "phase": "main", "loss": 3.5, "tokens_seen": 20}]}))
+    (tmp_path / "other.run" / "text-text").mkdir(parents=True)
+    (tmp_path / "other.run" / "text-text" / "bmtools.json").write_text("{}")
     for path in (tmp_path, tmp_path / ".bio.run"):
         study = read_study([path])
         assert [*study.runs] == ["bio (unfinished)"]
