@@ -3,6 +3,7 @@
 # make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
+# make man    writes man pages of all commands and topics to man: man -l man/bmtools-pretrain.1
 # make docs   builds the site of README and docs/ in build/site; a broken link fails
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 # make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
@@ -15,7 +16,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check docs dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
+.PHONY: demo test check docs man dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -39,8 +40,12 @@ test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
 
 dist: $(READY)
-	rm -rf dist build
+	rm -rf dist build man
+	$(BIN)/python docs/man_pages.py man
 	$(BIN)/python -m build --no-isolation
+
+man: $(READY)
+	$(BIN)/python docs/man_pages.py man
 
 docs: $(READY)
 	$(BIN)/python docs/build_site.py build
@@ -76,4 +81,4 @@ gpu-check:
 		$(or $(wildcard $(BIN)/python),$(PYTHON)) tests/benchmarks/gpu_check.py out
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist man *.egg-info .mypy_cache .pytest_cache .ruff_cache

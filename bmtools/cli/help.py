@@ -235,14 +235,14 @@ def write_help_text(text: str | None, examples: Iterable[str],
     if examples:
         with formatter.section("Examples"):
             for example in examples:
-                formatter.write(f"{_wrapped_example(example, formatter.width)}\n")
+                formatter.write(f"{wrapped_example(example, formatter.width)}\n")
     if rest:
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(rest.translate(_UNBREAKABLE))
 
 
-def _wrapped_example(example: str, width: int) -> str:
+def wrapped_example(example: str, width: int) -> str:
     """Wrap a command line as a shell reads it, an option beside its value."""
     whole = re.sub(r"( --?[\w-]+) (?=[^-|>])", "\\1\xa0", example)
     lines = textwrap.wrap(whole, width - 2, initial_indent="  ", subsequent_indent="      ",

@@ -1,0 +1,80 @@
+"""Man pages: one for every command and topic, set without a warning, with all options."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from bmtools.cli.help import DocumentedCommand, topic_text, topics
+from bmtools.cli.main import bmtools
+
+SCRIPT = Path(__file__).parents[1] / "docs" / "man_pages.py"
+
+
+def commands(command: click.Command = bmtools, parent: click.Context | None = None,
+             name: str = "bmtools") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(command, parent, name)
+    yield context.command_path.replace(" ", "-"), command
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            inner = command.get_command(context, one)
+            assert inner is not None
+            yield from commands(inner, context, one)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("man")
+    runpy.run_path(str(SCRIPT))["write_man_pages"](folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shown(pages: Path) -> dict[str, str]:
+    """The pages as a terminal shows them, without what is bold."""
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    files = sorted(pages.iterdir())
+    done = subprocess.run(
+        ["groff", "-ww", "-man", "-k", "-Tutf8", "-P-c", "-rLL=78n", *map(str, files)],
+        capture_output=True, check=True)
+    assert done.stderr.decode() == ""
+    text = re.sub(".\b", "", done.stdout.decode())
+    starts = [found.start() for found in re.finditer(r"^BMTOOLS[A-Z0-9-]*\([17]\) ", text, re.M)]
+    found = [text[at:end] for at, end in zip(starts, [*starts[1:], None], strict=True)]
+    return dict(zip((file.name for file in files), found, strict=True))
+
+
+def test_a_page_for_each_command_and_topic(pages: Path) -> None:
+    expected = {f"{page}.1" for page, _ in commands()} | {f"bmtools-{name}.7" for name in topics()}
+    assert {path.name for path in pages.iterdir()} == expected
+
+
+def test_pages_show_all_that_help_does(shown: dict[str, str]) -> None:
+    for page, command in commands():
+        text = " ".join(shown[f"{page}.1"].replace("\u2010", "-").split())
+        assert f"NAME {page} - " in text
+        for example in getattr(command, "examples", ()):
+            assert example in text.replace(" \\ ", " ")
+        if isinstance(command, DocumentedCommand):
+            names = [name for one in command.params if isinstance(one, click.Option)
+                     and not one.hidden for name in one.opts if name != "--help-all"]
+            assert [name for name in names if name not in text] == []
+
+
+def test_topics_stay_as_they_are(shown: dict[str, str]) -> None:
+    for name in topics():
+        text = shown[f"bmtools-{name}.7"]
+        for line in filter(None, topic_text(name).splitlines()[1:]):
+            assert line.strip() in text
+
+
+def test_pages_fit_a_terminal(shown: dict[str, str]) -> None:
+    assert max(len(line) for text in shown.values() for line in text.splitlines()) <= 80
