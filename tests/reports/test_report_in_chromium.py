@@ -126,7 +126,8 @@ def test_the_keyboard_leads_to_everything(chromium: Browser, page: Path) -> None
 
 
 def test_it_prints_light_with_all_tables_open(chromium: Browser, page: Path) -> None:
-    chromium.open(page, 1000, dark=True, medium="print")
+    chromium.open(page, 720, dark=True, medium="print")  # A4
+    assert chromium.run("document.documentElement.scrollWidth") == 720
     assert chromium.run(PAPER) == "rgb(255, 255, 255)"
     hidden = chromium.run("""[...document.querySelectorAll("td")].filter(
         cell => cell.textContent && !cell.checkVisibility({contentVisibilityAuto: true}))
