@@ -1,118 +1,180 @@
-"""Model cards: `README.md` of a checkpoint, from what its command knew."""
+"""Model cards: `README.md` of a model, from what its files, its records and people say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bmtools.cards.about import STATED, About, read_about
+from bmtools.cards.bom import bill_of_materials
+from bmtools.cards.facts import BASES, ModelFacts, read_facts
+from bmtools.cards.history import (
+    Step,
+    data_licence,
+    emissions,
+    energies_of,
+    languages_of,
+    licence_of,
+    own_step,
+    sizes,
+    traced_step,
+)
+from bmtools.cards.metadata import card_metadata
+from bmtools.cards.scores import Score, read_scores, recorded_scores, write_eval_results
+from bmtools.energy.figures import KINDS, add
 from bmtools.provenance.manifest import CARD
-from bmtools.vocab.tokenizer import is_uncased
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 _TEMPLATE = "card.md.jinja"
-# Suffix of transformers' classes: the Hub's name of the task, and a title.
-_HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
-          "ForPreTraining": ("fill-mask", "Masked language model"),
-          "ForTokenClassification": ("token-classification", "Entity tagger"),
-          "ForSequenceClassification": ("text-classification", "Text classifier"),
-          "ForQuestionAnswering": ("question-answering", "Question answering model"),
-          "StaticModel": ("", "Static model")}
-_TITLES = {"relations": "Relation finder"}
-"""Titles of tasks whose head does not tell them."""
-# Roles of checkpoints among a command's settings.
-_BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
-          "published": "converted from", "student": "student's start"}
 _HASH_DIGITS = 12
 _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
+_NOT_STATED = "not stated"
 
 
-def write_card(directory: Path, config: PretrainedConfig, weights: int,
-               tokenizer: PreTrainedTokenizerFast, manifest: Mapping[str, Any]) -> None:
-    """Write `README.md` into a checkpoint; the same checkpoint gets the same bytes.
+@dataclass(frozen=True)
+class Made:
+    """Card of a model, and the files beside it.
 
     Args:
-        directory: of the checkpoint.
-        config: of the model, which names its class.
-        weights: their number.
-        tokenizer: of the model.
-        manifest: content of `bmtools.json`.
+        card: Markdown with metadata, for `README.md`.
+        bom: CycloneDX in JSON.
+        eval_results: YAML of `.eval_results/`; empty where it was not asked for.
+        known: for each thing that the card should say, whether it is known.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=PackageLoader("bmtools", "cards"), trim_blocks=True,
-                              lstrip_blocks=True, undefined=StrictUndefined,
-                              keep_trailing_newline=True)
-    text = environment.get_template(_TEMPLATE).render(
-        **_card(config, weights, tokenizer, manifest))
+    card: str
+    bom: str
+    eval_results: str
+    known: dict[str, bool]
+
+
+def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None = None,
+              scores: Sequence[str] = (), search: Sequence[str | PathLike[str]] = (),
+              eval_results: bool = False) -> Made:
+    """Write the card and the bill of materials of a model.
+
+    Args:
+        model: directory of a checkpoint, an exported model or a vocabulary.
+        about: TOML or Markdown file of what people state.
+        scores: files of score-pppl, score-mrr, score-tasks or score-suite; SET=FILE names the set.
+        search: where else to look for what the model was made from.
+        eval_results: also write the scores of the Hub's benchmarks that `about` names.
+
+    Raises:
+        CheckpointError: no model, or damaged files.
+        DataError: unknown keys in `about`, or a file without scores of the model.
+        BmtoolsError: metadata that the Hub would refuse, or no score of a benchmark.
+    """
+    facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
+    measured = read_scores(facts, scores)
+    step = traced_step(facts, [Path(path) for path in search])
+    card, known = model_card(facts, stated, measured, step)
+    bom = bill_of_materials(facts, stated, measured, step)
+    return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n",
+                write_eval_results([*recorded_scores(facts), *measured], stated.benchmarks)
+                if eval_results else "", known)
+
+
+def write_card(directory: Path) -> None:
+    """Write `README.md` into a model's directory; the same model gets the same bytes."""
+    text, _ = model_card(read_facts(directory))
     (directory / CARD).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizerFast,
-          manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect what the template shows."""
-    kind, settings = (config.architectures or ["model"])[0], manifest["settings"]
-    tag, title = next((value for suffix, value in _HEADS.items() if kind.endswith(suffix)),
-                      ("", "Model"))
-    task = settings.get("task", "")
-    title = _TITLES.get(task, title)
-    bases = {role: settings[role] for role in _BASES if settings.get(role)}
-    if config.problem_type == "regression":
-        title = "Text regressor"
-    tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
-    return {
-        "title": title, "pipeline_tag": tag, "task": task, "own_head": _has_own_head(settings),
-        "is_static": kind.startswith("Static"), "command": manifest["command"],
-        "languages": sorted({code for name in manifest["results"].get("languages", ())
-                             if (code := name.partition("-")[0].lower()).isalpha()}),
-        "licences": list(manifest["results"].get("licences", ())),
-        "mask": tokenizer.mask_token, "max_length": tokenizer.model_max_length,
-        "is_wordpiece": tokenizer_type == "WordPiece", "has_base": bool(bases),
-        "facts": [*_architecture(kind, config, weights), (
-                      "vocabulary", f"{len(tokenizer):,} tokens, {tokenizer_type}, "
-                      f"{'uncased' if is_uncased(tokenizer) else 'cased'}"),
-                  ("longest input", f"{tokenizer.model_max_length:,} tokens"),
-                  *_origin(manifest, bases)],
-        "training": _training(settings), "scores": list(_scores(manifest["results"]))}
+def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
+               traced: Step | None = None) -> tuple[str, dict[str, bool]]:
+    """Write a card.
+
+    Args:
+        facts: of the model.
+        about: what people state.
+        scores: measured besides those of the model's own record.
+        traced: the model's step with all before it; without it the card stays with the model's
+            own record and names no energy, which differs from run to run.
+
+    Returns:
+        the card, and for each thing that a card should say whether it is known.
+    """
+    from huggingface_hub import ModelCardData
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    about, model = about or About(), traced or own_step(facts)
+    scores = [*recorded_scores(facts), *scores]
+    licence = about.licence or licence_of(model)
+    languages = languages_of(model)
+    metadata = card_metadata(facts, about, scores, licence, languages,
+                             emissions(model) if traced else {})
+    environment = Environment(loader=PackageLoader("bmtools", "cards"), trim_blocks=True,
+                              lstrip_blocks=True, undefined=StrictUndefined,
+                              keep_trailing_newline=True)
+    environment.filters["cell"] = _cell
+    energies = energies_of(model) if traced else []
+    text = environment.get_template(_TEMPLATE).render(
+        metadata=ModelCardData(**metadata).to_yaml(), model=facts, about=about,
+        command=facts.manifest.get("command", ""), task=facts.settings.get("task", ""),
+        is_wordpiece=facts.tokenizer_type == "WordPiece",
+        facts=[(name, value) for name, value in _facts(facts, about, licence, languages) if value],
+        data=list(_data(model, about)), training=_training(facts.settings),
+        losses=list(_losses(facts.results)), scores=[_score_row(score) for score in scores],
+        signatures=list(dict.fromkeys(one.signature for one in scores if one.signature)),
+        energy=_energy_rows(energies), traced=traced,
+        steps=[_step_row(step) for step in model.all()] if traced else [],
+        versions=facts.manifest.get("versions", {}), languages=languages, licence=licence,
+        licences=list(facts.results.get("licences", ())))
+    known = {"licence": bool(licence), "language": bool(languages), "scores": bool(scores),
+             "training data": bool(model.data()), "energy": bool(energies),
+             **{name: bool(getattr(about, name)) for name in STATED}}
+    return text.rstrip() + "\n", known
 
 
-def _has_own_head(settings: Mapping[str, Any]) -> bool:
-    """Test whether a model has a head, tags or inputs that transformers' pipeline cannot use."""
-    return settings.get("task") == "relations" or settings.get("scheme") == "bioul" \
-        or settings.get("head", "linear") != "linear" \
-        or any(settings.get(name) for name in ("crf", "overlapping"))
+def _facts(facts: ModelFacts, about: About, licence: str,
+           languages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the first table shows; empty values are left out."""
+    config, exported = facts.config, facts.settings.get("exported") or {}
+    yield "version", about.version
+    yield "developed by", about.developed_by
+    yield "contact", about.contact
+    yield "language", ", ".join(languages)
+    yield "licence", licence
+    if layers := config.get("num_hidden_layers"):
+        yield "architecture", (f"{facts.kind}, {layers} layer{'s' * (layers != 1)} of "
+                               f"{config['hidden_size']}")
+    else:
+        yield "architecture", facts.kind
+    yield "format", f"{facts.format}, {exported['precision']}" if exported else ""
+    yield "weights", f"{facts.weights:,}" if facts.weights else ""
+    yield ("output" if config.get("problem_type") == "regression" else "labels",
+           ", ".join(facts.labels()))
+    casing = "uncased" if facts.tokenizer.get("do_lower_case") else "cased"
+    yield "vocabulary", ", ".join(filter(None, (
+        f"{facts.tokens:,} tokens", facts.tokenizer_type, facts.tokenizer_type and casing)))
+    yield "longest input", f"{facts.max_length:,} tokens" if facts.max_length else ""
+    parents = facts.manifest.get("parents", {})
+    for role, name in facts.bases.items():
+        digest = parents.get(role, "")
+        yield BASES.get(role, "mean of"), f"`{name}`" + (
+            f" (SHA-256 {digest[:_HASH_DIGITS]}...)" if digest else "")
+    yield "initial weights", "" if facts.bases or not config or not facts.manifest else "random"
+    seen = facts.manifest.get("tokens_seen")
+    yield "tokens trained on", f"{seen:,}, repetitions included" if seen else ""
 
 
-def _architecture(kind: str, config: PretrainedConfig,
-                  weights: int) -> Iterator[tuple[str, str]]:
-    yield "architecture", f"{kind}, {config.num_hidden_layers} layers of {config.hidden_size}"
-    yield "weights", f"{weights:,}"
-    if "For" in kind and not kind.endswith(("ForMaskedLM", "ForPreTraining")):
-        outputs = "output" if config.problem_type == "regression" else "labels"
-        yield outputs, ", ".join((config.id2label or {}).values())
-
-
-def _origin(manifest: Mapping[str, Any], bases: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Name checkpoints and files without their directories, which are this machine's."""
-    for role, path in bases.items():
-        digest = manifest["parents"].get(role, "")[:_HASH_DIGITS]
-        yield _BASES[role], f"`{Path(path).name}`" + (f" (SHA-256 {digest}...)" if digest else "")
-    if merged := manifest["settings"].get("merged"):
-        yield "mean of", ", ".join(f"`{Path(path).name}`" for path in merged)
-    if not bases:
-        yield "initial weights", "random"
-    names = dict.fromkeys(Path(name).name for name in manifest["inputs"])
-    if names:
-        yield "files" if "published" in bases else "text", ", ".join(f"`{name}`" for name in names)
-    corpora = manifest["results"].get("corpora", {})
-    for name, counts in corpora.items():
-        of = f" of {name}" if len(corpora) > 1 else ""
-        yield f"size{of}", f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
-    if manifest["tokens_seen"]:
-        yield "tokens trained on", f"{manifest['tokens_seen']:,}, repetitions included"
+def _data(model: Step, about: About) -> Iterator[list[str]]:
+    """Yield the rows of the table of data."""
+    settings = model.record.get("settings", {})
+    uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
+    for step in model.data().values():
+        stated = about.datasets.get(step.name)
+        documents, tokens = sizes(step, model)
+        licence = (stated.licence if stated else "") or data_licence(step, model)
+        yield [f"`{step.name}`", uses.get(step.name, "text"), f"{step.sha256[:_HASH_DIGITS]}...",
+               f"{documents:,} documents, {tokens:,} tokens" if documents else "not counted",
+               licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in step.commands())
+               or (stated.description or stated.url if stated else "") or "not recorded"]
 
 
 def _training(settings: Mapping[str, Any]) -> list[list[str]]:
@@ -127,17 +189,40 @@ def _training(settings: Mapping[str, Any]) -> list[list[str]]:
     return [["setting", *(phase["name"] for phase in phases)], *rows] if rows else []
 
 
-def _scores(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield final scores: the last losses of a run, or means over the seeds of fine-tuning."""
+def _losses(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the last losses of a run."""
     for of, key in (("training", "last"), ("held-out text", "evaluate")):
         for name, value in results.get(key, {}).items():
             if name in ("loss", "mlm_accuracy") and value is not None:
                 yield f"{name}, {of}", _shown(value)
-    for name, value in results.items():
-        if isinstance(value, Mapping) and "deviation" in value:
-            spread = value["deviation"]
-            yield name, _shown(value["mean"]) + (
-                f" ± {_shown(spread)} over {results['seeds']} seeds" if spread is not None else "")
+
+
+def _score_row(score: Score) -> list[str]:
+    low, high = score.interval or (None, None)
+    return [f"`{score.of}`", score.metric, f"{score.value:.4g}",
+            f"{low:.4g} to {high:.4g}" if score.interval else "not measured", score.how]
+
+
+def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    total = add(energies)
+    return [[kind, f"{total[kind]['kwh']:.4g}",
+             _shown(total.get("kg_co2eq", {}).get(kind)) or "grid not stated",
+             f"{sum(kind in one for one in energies)}"] for kind in KINDS if kind in total]
+
+
+def _step_row(step: Step) -> list[str]:
+    record = step.record
+    seen, hours = record.get("tokens_seen"), record.get("wall_seconds", 0) / 3600
+    return [f"`{step.name}`", f"`{record['command']}`" if record.get("command") else "no record",
+            ", ".join(f"`{used.name}`" for used in step.uses.values()),
+            "" if record.get("seed") is None else str(record["seed"]),
+            f"{seen:,}" if seen else "", f"{hours:.3g}" if hours else "",
+            f"{step.sha256[:_HASH_DIGITS]}..." if step.sha256 else ""]
+
+
+def _cell(text: Any) -> str:
+    """Keep a text in one cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def _shown(value: Any) -> str:

@@ -362,6 +362,14 @@ def after_report(page: Line, output: str) -> Closing:
             f"{', '.join(page['sections']).lower()}{others}", "")
 
 
+def after_card(model: str, known: Mapping[str, bool]) -> str:
+    """Close `card`: how complete it is, and what is missing."""
+    missing = [name for name, is_known in known.items() if not is_known]
+    share = 100 * (1 - len(missing) / len(known))
+    return (f"the card of {model} is {share:.0f} % complete, {len(known) - len(missing)} of "
+            f"{len(known)} things" + (f"; missing: {', '.join(missing)}" if missing else ""))
+
+
 def _text_read(line: Line) -> tuple[str, ...]:
     """Find what a signature says of the text that a model reads."""
     return tuple(field for field in line.get("signature", "").split("|")

@@ -22,7 +22,7 @@ from bmtools.io.folders import archive_of
 from bmtools.io.output import record_of
 from bmtools.io.sources import STDIN, source_name
 from bmtools.io.unfinished import real_path
-from bmtools.provenance.manifest import NAME, add_input, hash_directory, without_places
+from bmtools.provenance.manifest import CARD, NAME, add_input, hash_directory, without_places
 from bmtools.provenance.pipes import leave_record, pipe_number
 from bmtools.provenance.record import (
     add_step,
@@ -54,8 +54,9 @@ def recorded(context: click.Context) -> Iterator[None]:
     pipes = {name: number for name in sources
              if (number := pipe_number(0 if name == STDIN else name))}
     step = Step(context.command_path.partition(" ")[2], _settings(context), sources, pipes)
-    outputs = [real_path(place.name) for place in places
-               if place.is_output and not place.is_directory and place.is_file]
+    # A card lies in its checkpoint, which a record beside it would change.
+    outputs = [real_path(place.name) for place in places if place.is_output
+               and not place.is_directory and place.is_file and Path(place.name).name != CARD]
     redirected = _Redirected.find()
     with running(step), hash_stdout() as stdout:
         try:

@@ -243,7 +243,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     tokenizer.model_input_names = ["input_ids", *segments, "attention_mask"]
     save_tokenizer(tokenizer, directory)
     content = manifest.write(directory)
-    write_card(directory, model.config, model.num_parameters(), tokenizer, content)
+    write_card(directory)
     return content
 
 

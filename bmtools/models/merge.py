@@ -87,7 +87,8 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
         config.save_pretrained(partial)
         save_file(means, partial / WEIGHTS, metadata={"format": "pt"})
         save_tokenizer(tokenizer, partial)
-        write_card(partial, config, weights, tokenizer, manifest.write(partial))
+        manifest.write(partial)
+        write_card(partial)
     return {"checkpoint": str(output), "models": len(paths), "weights": weights,
             "distance": round(distance, 6)}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bmtools.cards.score_lines import find_model, metrics_of
 from bmtools.errors import DataError, setting
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import as_records, read_objects
@@ -21,7 +22,6 @@ from bmtools.reports.model_speed import measure
 
 Line = dict[str, Any]
 _TEXTS = 64
-_NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
 
 
 def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] = (),
@@ -81,7 +81,7 @@ def read_scores(models: Sequence[Path], sources: Sequence[str]) -> dict[str, Lin
 
 def _add_line(found: Mapping[str, Line], name: str, line: Mapping[str, Any]) -> bool:
     """Add what a line says of models; tells whether one of them is known."""
-    named = [_known(str(one), found) for one in
+    named = [find_model(str(one), found) for one in
              line.get("compared", [line[key] for key in ("model",) if key in line])]
     prefix = " ".join(filter(None, (name, line.get("set", ""))))
     if "compared" in line:
@@ -93,29 +93,6 @@ def _add_line(found: Mapping[str, Line], name: str, line: Mapping[str, Any]) -> 
             if bounds:
                 found[named[0]].setdefault("intervals", {})[key] = bounds
     return any(named)
-
-
-def _known(name: str, models: Iterable[str]) -> str:
-    """Find the model of a name: its path, or the one path that ends with it."""
-    same = [path for path in models if Path(path) == Path(name)] or \
-        [path for path in models if Path(path).name == Path(name).name]
-    return same[0] if len(same) == 1 else ""
-
-
-def metrics_of(line: Mapping[str, Any]) -> Iterator[tuple[str, float, Any]]:
-    """Yield the metrics of a line with their intervals: the first number, others with intervals."""
-    if "metric" in line:
-        yield line["metric"], line["mean"], line.get("interval")
-        return
-    for group in ("scores", "averages"):
-        for metric, value in line.get(group, {}).items():
-            yield metric, value, None
-    first = next((key for key, value in line.items()
-                  if isinstance(value, float) and key not in _NO_SCORES), None)
-    if first:
-        yield first, line[first], line.get("interval")
-    for metric, bounds in line.get("intervals", {}).items():
-        yield metric, line[metric], bounds
 
 
 def _add_difference(found: Mapping[str, Line], named: Sequence[str], line: Mapping[str, Any],

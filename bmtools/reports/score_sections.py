@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from bmtools.cards.score_lines import metrics_of
 from bmtools.reports.charts import (
     Cell,
     Chart,
@@ -19,7 +20,6 @@ from bmtools.reports.charts import (
     line_chart,
     page_style,
 )
-from bmtools.reports.compare_models import metrics_of
 from bmtools.reports.drawing import page_canvas
 from bmtools.reports.labels import short_names, words_of
 from bmtools.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression

@@ -59,7 +59,8 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
             head.classifier.weight.data *= 50
         save_checkpoint(folder / kind, head, tokenizer, Manifest(
             "finetune", {"task": kind, "model": "mlm", "max_length": 64}, fingerprint(tokenizer),
-            results={"seeds": 2, "test_f1": {"mean": 0.464, "deviation": 0.05}}))
+            results={"seeds": 2, "test_f1": {"mean": 0.464, "deviation": 0.05,
+                                             "interval": [0.4, 0.5]}}))
         return folder / kind
 
     return write
@@ -71,6 +72,8 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
 def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str) -> None:
     card = ModelCard((save(kind) / "README.md").read_text(encoding="utf-8"))
     languages = {"language": ["it", "pt"]} if kind == "mlm" else {}
+    assert card.data.eval_results is None or kind != "mlm"
+    card.data.eval_results = card.data.metrics = card.data.model_name = None
     assert card.data.to_dict() == {**languages, "library_name": "transformers",
                                    "pipeline_tag": tag, "tags": ["bmtools"]}
 
@@ -78,17 +81,24 @@ def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str)
 def test_the_card_says_what_is_known(save: Save) -> None:
     text = (save() / "README.md").read_text(encoding="utf-8")
     for line in ("| trained from | `first` (SHA-256 0123456789ab...) |",
-                 "| text | `corpus.jsonl` |",
-                 "| size | 80 documents, 9,876 tokens |", "| setting | short | long |",
+                 "| `corpus.jsonl` | text | ab... | 80 documents, 9,876 tokens | not stated | "
+                 "not recorded |", "| setting | short | long |",
                  "| steps | 20 |  |", "| epochs |  | 3 |", "| optimizer | adamw | adamw |",
                  "| loss, training | 3.588 |"):
         assert line in text.splitlines()
     assert "dropout" not in text
-    tagger = (save("ner") / "README.md").read_text(encoding="utf-8")
-    assert "| test_f1 | 0.464 ± 0.05 over 2 seeds |" in tagger
+    saved = save("ner")
+    tagger = (saved / "README.md").read_text(encoding="utf-8")
+    assert "| `test` | f1 | 0.464 | 0.4 to 0.5 | 2 seeds, standard deviation 0.05 |" in \
+        tagger
+    [found] = ModelCard(tagger).data.eval_results
+    assert (found.dataset_name, found.metric_type, found.metric_value, found.metric_args) == (
+        "test", "f1", 0.464, {"interval_95": [0.4, 0.5]})
+    assert ".partial" not in tagger
     assert "records of the text carry CC-BY-4.0, unclear" in text
     assert "No licence was recorded" in tagger and "No licence was recorded" not in text
     assert "language of the text was not" in tagger and "language of the text was not" not in text
+    assert text.count("ot stated") >= 4 and "Not measured." in text
 
 
 def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:

@@ -123,6 +123,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5, "f1": 0.8})
     for name, content in (
             ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),
+            ("about.toml", 'intended_use = "research"\n'),
             ("terms.tsv", "en\tit\npain\tdolore\n"),
             ("memory.tsv", "en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n"),
             ("train.tsv", "-DOCSTART-\n\nIl O\ncuore B-ORGAN\n\nFebbre O\n"),

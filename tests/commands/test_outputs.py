@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ALL = {**CASES, "import jsonl": Case((), ())}
 WRITE_NOTHING = ("preflight", "table")
 WITHOUT_REJECTS = ("score-suite",)
+OF_CARD = {"--bom", "--eval-results"}  # in test_card.py
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "clean": (("--dropped", "d.jsonl"),),
            "decontaminate": (("--hits", "h.jsonl"),),
@@ -385,5 +386,5 @@ def test_every_command_that_writes_is_here() -> None:
                 command.list_commands(context)):
             flags = {max(param.opts, key=len) for param in own.params
                      if isinstance(param.type, options.OutputFile)}
-            assert flags <= {flag for _, flag, _ in FILES}, own.name
+            assert flags <= {flag for _, flag, _ in FILES} | OF_CARD, own.name
             assert not flags or "--overwrite" in {flag for p in own.params for flag in p.opts}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bmtools.cards.card import write_card
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import directory_bytes, new_directory, refuse_existing
 from bmtools.io.failures import reading, require_room
@@ -176,6 +177,7 @@ def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
     Manifest(COMMAND, {**read_manifest(checkpoint.path).get("settings", {}),
                        "exported": asdict(exported)}, checkpoint.vocabulary,
              parents=DirectoryHashes({"source": checkpoint.path}), results=line).write(directory)
+    write_card(directory)
     return line
 
 

@@ -1,0 +1,232 @@
+"""Bills of materials: a model, its data and software as CycloneDX 1.6 describes them.
+
+Fields that CycloneDX has no place for have the names of OWASP's AIBOM registry.
+
+Sources: ECMA-424 (CycloneDX 1.6), `modelCard`; GenAI-Security-Project/aibom-generator,
+`field_registry.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from bmtools.cards.about import About
+from bmtools.cards.facts import ModelFacts
+from bmtools.cards.history import Step, data_licence, energies_of, licence_of
+from bmtools.cards.scores import Score, recorded_scores
+from bmtools.energy.figures import KINDS, add
+from bmtools.installation import DISTRIBUTION
+
+_APPROACHES = {"finetune": "supervised", "pretrain": "self-supervised",
+               "distill": "self-supervised", "init-weights": "self-supervised"}
+_ACTIVITIES = {"pretrain": "training", "distill": "training", "finetune": "fine-tuning",
+               "import": "data-preparation", "clean": "data-preparation",
+               "translate": "data-preparation", "build-vocab": "data-preparation",
+               "tokenize": "data-preparation", "export": "deployment"}
+_SPDX = re.compile(
+    r"MIT|ISC|Unlicense|WTFPL|Zlib|(CC-BY(-NC)?(-ND|-SA)?|CC0|CC-PDM|Apache|AFL|AGPL|BSD|"
+    r"CDLA-Permissive|ECL|etalab|EUPL|GFDL|GPL|LGPL|MPL)-\d\.?\d?(-only|-or-later|-Clause)?")
+_PACKAGES = {"bmtools": DISTRIBUTION}
+_HUB = "https://huggingface.co"
+_SIZES = {"vocabSize": "vocab_size", "contextLength": "max_position_embeddings",
+          "embeddingLength": "hidden_size", "blockCount": "num_hidden_layers",
+          "attentionHeadCount": "num_attention_heads", "feedForwardLength": "intermediate_size"}
+Json = dict[str, Any]
+
+
+def bill_of_materials(facts: ModelFacts, about: About, scores: Sequence[Score],
+                      model: Step) -> Json:
+    """Describe a model; the same files and statements give the same bill.
+
+    Args:
+        facts: of the model.
+        about: what people state; what is not stated is left out.
+        scores: measured besides those of the model's own record.
+        model: the model's step, with all before it.
+    """
+    scores = [*recorded_scores(facts), *scores]
+    data = [_data_component(step, about, model) for step in model.data().values()]
+    software = [_software(name, version)
+                for name, version in facts.manifest.get("versions", {}).items()]
+    component = _model_component(facts, about, scores, model)
+    parts = [one["bom-ref"] for one in (*data, *software)]
+    name, version = component["name"], component["version"]
+    return _kept({
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{_HUB}#{model.sha256}')}",
+        "version": 1,
+        "metadata": {
+            "timestamp": model.record.get("started"),
+            "component": {"type": component["type"], "bom-ref": "subject", "name": name,
+                          "version": version},
+            "supplier": {"name": about.developed_by},
+            "properties": list(_properties(_registry_fields(facts, about, scores, model)))},
+        "components": [component, *data, *software],
+        "dependencies": [{"ref": "subject", "dependsOn": [component["bom-ref"]]},
+                         {"ref": component["bom-ref"], "dependsOn": parts}]})
+
+
+def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
+                     model: Step) -> Json:
+    name = about.name or facts.name
+    hub = f"{_HUB}/{about.repository}" if about.repository else ""
+    ancestors = [step for step in model.all()[1:]
+                 if step.record.get("vocabulary") and step.record["command"] != "build-vocab"]
+    return {
+        "type": "machine-learning-model" if facts.config else "data",
+        "bom-ref": f"model:{model.sha256}", "supplier": {"name": about.developed_by},
+        "name": name, "version": about.version or model.sha256[:12],
+        "description": about.description or f"{facts.title}, {facts.kind}, "
+                       f"{facts.weights:,} weights, {facts.tokens:,} tokens",
+        "licenses": _licences(about.licence or licence_of(model)),
+        "purl": f"pkg:huggingface/{about.repository}" if about.repository
+                else f"pkg:generic/{quote(name, safe='')}@{model.sha256}",
+        "pedigree": {"ancestors": [
+            {"type": "machine-learning-model", "name": step.name, "version": step.sha256[:12],
+             "bom-ref": f"model:{step.sha256}", "licenses": _licences(licence_of(step)),
+             "description": f"bmtools {step.record['command']}"} for step in ancestors]},
+        "externalReferences": [
+            {"type": kind, "url": url} for kind, url in (
+                ("website", about.website or hub), ("distribution", hub), ("vcs", about.code),
+                ("documentation", about.paper)) if url],
+        "components": [{"type": "file", "bom-ref": f"file:{model.sha256[:12]}/{file}",
+                        "name": file, "hashes": _hashes(digest)}
+                       for file, digest in facts.file_hashes().items()],
+        "modelCard": _model_card(facts, about, scores, model) if facts.config else None,
+        "properties": list(_properties({"bmtools:directory-sha256": model.sha256}))}
+
+
+def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score], model: Step) -> Json:
+    config = facts.config
+    return {
+        "modelParameters": {
+            "approach": {"type": _approach(model)}, "task": facts.pipeline_tag,
+            "architectureFamily": config.get("model_type"), "modelArchitecture": facts.kind,
+            "datasets": [{"ref": f"data:{step.sha256}"} for step in model.data().values()],
+            "inputs": [{"format": "text"}],
+            "outputs": [{"format": ", ".join(facts.labels()) or "vectors of tokens"}]},
+        "quantitativeAnalysis": {"performanceMetrics": [
+            {"type": score.metric, "value": str(score.value), "slice": score.of,
+             "confidenceInterval": {"lowerBound": str(score.interval[0]),
+                                    "upperBound": str(score.interval[1])}
+             if score.interval else None} for score in scores]},
+        "considerations": {
+            "users": [about.users], "useCases": [about.intended_use],
+            "technicalLimitations": [about.limitations],
+            "ethicalConsiderations": [{"name": about.risks}] if about.risks else [],
+            "environmentalConsiderations": {"energyConsumptions": [
+                _consumption(step) for step in model.all() if _kinds(step)]}},
+        "properties": list(_properties({f"genai:aibom:modelcard:{name}": value for name, value in {
+            "hyperparameter": json.dumps({
+                key: one for key, one in facts.settings.items() if one}, ensure_ascii=False),
+            "modelCardExplainability": about.explainability,
+            **{name: config.get(key) for name, key in _SIZES.items()}}.items()}))}
+
+
+def _approach(model: Step) -> str | None:
+    """Name how it learnt: as the last step that trained it did."""
+    return next((_APPROACHES[command] for step in model.models()
+                 if (command := step.record["command"].partition(" ")[0]) in _APPROACHES), None)
+
+
+def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
+                     model: Step) -> Json:
+    """Collect the fields of OWASP's registry, by its names."""
+    energies = energies_of(model)
+    energy = {kind: one["kwh"] for kind, one in add(energies).items() if kind in KINDS}
+    quantity = next((f"{energy[kind]:.6g}" for kind in KINDS if kind in energy), "")
+    urls = (about.repository, about.website, about.code, about.paper)
+    trained = [f"{step.record['command']}: {step.record['tokens_seen']:,} tokens"
+               for step in model.models() if step.record.get("tokens_seen")]
+    made = dict.fromkeys(command for step in model.data().values() for command in step.commands())
+    return {
+        "primaryPurpose": facts.pipeline_tag, "suppliedBy": about.developed_by,
+        "standardCompliance": about.standards, "domain": about.domain,
+        "autonomyType": about.autonomy, "external_references": ", ".join(filter(None, urls)),
+        "intendedUse": about.intended_use, "safetyRiskAssessment": about.risks,
+        "energyConsumption": "; ".join(
+            f"{kwh:.6g} kWh {kind}, {sum(kind in one for one in energies)} steps"
+            for kind, kwh in energy.items()),
+        "energyQuantity": quantity, "energyUnit": "kWh" if quantity else "",
+        "informationAboutTraining": "; ".join(trained),
+        "informationAboutApplication": about.users,
+        "metric": "; ".join(f"{one.metric} {one.value:.4g} on {one.of}" for one in scores),
+        "metricDecisionThreshold": about.decision_threshold,
+        "modelDataPreprocessing": about.preprocessing or ", ".join(made),
+        "useSensitivePersonalInformation": about.personal_data}
+
+
+def _data_component(step: Step, about: About, model: Step) -> Json:
+    stated = about.datasets.get(step.name)
+    url = (stated.url or (f"{_HUB}/datasets/{stated.hub}" if stated.hub else "")) if stated else ""
+    licence = (stated.licence if stated else "") or data_licence(step, model)
+    made = " ← ".join(f"bmtools {command}" for command in step.commands())
+    return {"type": "data", "bom-ref": f"data:{step.sha256}", "name": step.name,
+            "version": step.sha256[:12], "hashes": _hashes(step.sha256),
+            "licenses": _licences(licence),
+            "description": (stated.description if stated else "") or made,
+            "externalReferences": [{"type": "distribution", "url": url}] if url else [],
+            "data": [{"type": "dataset", "name": step.name, "contents": {
+                "properties": list(_properties({"bmtools:made-by": made}))}}]}
+
+
+def _software(name: str, version: str) -> Json:
+    kind, name = ("generic", name) if name == "python" else ("pypi", _PACKAGES.get(name, name))
+    purl = f"pkg:{kind}/{name}@{quote(version)}"
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+
+
+def _consumption(step: Step) -> Json:
+    """Describe a step's energy: the surest kind of figure, the others as properties."""
+    energy, (kind, *_) = step.record["energy"], _kinds(step)
+    grid, cost = energy.get("grid", {}), {"value": energy[kind]["kwh"], "unit": "kWh"}
+    emitted = energy.get("kg_co2eq", {})
+    return {
+        "activity": _ACTIVITIES.get(step.record["command"].partition(" ")[0], "other"),
+        "energyProviders": [{
+            "organization": {"name": " ".join(filter(None, (
+                "grid of", grid.get("country"), str(grid.get("year", ""))))) if grid
+                else "not stated"},
+            "energySource": "unknown", "energyProvided": cost}],
+        "activityEnergyCost": cost,
+        "co2CostEquivalent": {"value": emitted[kind] / 1000, "unit": "tCO2eq"}
+        if kind in emitted else None,
+        "properties": list(_properties({
+            "bmtools:command": step.record["command"], "bmtools:output": step.sha256,
+            "bmtools:kind": kind,
+            "bmtools:grid": f"{grid['g_per_kwh']} g/kWh, {grid['source']}" if grid else "",
+            **{f"bmtools:{other}-kwh": energy[other]["kwh"] for other in _kinds(step)[1:]}}))}
+
+
+def _kinds(step: Step) -> list[str]:
+    return [kind for kind in KINDS if kind in (step.record.get("energy") or {})]
+
+
+def _licences(licence: str) -> list[Json]:
+    return [{"license": {"id" if _SPDX.fullmatch(part) else "name": part}}
+            for part in licence.split(" AND ") if part]
+
+
+def _hashes(digest: str) -> list[Json]:
+    return [{"alg": "SHA-256", "content": digest}] if digest else []
+
+
+def _properties(values: Mapping[str, Any]) -> Iterator[Json]:
+    return ({"name": name, "value": str(value)} for name, value in values.items()
+            if value not in (None, "", [], {}, "{}"))
+
+
+def _kept(value: Any) -> Any:
+    """Leave out what is empty, at every depth."""
+    if isinstance(value, Mapping):
+        return {key: kept for key, one in value.items()
+                if (kept := _kept(one)) not in (None, "", [], {})}
+    if isinstance(value, list):
+        return [kept for one in value if (kept := _kept(one)) not in (None, "", [], {})]
+    return value

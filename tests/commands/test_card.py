@@ -1,0 +1,245 @@
+"""`bmtools card` over a whole chain: every figure is one that a step recorded, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aibom import completeness, missing_fields
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from huggingface_hub import ModelCard
+
+from bmtools.cli.main import main
+from bmtools.provenance.manifest import hash_directory
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+MODELS = ("first", "initialised", "pretrained", "distilled", "tagger", "merged", "exported")
+KINDS = ("measured", "allotted", "declared")
+ABOUT = """
+developed_by = "Anna's group"
+contact = "anna@example.org"
+repository = "annas-group/tagger"
+code = "https://example.org/code"
+website = "https://example.org"
+paper = "https://example.org/paper.pdf"
+citation = "@misc{tagger}"
+description = "Finds diseases in Italian notes."
+intended_use = "Research on discharge letters | in Italian."
+users = "researchers"
+out_of_scope = "care of patients"
+limitations = "one hospital's style"
+risks = "misses rare diseases"
+domain = "medicine"
+autonomy = "a person reads every result"
+standards = "none"
+explainability = "none"
+decision_threshold = "the most probable label"
+personal_data = false
+preprocessing = "none"
+licence = "CC-BY-4.0"
+[base_models]
+distilled = "annas-group/distilled"
+[datasets."notes.jsonl"]
+hub = "annas-group/notes"
+licence = "CC-BY-4.0"
+[benchmarks."notes.jsonl"]
+dataset = "annas-group/notes"
+task = "ner"
+"""
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory,
+          corpus_records: list[dict[str, Any]]) -> Iterator[Path]:
+    """Make a checkpoint of each kind."""
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("chain")
+    corpus = [{**record, "licence": "CC-BY-4.0"} for record in corpus_records]
+    notes = [{"id": "0", "text": "Il paziente ha asma.", "licence": "CC-BY-4.0", "lang": "it",
+              "entities": [{"start": 15, "end": 19, "type": "DIS"}]}]
+    unseen = [{**corpus[number % 8], "id": str(number)} for number in range(32)]
+    for name, records in (("corpus.jsonl", corpus), ("notes.jsonl", notes),
+                          ("unseen.jsonl", unseen)):
+        (folder / name).write_text("".join(json.dumps(one) + "\n" for one in records))
+    (folder / "about.toml").write_text(ABOUT)
+    train = ["--steps", "2", "--max-length", "32", "--batch-size", "4", "--mixed-precision", "no"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("BMTOOLS_POWER_WATTS", "20")
+        patch.setenv("BMTOOLS_COUNTRY", "ITA")
+        for line in (
+                "build-vocab corpus.jsonl --size 150 --allow-fewer -o vocabulary",
+                "pretrain corpus.jsonl --architecture bert-1x64 --tokenizer vocabulary -o first",
+                "init-weights corpus.jsonl --base first --tokenizer vocabulary -o initialised",
+                "pretrain corpus.jsonl --model initialised -o pretrained",
+                "distill corpus.jsonl --teacher pretrained --architecture bert-1x64 -o distilled",
+                "finetune ner --model distilled --train notes.jsonl --dev notes.jsonl "
+                "--test notes.jsonl --seeds 2 --epochs 1 --max-length 32 -o tagger",
+                "merge initialised pretrained -o merged",
+                "export model distilled --format onnx -o exported",
+                "score-pppl unseen.jsonl --model initialised --model pretrained -o pppl.jsonl"):
+            words = line.split()
+            _call([*words, *train] if words[0] in ("pretrain", "distill") else words)
+        yield folder
+
+
+def _call(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code, words
+
+
+@pytest.fixture
+def make(run: Callable[..., Any], chain: Path, tmp_path: Path) -> Callable[..., Any]:
+    """Run `card` on a model: its card, and the parsed bill of materials."""
+
+    def call(name: str, *options: object) -> tuple[ModelCard, dict[str, Any], str]:
+        bom = tmp_path / f"{name}.json"
+        done = run("card", chain / name, "--bom", bom, "--overwrite", *options)
+        assert done.code == 0, done.err
+        text = bom.read_text()
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+        return ModelCard(done.out), json.loads(text), done.err
+
+    return call
+
+
+def record_of(directory: Path) -> dict[str, Any]:
+    return json.loads((directory / "bmtools.json").read_text())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_bill_is_nearly_complete(make: Any, chain: Path, name: str) -> None:
+    scores = ["--scores", chain / "pppl.jsonl"] if name in ("initialised", "pretrained") else []
+    card, bom, err = make(name, "--about", chain / "about.toml", *scores)
+    assert completeness(bom) >= 95, missing_fields(bom)
+    assert card.data.license == "cc-by-4.0"
+    assert " 100 % complete" in err or "missing: scores" in err
+    unstated, alone, err = make(name)
+    print(f"{name}: {completeness(bom)} with statements, {completeness(alone)} without")
+    assert 40 < completeness(alone) < 75
+    assert "intended_use" in err and "Not stated." in unstated.text
+    assert not {"intendedUse", "suppliedBy"} & {
+        one["name"] for one in alone["metadata"]["properties"]}
+
+
+def test_the_same_files_give_the_same_bytes(make: Any, run: Any, chain: Path,
+                                            tmp_path: Path) -> None:
+    before = hash_directory(chain / "tagger")
+    texts = set()
+    for number in range(2):
+        done = run("card", chain / "tagger", "--bom", tmp_path / f"{number}.json")
+        texts.add(done.out + (tmp_path / f"{number}.json").read_text())
+    assert len(texts) == 1
+    serials = {make(name)[1]["serialNumber"] for name in ("tagger", "distilled")}
+    assert len(serials) == 2
+    assert hash_directory(chain / "tagger") == before
+
+
+def test_figures_are_those_of_the_records(make: Any, chain: Path) -> None:
+    card, bom, _ = make("tagger", "--about", chain / "about.toml")
+    record, [model, *parts] = record_of(chain / "tagger"), bom["components"]
+    found = {one["slice"]: one for one in
+             model["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]}
+    test = record["results"]["test_f1"]
+    assert float(found["notes.jsonl"]["value"]) == test["mean"]
+    assert f"| {test['mean']:.4g} |" in card.text
+    assert [result.metric_value for result in card.data.eval_results][-1] == test["mean"]
+    assert {one["name"]: one["version"] for one in parts if one["type"] == "library"}["torch"] == \
+        record["versions"]["torch"]
+    [data] = [one for one in parts if one["name"] == "notes.jsonl"]
+    assert data["hashes"][0]["content"] == record["inputs"]["notes.jsonl"]
+    assert data["licenses"] == [{"license": {"id": "CC-BY-4.0"}}]
+    assert model["purl"] == "pkg:huggingface/annas-group/tagger"
+    assert card.data.base_model == ["annas-group/distilled"]
+    assert card.data.base_model_relation == "finetune"
+    assert card.data.datasets == ["annas-group/notes"]
+    assert "| in Italian" in card.text
+    files = {one["name"] for one in model["components"]}
+    assert {"model.safetensors", "tokenizer.json"} <= files
+    assert not {"README.md", "bmtools.json"} & files
+
+
+def test_ancestors_and_energy_come_from_the_lineage(make: Any, chain: Path) -> None:
+    card, bom, _ = make("tagger")
+    model = bom["components"][0]
+    models = ("tagger", "distilled", "pretrained", "initialised", "first")
+    assert {one["name"] for one in model["pedigree"]["ancestors"]} == set(models[1:])
+    assert {one["version"] for one in model["pedigree"]["ancestors"]} == {
+        hash_directory(chain / name)[:12] for name in models[1:]}
+    rows = card.text.partition("## Provenance")[2].splitlines()
+    steps = [name for name in (*models, "vocabulary")
+             if any(row.startswith(f"| `{name}` |") for row in rows)]
+    assert set(models) <= set(steps)
+    energies = [record_of(chain / name)["energy"] for name in steps]
+    consumed = model["modelCard"]["considerations"]["environmentalConsiderations"]
+    assert len(consumed["energyConsumptions"]) == len(steps)
+    for kind in KINDS:
+        total = sum(one[kind]["kwh"] for one in energies if kind in one)
+        row = next((line for line in card.text.splitlines() if line.startswith(f"| {kind} ")), "")
+        assert bool(row) == any(kind in one for one in energies)
+        if row:
+            assert float(row.split("|")[2]) == pytest.approx(total, rel=2e-3)
+            assert row.split("|")[4].strip() == str(len(steps))
+    surest = next(kind for kind in KINDS if any(kind in one for one in energies))
+    grams = 1000 * sum(one["kg_co2eq"][surest] for one in energies)
+    emitted = card.data.co2_eq_emissions
+    assert emitted["emissions"] == pytest.approx(grams, abs=2e-3)
+    assert surest in emitted["source"] and emitted["geographical_location"] == "ITA"
+
+
+def test_scores_of_files(make: Any, run: Any, chain: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (chain / "pppl.jsonl").read_text().splitlines()]
+    [line] = [one for one in lines if one.get("model") == "pretrained"]
+    card, bom, _ = make("pretrained", "--scores", f"unseen={chain / 'pppl.jsonl'}")
+    [metric] = bom["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    low, high = line["interval"]
+    assert metric == {"type": "pppl", "value": str(line["pppl"]), "slice": "unseen",
+                      "confidenceInterval": {"lowerBound": str(low), "upperBound": str(high)}}
+    assert line["signature"] in card.text
+    done = run("card", chain / "distilled", "--scores", chain / "pppl.jsonl")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "other weights than those of" in done.err
+
+
+def test_results_of_a_benchmark(run: Any, chain: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results.yaml"
+    done = run("card", chain / "tagger", "--about", chain / "about.toml", "--eval-results", out)
+    assert done.code == 0, done.err
+    found = yaml.safe_load(out.read_text())
+    test = record_of(chain / "tagger")["results"]["test_f1"]
+    # The form that the Hub documents: dataset with id and task_id, value, notes.
+    assert found[-1]["dataset"] == {"id": "annas-group/notes", "task_id": "ner"}
+    assert found[-1]["value"] == test["mean"]
+    assert set(found[-1]) <= {"dataset", "value", "source", "notes", "date", "verifyToken"}
+    done = run("card", chain / "tagger", "--eval-results", out, "--overwrite")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "[benchmarks]" in done.err
+
+
+def test_what_cannot_be_described_is_refused_in_one_line(run: Any, chain: Path,
+                                                         tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text('licence = "CC-BY-4.0"\nrisk = "x"\n')
+    (tmp_path / "empty").mkdir()
+    for code, arguments in (
+            (1, [chain / "tagger", "--about", tmp_path / "about.toml"]),
+            (1, [tmp_path / "empty"]), (2, [tmp_path / "nothing"]),
+            (2, [chain / "tagger", "--bom", chain / "tagger" / "bom.json"])):
+        done = run("card", *arguments)
+        assert (done.code, done.out, len(done.err.splitlines())) == (code, "", 1), done.err
+    assert not (chain / "tagger" / "bom.json").exists()
+
+
+def test_the_card_replaces_the_one_that_came_with_the_checkpoint(run: Any, chain: Path) -> None:
+    readme = chain / "merged" / "README.md"
+    assert "Not in this card" in readme.read_text()
+    before = hash_directory(chain / "merged")
+    done = run("card", chain / "merged", "-o", readme, "--overwrite")
+    assert done.code == 0, done.err
+    assert "## Provenance" in readme.read_text() and "initialised" in readme.read_text()
+    assert hash_directory(chain / "merged") == before
