@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bmtools.cli.figures import format_estimate, format_figure, heading
+from bmtools.cli.figures import format_duration, format_estimate, format_figure, heading
 from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.io.output import STDOUT, is_special
@@ -267,6 +267,16 @@ def after_finetune(line: Line) -> Closing:
 def after_merge(line: Line) -> Closing:
     """Close `merge`."""
     return f"wrote {line['checkpoint']}: the mean of {line['models']} models", ""
+
+
+def after_energy(lines: Sequence[Line]) -> Closing:
+    """Close `energy`: what is known of how many steps."""
+    whole = lines[-1]
+    kinds = [f"{format_figure('kwh', whole[kind]['kwh'])} kWh {kind}"
+             for kind in ("measured", "allotted", "declared") if kind in whole]
+    missing = f"; {len(whole['without'])} without figures" if whole["without"] else ""
+    hours = format_duration(whole.get("hours", 0) * 3600)
+    return f"{whole['steps']} steps, {', '.join([hours, *kinds])}{missing}", ""
 
 
 def after_convert(line: Line) -> Closing:

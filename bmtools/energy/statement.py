@@ -42,9 +42,10 @@ def _sentences(whole: Mapping[str, Any]) -> Iterator[str]:
     gpu_hours = f" ({_number(whole['gpu_hours'])} GPU-hours)" if whole.get("gpu_hours") else ""
     watts = whole.get("declared", {}).get("watts")
     power = f" (declared power of {_number(watts)} W)" if watts else ""
-    hardware = "; ".join(whole["hardware"]) or "unrecorded type"
+    hardware = f"of type {'; '.join(whole['hardware'])}" if whole["hardware"] \
+        else "that was not recorded"
     yield (f"A cumulative of {_number(whole.get('hours', 0))} hours of computation{gpu_hours} was "
-           f"performed on hardware of type {hardware}{power}.")
+           f"performed on hardware {hardware}{power}.")
     emissions = [f"{_number(whole[kind]['kg_co2eq'])} kgCO2eq ({kind}, of {_steps(whole, kind)})"
                  for kind in KINDS if "kg_co2eq" in whole.get(kind, {})]
     if emissions:

@@ -723,3 +723,21 @@ def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Pat
     start("two", *given, *more, "--resume", processes=2).succeed()
     assert losses(metrics(tmp_path / "two")) == pytest.approx(
         losses(metrics(tmp_path / "one")), abs=1e-3 if precision == "no" else 3e-2)
+
+
+def test_energy_of_sessions_and_processes_adds_up(start: Start, data: Path,
+                                                  tmp_path: Path) -> None:
+    """Hours are those of the clock, once; processor time is that of all processes."""
+    given = [*phased(data), "--layout", "padded", "--save-steps", 0]
+    job = start("out", *given, "--budget", "0.01s", processes=2, BMTOOLS_POWER_WATTS="2000")
+    assert job.wait()[0] == 75, job.err
+    [state] = (tmp_path / "out.run").glob("step-*/state.json")
+    first = json.loads(state.read_text())["energy"]
+    start("out", *given, "--resume").succeed()
+    whole = json.loads((tmp_path / "out" / "bmtools.json").read_text())["energy"]
+    assert first["declared"]["kwh"] == pytest.approx(2 * first["hours"], rel=1e-4)
+    assert first["machine_cpu_hours"] == pytest.approx(
+        first["hours"] * (os.cpu_count() or 1), rel=1e-4)
+    assert whole["run"] == first["run"]
+    assert 0 < first["hours"] < whole["hours"] and first["cpu_hours"] < whole["cpu_hours"]
+    assert whole["declared"] == first["declared"], "the last session declared nothing"

@@ -1,0 +1,60 @@
+"""`bmtools energy`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bmtools.cli.closing import after_energy
+from bmtools.cli.options import Command, writes_records
+from bmtools.cli.results import Line, finish, print_results, prints_results
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.tables import print_lines
+from bmtools.energy.settings import EnergyConfig
+from bmtools.errors import DataError
+
+
+@click.command("energy", cls=Command, examples=(
+    "bmtools energy model",
+    "bmtools energy model scores.jsonl --watts 350 --country ITA --statement"),
+    groups={"Report": "statement output"},
+    meanings={"output": "Write the lines here; .gz and .zst compress."})
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path),
+                metavar="PATH...")
+@takes_settings(EnergyConfig, "config")
+@click.option("--statement", is_flag=True,
+              help="Print a statement of environmental impact with its arithmetic instead.")
+@prints_results
+@writes_records
+def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, output: str) -> None:
+    """Add up the energy and emissions of all steps behind checkpoints, corpora and scores.
+
+    A JSON line for each command and one for all: hours, GPU-hours, kWh and kgCO2eq, each step once.
+    What counters measured, the share of it that was the commands', and what was declared stay
+    apart. Options declare for all steps what BMTOOLS_POWER_WATTS, BMTOOLS_COUNTRY,
+    BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare for steps that run.
+    """
+    from bmtools.energy import statement as statements
+    from bmtools.energy.totals import find_steps, total
+    from bmtools.io.output import open_output
+    from bmtools.provenance.lineage import trace
+
+    steps = find_steps((node.name, node.record) for node in trace(paths).nodes)
+    if not steps:
+        raise DataError(f"{paths[0]}: found no record of how it was made, expected what bmtools "
+                        "wrote, with bmtools.json in it or FILE.bmtools.json beside it")
+    lines = total(steps, config)
+    if statement:
+        with open_output(output) as stream:
+            stream.write(statements.statement(lines).encode())
+    else:
+        print_results(lines, output, _print_table)
+    finish(*after_energy(lines))
+
+
+def _print_table(lines: Sequence[Line]) -> None:
+    """Print the figures; what the last line names is for the statement."""
+    print_lines([{name: value for name, value in line.items()
+                  if name not in ("terms", "hardware", "without")} for line in lines])
