@@ -24,7 +24,7 @@ from bmtools.io.unfinished import this_process
 
 _FEWEST_SECONDS, _MOST_SECONDS = 1.0, 5.0
 _SHARE = 1 / 100  # of the time that the command has run
-_WORTH_KEEPING_SECONDS = 10.0
+_WORTH_KEEPING_SECONDS = 60.0
 _SECONDS_TO_WRITE = 2.0  # at the end, on a disk that hangs
 
 
@@ -75,6 +75,7 @@ class _StatusFile:
 
     def __init__(self, path: Path, view: StatusView) -> None:
         self._path, self._view = path, view
+        self._partial = path.with_name(path.name + ".new")
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -91,13 +92,12 @@ class _StatusFile:
         self._replace({**asdict(self._view.snapshot()), **this_process(), **more})
 
     def _replace(self, content: dict[str, Any]) -> None:
-        partial = self._path.with_name(self._path.name + ".new")
         try:
-            partial.write_bytes(msgspec.json.encode(content))
-            partial.replace(self._path)
+            self._partial.write_bytes(msgspec.json.encode(content))
+            self._partial.replace(self._path)
         except OSError:
             with suppress(OSError):
-                partial.unlink()
+                self._partial.unlink()
 
     def stop(self) -> None:
         """Write no more by and by."""
@@ -112,6 +112,8 @@ class _StatusFile:
         if self._thread.is_alive():  # the disk hangs
             return
         ending = {"ending": {"code": code, "message": message}}
+        with suppress(OSError):  # a run that was killed may have left it
+            self._partial.unlink()
         with suppress(OSError, msgspec.DecodeError):
             if handed_over:  # the other process may have been killed
                 last = msgspec.json.decode(self._path.read_bytes())

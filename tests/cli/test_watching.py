@@ -79,6 +79,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def test_a_status_says_what_the_command_was_told(path: Path, view: StatusView) -> None:
+    Path(f"{path}.new").write_text("{}")  # of a run that was killed
     with keeping_status(path, view):
         content = json.loads(wait_for(path))
         assert (content["command"], content["activity"]) == ("pretrain", "training")
