@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "bmtools"
-WIDTH, TOP, STEP, LEFT, BOX = 800, 30, 42, 110, 100
+WIDTH, TOP, STEP, LEFT, BOX = 880, 30, 42, 110, 100
 
 
 def room_graph(package: Path = PACKAGE) -> dict[str, set[str]]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import html
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from bmtools.cli.help import DocumentedCommand, first_sentence, topic_text, topics
+from bmtools.cli.help import (
+    DocumentedCommand,
+    first_sentence,
+    topic_text,
+    topics,
+    wrapped_example,
+)
 from bmtools.cli.main import bmtools, stages
 
 INTRODUCTION = """# Commands
@@ -50,7 +57,8 @@ def command_lines(command: click.Command, parent: click.Context, name: str,
     pieces = " ".join(command.collect_usage_pieces(context))
     yield f"```text\n{context.command_path} {pieces}\n```\n"
     if examples := getattr(command, "examples", ()):
-        yield "\n".join(["```sh", *examples, "```\n"])
+        lines = [textwrap.dedent(wrapped_example(example, 84)) for example in examples]
+        yield "\n".join(["```sh", *lines, "```\n"])
     yield from paragraphs(inspect.cleandoc(command.help or "").partition("\n\n")[2])
     if isinstance(command, click.Group):
         for one in command.list_commands(context):
@@ -69,12 +77,13 @@ def option_lines(command: DocumentedCommand, context: click.Context, level: int)
     before = ""
     for title, _, (term, text) in command.records(context):
         if title != before:
-            yield f"\n{'#' * level} {title}\n\n| option | meaning | default |\n| --- | --- | --- |"
+            yield f"\n{'#' * level} {title}\n\n| option | meaning |\n| --- | --- |"
             before = title
         text = text.replace("\xa0", " ")
         [(meaning, default)] = re.findall(r"(?s)(.*?)(?:  \[(?:default: )?(.*)\])?$", text)[:1]
-        cell = code(default) if default not in ("", "required") else default
-        yield f"| {code(term)} | {escaped(meaning)} | {cell} |"
+        default = {"": "", "required": " Required."}.get(default, f" Default: {code(default)}")
+        flags, values = re.findall(r"((?:-[\w-]+(?:, | / )?)+|FILES)(.*)", term)[0]
+        yield f"| {code(flags)}{escaped_bars(values)} | {escaped(meaning)}{default} |"
     yield ""
 
 
@@ -101,4 +110,11 @@ def escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """Write text as code in a table's cell."""
-    return f"<code>{html.escape(text, quote=False)}</code>".replace("|", "&#124;")
+    return f"<code>{escaped_bars(html.escape(text, quote=False))}</code>"
+
+
+def escaped_bars(text: str) -> str:
+    """Write text in a table's cell, where bars would end it and brackets begin a link."""
+    for sign in "|[]":
+        text = text.replace(sign, f"&#{ord(sign)};")
+    return text
