@@ -102,8 +102,9 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Escape what Markdown would take for markup."""
-    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    """Write options as code, and escape what Markdown would take for markup."""
+    text = re.sub(r"(?<![\w`-])(--[a-z][\w-]*)", r"`\1`", " ".join(text.split()))
+    parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([\\*_\[\]<>|#])", r"\\\1", part)
                    for part in parts)
 

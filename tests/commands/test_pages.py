@@ -13,13 +13,16 @@ import pytest
 from commands.test_examples import files  # noqa: F401
 from document_blocks import DOCUMENTS, ROOT, Block, blocks
 
-PAGES = [path for path in DOCUMENTS if path.name == "tutorial.md"
+PAGES = [path for path in DOCUMENTS
+         if path.name in ("tutorial.md", "scoring.md", "vocabularies.md", "formats.md")
          or path.parent.name in ("how-to", "explanations")]
 # What is long in a real run is short here.
 SMALLER = ((r"--steps [\d_]+", "--steps 2"), (r"--epochs [\d.]+", "--epochs 1"),
            (r"--seeds \d+", "--seeds 1"), (r"--batch-size \d+", "--batch-size 2"),
            (r"--probe-seconds [\d.]+", "--probe-seconds 0.1"),
-           (r"--architecture [\w.-]+", "--architecture bert-1x64"),
+           (r"--recipe biolm-base ", "--recipe biolm-base --architecture roberta-base "),
+           (r"--architecture (bert|roberta)[\w.-]+", r"--architecture \1-1x64"),
+           (r"--architecture megatron-bert-345m", "--architecture bert-1x64"),
            (r"(--phases \S+)", r"\1 --steps 2 --batch-size 2 --max-length 32"),
            (r"(--recipe \S+)",
             r"\1 --steps 2 --batch-size 2 --max-length 32 --mixed-precision no"))
