@@ -97,18 +97,16 @@ def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
 
 
 @pytest.mark.slow
-def test_each_set_of_a_suite_has_its_model_and_the_suite_is_scored(
+def test_the_model_of_a_task_is_what_the_suite_scores(
         submit: Submit, run: Any, tokenizer: Any, tmp_path: Path) -> None:
-    for name in ("NCBI-disease", "BC2GM"):
-        (tmp_path / "sets" / name).mkdir(parents=True)
-        for part in ("train", "dev", "test"):
-            run("import", "conll", QUICKSTART / f"entities-{part}.tsv", "-o",
-                tmp_path / "sets" / name / f"{part}.jsonl")
+    folder = tmp_path / "sets" / "NCBI-disease"
+    folder.mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        run("import", "conll", QUICKSTART / f"entities-{part}.tsv", "-o", folder / f"{part}.jsonl")
     save_random(tmp_path / "model", tokenizer)
     written = submit("finetune.sh", "sets", "model", "tuned", replaced={
-        "--array=0-5": "--array=2-3", "--seeds 3": "--seeds 1 --epochs 1 --mixed-precision no"})
-    assert written.count("session 0 exited with 0") == 2
+        "--array=0-5": "--array=2-2", "--seeds 3": "--seeds 1 --epochs 1 --mixed-precision no"})
+    assert written.endswith("session 0 exited with 0\n")
     [line] = run("score-suite", "--suite", "blurb", "--published", "none", "--json",
                  *sorted((tmp_path / "tuned").iterdir())).records
-    assert line["scores"].keys() == {"NCBI-disease", "BC2GM"}
-    assert not list((tmp_path / "tuned").glob("BC5*"))
+    assert line["scores"].keys() == {"NCBI-disease"}
