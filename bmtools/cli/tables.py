@@ -66,8 +66,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
     for row in cells:
         table.add_row(*row)
     if title:
-        _print(Text(without_controls(title), "bold"), stream)
-    _print(table, stream)
+        print_renderable(Text(without_controls(title), "bold"), stream)
+    print_renderable(table, stream)
 
 
 def print_lines(lines: Sequence[Line]) -> None:
@@ -165,7 +165,7 @@ def _print_rows(lines: Sequence[Line]) -> None:
                 text_columns=len(identities), whole_columns=len(identities))
     others = [heading(name) for name in names if name not in columns]
     if others:
-        _print(Text(f"--json shows more: {', '.join(others)}", "dim"), sys.stdout)
+        print_renderable(Text(f"--json shows more: {', '.join(others)}", "dim"), sys.stdout)
 
 
 def _print_names(line: Line) -> None:
@@ -176,10 +176,11 @@ def _print_names(line: Line) -> None:
     table.add_column(overflow="fold")
     for name, cell in flattened(line).items():
         table.add_row(*map(without_controls, (heading(name), cell)))
-    _print(table, sys.stdout)
+    print_renderable(table, sys.stdout)
 
 
-def _print(renderable: Any, stream: TextIO) -> None:
+def print_renderable(renderable: Any, stream: TextIO) -> None:
+    """Print what rich renders, without escape codes where the stream is no terminal."""
     from rich.console import Console
 
     is_tty = stream.isatty()

@@ -4,9 +4,9 @@ A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face t
 `test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `convert` and `merge`, which read
 checkpoints alone, in `test_convert.py` and `test_merge.py`, `compare-models` in
 `test_compare_models.py`, `card` in `test_card.py`, `watch` in `cli/test_watching.py`, `plot` in
-`cli/test_plots.py`, `export brat`, which writes a folder of texts, in `test_export.py`,
-`export model`, which reads a checkpoint, in `test_export_model.py`. The layout of help is tested in
-`cli/test_help.py`, its examples in `test_examples.py`.
+`cli/test_plots.py`, `lineage` in `test_lineage.py`, `export brat`, which writes a folder of texts,
+in `test_export.py`, `export model`, which reads a checkpoint, in `test_export_model.py`. The layout
+of help is tested in `cli/test_help.py`, its examples in `test_examples.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import click
 import pytest
 
 from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.provenance.manifest import hash_directory
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -671,8 +672,8 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 
 def test_every_command_is_here() -> None:
-    without_records = {"card", "compare-models", "convert", "energy", "help", "import", "merge",
-                       "plot", "recipe", "report", "watch"}
+    without_records = {"card", "compare-models", "convert", "energy", "help", "import", "lineage",
+                       "merge", "plot", "recipe", "report", "watch"}
     assert {name.split()[0] for name in CASES} | without_records == set(COMMANDS)
     assert {name.split()[0] for name in USAGE} | without_records == set(COMMANDS)
 
@@ -696,7 +697,9 @@ def test_a_file_equals_stdin(kit: Kit, contents: Callable[[Path], Any],
         assert piped.code == 0, piped.err
         if kit.writes_directory:
             assert contents(kit.folder / out) == contents(kit.folder / "out")
-            assert "<stdin>" in manifest(kit.folder / out)["inputs"]
+            made = manifest(kit.folder / out)
+            assert "<stdin>" in made["inputs"]
+            assert made["sha256"] == hash_directory(kit.folder / out)
         elif kit.name != "preflight":  # which measures speed
             assert piped.out.replace('"stdin"', '"in"') == named.out
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bmtools.provenance.lineage import trace
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = [
     (r"--steps \d+", "--steps 2"), (r"--epochs \d+", "--epochs 1"), (r"--seeds \d+", "--seeds 1"),
@@ -46,6 +48,20 @@ def test_quickstart(run_smaller: Any, read: Any, tmp_path: Path) -> None:
     assert (mrr["sentences"], mrr["maskings"]) == (56, 187)
     for model in ("first", "initialised", "pretrained", "distilled"):
         assert f"| {model} " in table
+    ends = ("pppl.jsonl", "mrr.jsonl", "ner.jsonl", "predicted.jsonl", "tagger-distilled")
+    for end in ends:
+        found = trace([out / end], [tmp_path / "quickstart"])
+        commands = [step["command"] for node in found.nodes for step in node.steps]
+        assert {"import pubmed", "translate", "build-vocab", "pretrain"} <= set(commands)
+        assert {"abstracts.xml", "memory.tsv"} <= {
+            node.path.name for node in found.nodes if node.kind == "source" and node.path}
+        assert not found.unresolved
+        totals, steps = found.totals(), {id(step): step for node in found.nodes
+                                         for step in node.steps}.values()
+        assert totals["tokens_seen"] == sum(step.get("tokens_seen", 0) for step in steps)
+        runs = {step["energy"]["run"]: step["energy"]["hours"] for step in steps}
+        assert len(runs) == totals["steps"] == len(steps)
+        assert totals["hours"] == pytest.approx(sum(runs.values()), rel=1e-4)
 
 
 def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> None:

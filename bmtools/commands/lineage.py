@@ -1,0 +1,63 @@
+"""`bmtools lineage`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import click
+
+from bmtools.cli.options import Command, writes_records
+from bmtools.cli.results import finish
+from bmtools.io.output import STDOUT, encode_lines, open_output
+
+
+@click.command("lineage", cls=Command, examples=(
+    "bmtools lineage model",
+    "bmtools lineage scores.jsonl --search . --format mermaid -o lineage.mmd"),
+    groups={"Places": "search", "Output": "format settings output"},
+    meanings={"output": "Write here; .gz and .zst compress."})
+@click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
+                type=click.Path(path_type=Path))
+@click.option("--search", multiple=True, metavar="DIR",
+              type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Look for what records name in this directory and below, too; repeat it.")
+@click.option("--format", "form", type=click.Choice(["tree", "json", "dot", "mermaid"]),
+              default="tree", show_default=True,
+              help="A tree for people, all records as JSON, or a graph for Graphviz or Mermaid.")
+@click.option("--settings", is_flag=True, help="Show the settings of each step in the tree.")
+@writes_records
+def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settings: bool,
+            output: str) -> None:
+    """Follow outputs back to the first bytes: commands, hashes, licences, hours.
+
+    PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote.
+    Shows each step behind them with its command, date, duration, tokens, seed, licence and
+    versions, and the totals of all, each step once. Steps are linked by the hashes in bmtools.json
+    and in FILE.bmtools.json beside files; nothing is believed by its name alone, except sources of
+    more than a gibibyte. What is not found is named with its hash.
+    """
+    from bmtools.cli.lineage_tree import lineage_tree, total_lines
+    from bmtools.cli.tables import print_renderable
+    from bmtools.provenance.lineage import trace
+    from bmtools.reports.lineage_graph import lineage_dot, lineage_json, lineage_mermaid
+
+    lineage = trace(paths, search)
+    with open_output(output) as stream:
+        if form == "json":
+            stream.write(encode_lines([lineage_json(lineage)]))
+        elif form == "tree":
+            text = sys.stdout if output == STDOUT else io.StringIO()
+            seen: set[str] = set()
+            for root in lineage.roots:
+                print_renderable(lineage_tree(lineage, root, seen, settings), text)
+            text.write("\n".join(["", *total_lines(lineage), ""]))
+            if isinstance(text, io.StringIO):
+                stream.write(text.getvalue().encode())
+        else:
+            draw = lineage_dot if form == "dot" else lineage_mermaid
+            stream.write(draw(lineage).encode())
+    missing = len(lineage.unresolved)
+    finish(f"{len(lineage.nodes)} contents and {len(lineage.edges)} links" + (
+        f"; {missing} not found, --search DIR looks further" if missing else ""))

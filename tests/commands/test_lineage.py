@@ -1,0 +1,107 @@
+"""`bmtools lineage`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.provenance.lineage import trace
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def scores(run: Run, write_lines: Run, tiny_checkpoint: Path, tmp_path: Path,
+           monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make scores of a model on a corpus that was made of notes."""
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("Il paziente ha la febbre.\nNon ha dolore.\n")
+    shutil.copytree(tiny_checkpoint, "model")
+    for line in ("import text notes.txt --lang it -o notes.jsonl",
+                 "sample notes.jsonl --records 1 --seed 7 -o one.jsonl",
+                 "score-pppl one.jsonl --model model --baseline notes.jsonl -o pppl.jsonl"):
+        outcome = run(*line.split())
+        assert outcome.code == 0, outcome.err
+    return Path("pppl.jsonl")
+
+
+def test_a_tree_names_each_content_once(run: Run, scores: Path) -> None:
+    outcome = run("lineage", scores)
+    assert outcome.code == 0
+    hashes = {node.name: node.id[:8] for node in trace([scores]).nodes}
+    lines = outcome.out.splitlines()
+    assert [line for line in lines if " · " not in line][:-1] == [
+        f"pppl.jsonl  file {hashes['pppl.jsonl']}",
+        f"├── notes.jsonl  file {hashes['notes.jsonl']}",
+        f"│   └── notes.txt  {hashes['notes.txt']}",
+        f"├── one.jsonl  file {hashes['one.jsonl']}",
+        f"│   └── notes.jsonl  file {hashes['notes.jsonl']}, above",
+        f"└── model  checkpoint {hashes['model']}", ""]
+    assert re.search(r"^│   sample · \d{4}-\d\d-\d\d \d\d:\d\d · .* s · seed 7 · bmtools ",
+                     outcome.out, re.MULTILINE)
+    assert re.fullmatch(r"\d steps, .+", lines[-1])
+    assert "records=1" in run("lineage", scores, "--settings").out
+
+
+def test_json_has_all_records(run: Run, scores: Path) -> None:
+    [found] = run("lineage", scores, "--format", "json").records
+    lineage = trace([scores])
+    assert [node["id"] for node in found["nodes"]] == [node.id for node in lineage.nodes]
+    assert found["edges"] == [vars(edge) for edge in lineage.edges]
+    assert found["totals"] == lineage.totals()
+    assert found["nodes"][0]["record"] == json.loads(Path("pppl.jsonl.bmtools.json").read_text())
+    assert run("lineage", scores, "--format", "json", "-o", "l.json").code == 0
+    assert json.loads(Path("l.json").read_text()) == found
+
+
+def test_graphs_have_all_nodes_and_edges(run: Run, scores: Path) -> None:
+    lineage = trace([scores])
+    dot = run("lineage", scores, "--format", "dot").out
+    mermaid = run("lineage", scores, "--format", "mermaid").out
+    numbers = {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
+    for graph, node, arrow in ((dot, r"(n\d+) \[label=", r"(n\d+) -> (n\d+)"),
+                               (mermaid, r'(n\d+)\["', r"(n\d+) -->.* (n\d+)")):
+        assert set(re.findall(rf"^  {node}", graph, re.MULTILINE)) == set(numbers.values())
+        assert sorted(re.findall(rf"^  {arrow}", graph, re.MULTILINE)) == sorted(
+            (numbers[edge.parent], numbers[edge.child]) for edge in lineage.edges)
+    if shutil.which("dot"):
+        drawn = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True,
+                               check=True)
+        assert drawn.stdout.count("<title>n") == len(lineage.nodes) + len(lineage.edges)
+
+
+def test_names_cannot_break_a_graph(run: Run, tmp_path: Path) -> None:
+    odd = tmp_path / 'a"b]<i>&#`\\.txt'
+    odd.write_text("uno\n")
+    out = tmp_path / "out.jsonl"
+    assert run("import", "text", odd, "-o", out).code == 0
+    mermaid = run("lineage", out, "--format", "mermaid").out
+    label = r"a#34;b]#60;i#62;#38;#35;#96;\.txt"
+    assert f"/{label}<br/>source<br/>" in mermaid and f'|"{label}"|' in mermaid
+    dot = run("lineage", out, "--format", "dot").out
+    assert json.loads(re.findall(r'label=(".*")\];$', dot, re.MULTILINE)[-1]) == odd.name
+
+
+def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_path: Path) -> None:
+    (id,) = [node.id for node in trace([scores]).nodes if node.name == "notes.txt"]
+    (tmp_path / "elsewhere").mkdir()
+    Path("notes.txt").rename(tmp_path / "elsewhere" / "notes.txt")
+    outcome = run("lineage", scores)
+    assert f"notes.txt  {id[:8]}, not found here" in outcome.out
+    assert outcome.out.endswith(f"not found here: notes.txt (SHA-256 {id})\n")
+    assert "1 not found, --search DIR looks further" in outcome.err
+    assert "not found" not in run("lineage", scores, "--search", "elsewhere").out
+
+
+def test_a_path_that_is_not_there_is_refused(run: Run) -> None:
+    outcome = run("lineage", "none")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: none: found nothing, expected a file or directory that "
+                           "bmtools wrote\n")
