@@ -163,10 +163,11 @@ def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
             for number, row in enumerate(rows) for key, values in series.items()
             if (found := values[number]) is not None))
     named = len(series) > 1
-    return Chart(plot, Table(title, ["", *["of"] * named, unit, "from", "to"], [
-        [row, *[key] * named, *values[number]]  # type: ignore[misc]
+    spread = any(one and one.low is not None for values in series.values() for one in values)
+    return Chart(plot, Table(title, ["", *["of"] * named, unit, *["from", "to"] * spread], [
+        [row, *[key] * named, *found[:1 + 2 * spread]]
         for number, row in enumerate(rows) for key, values in series.items()
-        if values[number] is not None]))
+        if (found := values[number]) is not None]))
 
 
 def line_chart(name: str, title: str, axis: tuple[str, str],
