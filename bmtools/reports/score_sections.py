@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from bmtools.cards.score_lines import metrics_of
@@ -34,6 +35,7 @@ _SETTINGS = {
     "mask_rate": None, "batch_size": None, "max_length": None}
 _PREDICTION_METRICS = frozenset({"mrr", "bits_per_character", "nats_per_token"})
 _RANKS_HEIGHT = 330
+_MOST_NAMES = 3
 
 
 def predictions(study: Study) -> Section:
@@ -99,9 +101,10 @@ def _joined(study: Study) -> Iterator[Table]:
             settings = step.record.get("settings", {})
             phases = settings.get("phases") or [{}]
             shown[step.name] = {
-                "text": ", ".join(step.record.get("inputs", {})),
+                "text": _listed([*step.record.get("inputs", {})]),
                 "tokens of the text": step.corpus_tokens or None,
-                "from": ", ".join(step.bases), "tokens trained on": study.trained_tokens(step),
+                "from": ", ".join(step.bases.values()),
+                "tokens trained on": study.trained_tokens(step),
                 **{key: _setting(key, settings, phases) for key in _SETTINGS},
                 **scores}
     keys = list(dict.fromkeys(key for row in shown.values() for key in row
@@ -109,6 +112,11 @@ def _joined(study: Study) -> Iterator[Table]:
     if shown:
         yield Table("Models with their texts, settings and scores", ["model", *map(words_of, keys)],
                     [[name, *map(row.get, keys)] for name, row in shown.items()])
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown + f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
 
 
 def _setting(key: str, settings: Mapping[str, Any], phases: Sequence[Mapping[str, Any]]) -> Cell:
@@ -121,7 +129,7 @@ def _setting(key: str, settings: Mapping[str, Any], phases: Sequence[Mapping[str
 
 def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
     rows: list[list[Cell]] = [[
-        " - ".join(line["compared"]),
+        " - ".join(Path(model).name for model in line["compared"]),
         words_of(" ".join(filter(None, (line.get("set"), line["metric"])))),
         line["difference"], *(line.get("interval") or (None, None)), line.get("p"),
         line.get("p_holm")] for line in study.lines["compared"]
@@ -216,8 +224,9 @@ def tasks(study: Study) -> Section:
     if tuned:
         section.tables.append(Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
-            [name, words_of(metric), values["mean"], *(values.get("interval") or (None, None)),
-             values.get("deviation"), values.get("median")] for name, metric, values in tuned]))
+            [Path(name).name, words_of(metric), values["mean"],
+             *(values.get("interval") or (None, None)), values.get("deviation"),
+             values.get("median")] for name, metric, values in tuned]))
     scored = [*study.lines["tasks"], *study.lines["seeds of tasks"]]
     groups: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
     for line in scored:
@@ -231,7 +240,7 @@ def tasks(study: Study) -> Section:
     if scored:
         section.tables.append(Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
-            [line["model"], line.get("task", "over seeds"), words_of(metric), value,
+            [Path(line["model"]).name, line.get("task", "over seeds"), words_of(metric), value,
              *(bounds or (None, None))]
             for line in scored for metric, value, bounds in metrics_of(line)]))
     section.tables += _differences(study, of_predictions=False)
@@ -269,7 +278,7 @@ def space(study: Study) -> Section:
             section.charts.append(dot_chart(
                 key, f"{words.capitalize()} by frequency of words", words, bands, series))
         section.tables.append(Table("Measures", ["model", "measure", "value", "from", "to"], [
-            [line["model"], words_of(key), value,
+            [Path(line["model"]).name, words_of(key), value,
              *(line.get("intervals", {}).get(key) or (None, None))]
             for line in lines for key, value in line.items() if isinstance(value, float)]))
     for path in study.vectors:

@@ -56,14 +56,14 @@ def overview(study: Study) -> Section:
                 ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         section.tables.append(Table("Models, vocabularies and other directories", [
             "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
-            [step.name, step.record.get("command", ""), ", ".join(step.bases), step.weights,
-             step.megabytes, step.record.get("tokens_seen"), took and took / size]
+            [step.name, step.record.get("command", ""), ", ".join(step.bases.values()),
+             step.weights, step.megabytes, step.record.get("tokens_seen"), took and took / size]
             for step, took in zip(steps, seconds, strict=True)]))
     speed = study.lines["speed"]
     if speed:
         section.tables.append(Table("Size and speed on the CPU", [
             "model", *_SPEED, "tokens a second", "memory in MB"], [
-            [line["model"], *map(line.get, _SPEED), line["cpu"].get("tokens_per_second"),
+            [Path(line["model"]).name, *map(line.get, _SPEED), line["cpu"].get("tokens_per_second"),
              line["cpu"].get("memory_megabytes")] for line in speed]))
     return section
 

@@ -66,10 +66,10 @@ class Step:
             self.path.glob("model*.safetensors")) else None
 
     @property
-    def bases(self) -> list[str]:
-        """Checkpoints that the step began with, as its settings name them."""
+    def bases(self) -> dict[str, str]:
+        """Checkpoints that the step began with or learned from, by role."""
         settings = self.record.get("settings", {})
-        return [str(settings[role]) for role in _BASES if settings.get(role)]
+        return {role: str(settings[role]) for role in _BASES if settings.get(role)}
 
     @property
     def corpus_tokens(self) -> int:
@@ -127,7 +127,8 @@ class Study:
         found: Step | None = step
         while found is not None and found.name not in seen:
             seen[found.name] = found.record.get("tokens_seen") or 0
-            found = next(filter(None, map(self.step_of, found.bases[:1])), None)
+            found = next((self.step_of(base) for role, base in found.bases.items()
+                          if role != "teacher"), None)
         return sum(seen.values())
 
 

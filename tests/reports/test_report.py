@@ -80,6 +80,7 @@ def page(folder: Path, lines: dict[str, Any], tmp_path_factory: pytest.TempPathF
     assert made["bytes"] == len(content.encode()) < 300_000
     assert made["skipped"] == 1
     assert "<title>A &lt;study&gt;</title>" in content
+    assert "out/" not in content and str(folder) not in content  # places of this machine
     return Page(content)
 
 
