@@ -45,8 +45,10 @@ class Node:
 
     @property
     def steps(self) -> list[Mapping[str, Any]]:
-        """The records of the steps that made it: several of a file to which they appended."""
-        return list(self.record.get("steps") or [self.record] * bool(self.record))
+        """The records of the steps that made it: several of a file to which they appended, or of
+        a pipe whose content the last ones did not change."""
+        made = self.record.get("steps") or [self.record] * bool(self.record)
+        return [one for step in made for one in _with_unchanged(step)]
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,14 @@ def _links(step: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any
     piped = {str(record.get("sha256")): record for record in step.get("upstream", {}).values()}
     for role, id in (*step.get("inputs", {}).items(), *step.get("parents", {}).items()):
         yield role, id, piped.get(id, {})
+
+
+def _with_unchanged(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a step, and those that piped into it what it did not change."""
+    yield step
+    for piped in step.get("upstream", {}).values():
+        if piped.get("sha256") == step.get("sha256"):
+            yield from _with_unchanged(piped)
 
 
 def _words(value: Any) -> Iterator[str]:

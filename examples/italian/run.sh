@@ -106,9 +106,9 @@ for part in train dev test; do
             "$DATA/it/ner/NCBI_DISEASE/${part}_corpus.txt" \
             --annotations "$DATA/it/ner/NCBI_DISEASE/${part}_annotations.txt"
 done
-bmtools score-pppl "$OUT/ncbi-test.jsonl" --context-tokens 64 -o "$OUT/pppl.jsonl" --overwrite --model "$OUT/base" \
-    --model "$OUT/initialised" --model "$OUT/medical" --model "$OUT/student" \
-    --baseline "$OUT/native.jsonl"
+bmtools score-pppl "$OUT/ncbi-test.jsonl" --context-tokens 64 --sample 0.1 -o "$OUT/pppl.jsonl" \
+    --overwrite --model "$OUT/base" --model "$OUT/initialised" --model "$OUT/medical" \
+    --model "$OUT/student" --baseline "$OUT/native.jsonl"
 missing tagger &&
     bmtools finetune ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
         --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \

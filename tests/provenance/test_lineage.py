@@ -132,6 +132,17 @@ def test_pipes_and_appended_steps_lead_on(make: Make, tmp_path: Path) -> None:
     assert [node.name for node in found.unresolved] == ["b"]
 
 
+def test_what_is_piped_through_unchanged_leads_on(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text("raw")
+    piped = {"command": "import", "sha256": sha256("out"), "inputs": {"raw": sha256("raw")},
+             "energy": {"run": "piped", "hours": 3.0}}
+    make("out", {"<stdin>": sha256("out")}, upstream={"<stdin>": piped})
+    found = trace([tmp_path / "out"])
+    assert names(found) == ["out", "raw"]
+    assert [edge.role for edge in found.edges] == ["raw"]
+    assert found.totals()["hours"] == 4.0
+
+
 def test_older_manifests_are_hashed_and_vocabularies_have_fingerprints(make: Make,
                                                                        tmp_path: Path) -> None:
     vocabulary = make("words", {}, {}, command="build-vocab", vocabulary="f00d")
