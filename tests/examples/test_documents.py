@@ -25,6 +25,7 @@ from document_blocks import (
     prose,
 )
 
+from bmtools.cards.about import read_about
 from bmtools.cli.main import COMMANDS, bmtools
 from bmtools.corpus.describe.topics import read_topics
 from bmtools.recipes.toml import read_run_config
@@ -137,8 +138,11 @@ def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
         for number, block in enumerate(blocks(document, "toml")):
             path = tmp_path / f"{document.stem}-{number}.toml"
             path.write_text(block.code, encoding="utf-8")
-            is_of_topics = document.stem == "corpus"
-            assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
+            if document.stem == "cards":
+                assert read_about(path).contact
+            else:
+                is_of_topics = document.stem == "corpus"
+                assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
 
 
 def test_the_record_shown_is_one() -> None:
