@@ -380,6 +380,19 @@ def after_card(model: str, known: Mapping[str, bool]) -> str:
             f"{len(known)} things" + (f"; missing: {', '.join(missing)}" if missing else ""))
 
 
+def after_verify(lines: Sequence[Line]) -> Closing:
+    """Close `verify`: how many are as they were."""
+    same = sum(line["state"] == "same" for line in lines)
+    absent = sum(line["state"] == "not found" for line in lines)
+    return f"{same} as recorded" + (f", {absent} not found" if absent else ""), ""
+
+
+def after_sign(line: Line) -> Closing:
+    """Close `sign`."""
+    return (f"signed {line['files']} files of {line['signed']}: {line['signature']}",
+            f"bmtools verify {line['signed']} --public-key FILE")
+
+
 def _text_read(line: Line) -> tuple[str, ...]:
     """Find what a signature says of the text that a model reads."""
     return tuple(field for field in line.get("signature", "").split("|")

@@ -102,7 +102,7 @@ class Lineage:
 
 
 def trace(paths: Iterable[str | os.PathLike[str]],
-          search: Iterable[str | os.PathLike[str]] = ()) -> Lineage:
+          search: Iterable[str | os.PathLike[str]] = (), takes_changed: bool = False) -> Lineage:
     """Follow outputs back to the first bytes.
 
     Links are hashes, and of vocabularies their fingerprints. The records' own names say where to
@@ -113,13 +113,15 @@ def trace(paths: Iterable[str | os.PathLike[str]],
     Args:
         paths: checkpoints, vocabularies, shards, corpora, predictions, scores.
         search: directories that are looked through for records and sources.
+        takes_changed: whether what has changed since it was recorded is taken for what it was, by
+            its record or else by its name; its node has the hash that was recorded.
 
     Raises:
         DataError: there is no such path.
     """
     _valid_record.cache_clear()
     _hash.cache_clear()
-    return _Trace([Path(one) for one in search]).follow([Path(one) for one in paths])
+    return _Trace([Path(one) for one in search], takes_changed).follow([Path(one) for one in paths])
 
 
 class _Trace:
@@ -127,9 +129,12 @@ class _Trace:
 
     Args:
         search: directories that are looked through.
+        takes_changed: as for `trace`.
     """
 
-    def __init__(self, search: Sequence[Path]) -> None:
+    def __init__(self, search: Sequence[Path], takes_changed: bool) -> None:
+        self._takes_changed = takes_changed
+        self._record = read_record if takes_changed else _valid_record
         self._nodes: dict[str, Node] = {}
         self._edges: dict[Edge, None] = {}
         self._places: dict[str, Path] = {}  # directory from which the names in a record lead
@@ -153,8 +158,8 @@ class _Trace:
                 raise DataError(f"{path}: found nothing, expected a file or directory that bmtools "
                                 "wrote")
             self._read_records(path.parent)
-            id = str(_valid_record(path).get("sha256") or _hash(path))
-            self._add(id, str(path), self._best(id) or {}, path)
+            id = str(self._record(path).get("sha256") or _hash(path))
+            self._add(id, str(path), self._best(id) or self._changed(path), path)
             roots.append(id)
         waiting = list(dict.fromkeys(roots))
         while waiting:
@@ -178,7 +183,7 @@ class _Trace:
                 self._edges[Edge(node.id, id, role)] = None
                 if id not in self._nodes:
                     path = self._find(id, role, step, place)
-                    record = (self._best(id) if path else None) or upstream
+                    record = (self._best(id) or self._changed(path) if path else {}) or upstream
                     self._add(id, role, record, path, place)
                     new.append(id)
             new += self._add_vocabulary(node.id, step, place)
@@ -195,8 +200,10 @@ class _Trace:
             self._read_records((place / name).parent)
         if (path := self._vocabularies.get(fingerprint)) is None:
             return []
-        record = _valid_record(path)
-        id, is_new = str(record.get("sha256")), record.get("sha256") not in self._nodes
+        if not (record := self._record(path)):
+            return []
+        id = str(record.get("sha256") or _hash(path))
+        is_new = id not in self._nodes
         self._add(id, "tokenizer", record, path)
         self._edges[Edge(child, id, "tokenizer")] = None
         return [id] if is_new else []
@@ -204,6 +211,7 @@ class _Trace:
     def _find(self, id: str, role: str, step: Mapping[str, Any], place: Path) -> Path | None:
         """Find content that a step read: by the records that are near, then by the names in its."""
         self._read_records(place)
+        named: Path | None = None
         if self._best(id) is None:
             for candidate in self._candidates(role, step, place):
                 self._read_records(candidate.parent)
@@ -211,7 +219,12 @@ class _Trace:
                     break
                 if _has(candidate, id):
                     return candidate
-        return self._found.get(id)
+                if self._takes_changed and candidate.name == _name(role, step):
+                    named = named or candidate
+        return self._found.get(id, named)
+
+    def _changed(self, path: Path) -> dict[str, Any]:
+        return read_record(path) if self._takes_changed else {}
 
     def _best(self, id: str) -> dict[str, Any] | None:
         """Return the record of content, and note where that is; a step that changed nothing made
@@ -221,8 +234,8 @@ class _Trace:
         self._older.clear()
         found: dict[str, Any] | None = None
         for path in self._records.get(id, []):
-            record = _valid_record(path)
-            if record.get("sha256") != id:
+            record = self._record(path)
+            if record.get("sha256", _hash(path) if record else "") != id:
                 continue
             is_made = all(id != parent for step in record.get("steps") or [record]
                           for _, parent, _ in _links(step))
@@ -273,6 +286,15 @@ def _with_unchanged(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for piped in step.get("upstream", {}).values():
         if piped.get("sha256") == step.get("sha256"):
             yield from _with_unchanged(piped)
+
+
+def _name(role: str, step: Mapping[str, Any]) -> str:
+    """Return the name of a file or directory that a step read in some role."""
+    settings, (kind, _, number) = step.get("settings", {}), role.rpartition(" ")
+    found = settings.get(role, settings.get(kind, role))
+    if isinstance(found, list) and number.isdigit():
+        found = found[min(int(number), len(found)) - 1]
+    return Path(str(found)).name
 
 
 def _words(value: Any) -> Iterator[str]:

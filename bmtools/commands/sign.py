@@ -1,0 +1,36 @@
+"""`bmtools sign`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bmtools.cli.closing import after_sign
+from bmtools.cli.options import Command, existing_directory
+from bmtools.cli.results import finish, print_results, prints_results
+
+
+@click.command("sign", cls=Command, examples=(
+    "bmtools sign model --key key.pem",
+    "BMTOOLS_SIGN_PASSPHRASE=... bmtools sign model --key key.pem"),
+    groups={"Key": "key"}, topics="checkpoints")
+@click.argument("directory", type=existing_directory, metavar="DIR")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
+              metavar="FILE", help="Private key of an elliptic curve, as openssl makes it (PEM).")
+@prints_results
+def command(directory: Path, key: Path) -> None:
+    """Sign the files of a directory with a key of your own.
+
+    The signature is the file model.sig in DIR, in the format of model-signing (extra "sign"); the
+    directory's hash stays as it is. No network is used. What is signed includes bmtools.json and
+    the card; "bmtools verify DIR --public-key FILE" tells whether all is still as it was signed.
+
+    Keys come from openssl: openssl ecparam -name prime256v1 -genkey -noout -out key.pem, and
+    openssl ec -in key.pem -pubout -out key.pub. The environment variable BMTOOLS_SIGN_PASSPHRASE
+    has the passphrase of a key that is encrypted.
+    """
+    from bmtools.provenance.sign import sign
+
+    [line] = print_results([sign(directory, key)])
+    finish(*after_sign(line))

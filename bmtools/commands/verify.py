@@ -1,0 +1,40 @@
+"""`bmtools verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bmtools.cli.closing import after_verify
+from bmtools.cli.options import Command
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.errors import DataError
+
+
+@click.command("verify", cls=Command, examples=(
+    "bmtools verify model", "bmtools verify model --search data --public-key key.pub"),
+    groups={"Inputs": "search", "Signature": "public-key"}, topics="checkpoints")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...",
+                type=click.Path(exists=True, path_type=Path))
+@click.option("--search", multiple=True, metavar="DIR",
+              type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Look for inputs here, too; may be repeated.")
+@click.option("--public-key", metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Check the signatures of PATHS, which are directories, by this key.")
+@prints_results
+def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path | None) -> None:
+    """Hash outputs and their inputs again, and name what changed since they were made.
+
+    PATHS are directories and files with a record of how they were made (bmtools.json, or
+    FILE.bmtools.json). Inputs are looked for as by lineage, back to the first ones. Prints a line
+    about each: same, changed, missing, added, or not found. Exits with 1 if anything differs.
+    """
+    from bmtools.provenance.verify import differs, verify
+
+    lines = print_results(verify(paths, search, public_key))
+    finish(*after_verify(lines))
+    if faults := [str(line["path"]) for line in lines if differs(line)]:
+        raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"
+                        + ", ..." * (len(faults) > 5))

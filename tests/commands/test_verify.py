@@ -1,0 +1,153 @@
+"""`bmtools verify` and `bmtools sign` as people call them, on a small chain."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+TINY = ("--steps", "1", "--batch-size", "2", "--max-length", "16", "--mixed-precision", "no",
+        "--architecture", "bert-1x64")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text, records, records without duplicates, a vocabulary, a model, its student, their mean."""
+    from bmtools.cli.main import main
+
+    folder = tmp_path_factory.mktemp("chain")
+    (folder / "notes.txt").write_text("".join(
+        f"Il paziente {number} ha febbre e tosse da {number * 7} giorni.\n"
+        for number in range(30)) + "Nulla.\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for arguments in (
+                ("import", "text", "notes.txt", "--lang", "it", "-o", "raw.jsonl"),
+                ("clean", "raw.jsonl", "--min-words", "3", "-o", "corpus.jsonl.gz"),
+                ("build-vocab", "corpus.jsonl.gz", "--size", "120", "--allow-fewer", "-o", "words"),
+                ("pretrain", "corpus.jsonl.gz", "--tokenizer", "words", *TINY, "-o", "model"),
+                ("distill", "corpus.jsonl.gz", "--teacher", "model", *TINY, "-o", "small"),
+                ("merge", "model", "small", "-o", "merged")):
+            with pytest.raises(SystemExit) as ended:
+                main(list(arguments))
+            assert not ended.value.code, arguments
+    return folder
+
+
+@pytest.fixture
+def copy(chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the chain, elsewhere, in which the commands run."""
+    shutil.copytree(chain, tmp_path / "chain")
+    monkeypatch.chdir(tmp_path / "chain")
+    return tmp_path / "chain"
+
+
+def differing(outcome: Any) -> dict[str, str]:
+    """Return the lines that are not about what is the same."""
+    return {line["path"]: line["state"] for line in outcome.records if line["state"] != "same"}
+
+
+def test_nothing_has_changed(run: Run, copy: Path) -> None:
+    outcome = run("verify", "merged")
+    assert outcome.code == 0, outcome.err
+    assert {line["path"]: line["state"] for line in outcome.records} == dict.fromkeys(
+        ("merged", "model", "small", "words", "corpus.jsonl.gz", "raw.jsonl", "notes.txt"), "same")
+    assert "7 as recorded" in outcome.err
+    [root] = [line for line in run("verify", "model", "--table").out.splitlines()
+              if line.startswith("| notes")]
+    assert "same" in root
+
+
+def test_a_changed_byte_is_named_wherever_it_is(run: Run, copy: Path) -> None:
+    files = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file()
+             and path.name != "README.md" and not path.name.endswith("bmtools.json")]
+    assert len(files) >= 25
+    for file in files:
+        content = bytearray((copy / file).read_bytes())
+        before = (copy / file).stat()
+        content[len(content) // 2] ^= 1
+        (copy / file).write_bytes(content)
+        outcome = run("verify", "merged")
+        assert outcome.code == 1, file
+        assert differing(outcome) == {str(file): "changed"}, outcome.out
+        assert str(file) in outcome.err.splitlines()[-1]
+        content[len(content) // 2] ^= 1
+        (copy / file).write_bytes(content)
+        os.utime(copy / file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_missing_and_added_files_and_inputs_that_are_nowhere(run: Run, copy: Path) -> None:
+    (copy / "model" / "vocab.txt").unlink()
+    (copy / "model" / "more.txt").touch()
+    outcome = run("verify", "model")
+    assert outcome.code == 1
+    assert differing(outcome) == {"model/vocab.txt": "missing", "model/more.txt": "added"}
+    shutil.rmtree(copy / "model")
+    (copy / "notes.txt").unlink()
+    outcome = run("verify", "merged")
+    assert outcome.code == 0, outcome.err  # what is not there cannot be compared, and is named
+    assert sorted(differing(outcome).values()) == ["not found", "not found"]
+    elsewhere = copy.parent / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(copy / "raw.jsonl", elsewhere / "notes.txt")
+    outcome = run("verify", "raw.jsonl", "--search", elsewhere)
+    assert outcome.code == 1 and list(differing(outcome).values()) == ["changed"]
+
+
+@pytest.mark.parametrize(("path", "old", "new"), [
+    ("model/bmtools.json", '"sha256": "', '"sha256": "0'),
+    ("model/bmtools.json", '"config.json": "', '"config.json": "0'),
+    ("model/bmtools.json", "{", ""),
+    ("raw.jsonl.bmtools.json", '"sha256": "', '"sha256": "0'),
+    ("raw.jsonl.bmtools.json", "{", "")])
+def test_an_edited_record_is_named(run: Run, copy: Path, path: str, old: str, new: str) -> None:
+    record = copy / path
+    record.write_text(record.read_text().replace(old, new, 1))
+    outcome = run("verify", "merged")
+    assert outcome.code == 1, outcome.out
+    assert path in differing(outcome)
+
+
+def test_what_has_no_record_is_refused(run: Run, copy: Path) -> None:
+    outcome = run("verify", "notes.txt")
+    assert outcome.code == 1
+    assert "notes.txt: found no record of how it was made, expected notes.txt.bmtools" in \
+        outcome.err
+
+
+def test_signatures(run: Run, copy: Path) -> None:
+    pytest.importorskip("model_signing")
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl")
+    for command in ("ecparam -name prime256v1 -genkey -noout -out key.pem",
+                    "ec -in key.pem -pubout -out key.pub",
+                    "ecparam -name secp384r1 -genkey -noout -out other.pem",
+                    "ec -in other.pem -pubout -out other.pub"):
+        subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
+    outcome = run("verify", "merged", "--public-key", "key.pub")
+    assert outcome.code == 1 and "merged" in outcome.err
+    assert outcome.records[-1]["reason"].startswith("found no model.sig")
+    outcome = run("sign", "merged", "--key", "key.pem")
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[0]["signature"] == "merged/model.sig"
+    outcome = run("verify", "merged", "--public-key", "key.pub")
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[-1] == {"path": "merged", "state": "as signed"}
+    outcome = run("verify", "merged", "--public-key", "other.pub")
+    assert outcome.code == 1 and "another key" in outcome.records[-1]["reason"]
+    record = json.loads((copy / "merged" / "bmtools.json").read_text())
+    record["settings"]["seed"] = 17  # no hash has this, the signature does
+    (copy / "merged" / "bmtools.json").write_text(json.dumps(record))
+    assert run("verify", "merged").code == 0
+    outcome = run("verify", "merged", "--public-key", "key.pub")
+    assert "Hash mismatch for 'bmtools.json'" in outcome.records[-1]["reason"]
+    assert run("sign", "merged", "--key", "notes.txt").code == 1
+    assert run("sign", "merged").code == 2
