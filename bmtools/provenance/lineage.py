@@ -235,7 +235,7 @@ class _Trace:
         found: dict[str, Any] | None = None
         for path in self._records.get(id, []):
             record = self._record(path)
-            if record.get("sha256", _hash(path) if record else "") != id:
+            if not record or (record.get("sha256") or _hash(path)) != id:
                 continue
             is_made = all(id != parent for step in record.get("steps") or [record]
                           for _, parent, _ in _links(step))
