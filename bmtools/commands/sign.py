@@ -12,8 +12,7 @@ from bmtools.cli.results import finish, print_results, prints_results
 
 
 @click.command("sign", cls=Command, examples=(
-    "bmtools sign model --key key.pem",
-    "BMTOOLS_SIGN_PASSPHRASE=... bmtools sign model --key key.pem"),
+    "bmtools sign model --key key.pem", "bmtools sign vocabulary --key key.pem --table"),
     groups={"Key": "key"}, topics="checkpoints")
 @click.argument("directory", type=existing_directory, metavar="DIR")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,

@@ -13,7 +13,7 @@ from bmtools.errors import DataError
 
 
 @click.command("verify", cls=Command, examples=(
-    "bmtools verify model", "bmtools verify model --search data --public-key key.pub"),
+    "bmtools verify model", "bmtools verify model --search . --json"),
     groups={"Inputs": "search", "Signature": "public-key"}, topics="checkpoints")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...",
                 type=click.Path(exists=True, path_type=Path))
@@ -25,7 +25,7 @@ from bmtools.errors import DataError
               help="Check the signatures of PATHS, which are directories, by this key.")
 @prints_results
 def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path | None) -> None:
-    """Hash outputs and their inputs again, and name what changed since they were made.
+    """Hash outputs and their inputs again, and name what changed.
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
     FILE.bmtools.json). Inputs are looked for as by lineage, back to the first ones. Prints a line

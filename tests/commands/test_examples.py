@@ -19,6 +19,8 @@ import click
 import pyarrow.parquet
 import pytest
 import torch
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from safetensors.torch import load_file
 from toy_documents import PAGE, epub, pdf, warc
 from toy_models import SENTENCES
@@ -96,6 +98,10 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     weights = folder / "published" / "model.safetensors"
     torch.save(load_file(weights), folder / "published" / "pytorch_model.bin")
     weights.unlink()
+
+    (folder / "key.pem").write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption()))
 
     def write(name: str, *records: dict[str, Any]) -> None:
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
