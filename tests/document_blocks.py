@@ -71,7 +71,7 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     """Find the command that words call, and the words after its name."""
     command: click.Command = bmtools
     rest = list(words)
-    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+    while isinstance(command, click.Group) and rest and not rest[0].startswith(("-", "...")):
         found = command.get_command(click.Context(command), rest[0])
         assert found is not None, f"no command {words[0]} {rest[0]}"
         command, rest = found, rest[1:]
