@@ -48,7 +48,7 @@ def sign(directory: Path, key: Path) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / SIGNATURE
         try:
-            config.set_hashing_config(_hashing()).sign(directory, path)
+            config.set_hashing_config(_hashing()).sign(directory.resolve(), path)
         except ValueError as error:
             raise CheckpointError(f"{directory}: cannot be signed ({error})") from error
         with new_file(directory / SIGNATURE) as stream:
@@ -76,7 +76,7 @@ def signature_fault(directory: Path, public_key: Path) -> str:
     if not signature.is_file():
         return f"found no {SIGNATURE}, expected a signature as bmtools sign writes it"
     try:
-        config.set_hashing_config(_hashing()).verify(directory, signature)
+        config.set_hashing_config(_hashing()).verify(directory.resolve(), signature)
     except InvalidSignature:
         return f"{SIGNATURE} was changed, or made with another key than that of {public_key}"
     except (ValueError, KeyError, TypeError, IndexError) as error:
