@@ -179,7 +179,8 @@ def _timeless(content: dict[str, Any]) -> dict[str, Any]:
         results["last"] = _without_speed(results["last"])
     return {**content, "settings": settings, "results": results,
             "inputs": sorted(content["inputs"].values()),
-            **dict.fromkeys(("wall_seconds", "started", "sha256", "files", "upstream"))}
+            **dict.fromkeys(("wall_seconds", "started", "sha256", "files", "upstream",
+                            "energy"))}
 
 
 def _without_speed(line: dict[str, Any]) -> dict[str, Any]:
