@@ -21,6 +21,7 @@ from bmtools.cards.history import Step, data_licence, energies_of, licence_of
 from bmtools.cards.scores import Score, recorded_scores
 from bmtools.energy.figures import KINDS, add
 from bmtools.installation import DISTRIBUTION
+from bmtools.provenance.manifest import described_files
 
 _APPROACHES = {"finetune": "supervised", "pretrain": "self-supervised",
                "distill": "self-supervised", "init-weights": "self-supervised"}
@@ -97,7 +98,7 @@ def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
                 ("documentation", about.paper)) if url],
         "components": [{"type": "file", "bom-ref": f"file:{model.sha256[:12]}/{file}",
                         "name": file, "hashes": _hashes(digest)}
-                       for file, digest in facts.file_hashes().items()],
+                       for file, digest in described_files(facts.path).items()],
         "modelCard": _model_card(facts, about, scores, model) if facts.config else None,
         "properties": list(_properties({"bmtools:directory-sha256": model.sha256}))}
 

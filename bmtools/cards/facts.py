@@ -11,14 +11,7 @@ from typing import Any
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
-from bmtools.provenance.manifest import (
-    CARD,
-    NAME,
-    hash_directory,
-    hash_file,
-    read_manifest,
-    read_object,
-)
+from bmtools.provenance.manifest import hash_directory, read_manifest, read_object
 
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
@@ -142,11 +135,6 @@ class ModelFacts:
     def sha256(self) -> str:
         """Hash the directory as step records do."""
         return hash_directory(self.path)
-
-    def file_hashes(self) -> dict[str, str]:
-        """Hash each file, descriptions left out."""
-        return {path.name: hash_file(path) for path in sorted(self.path.iterdir())
-                if path.is_file() and path.name not in (NAME, CARD)}
 
     def labels(self) -> list[str]:
         """List the labels of a fine-tuned model."""

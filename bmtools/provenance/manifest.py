@@ -16,6 +16,7 @@ import msgspec
 from bmtools.errors import CheckpointError
 from bmtools.io.jsonl import parse_json
 from bmtools.io.output import RECORD
+from bmtools.io.unfinished import is_hidden
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import UNKNOWN, licence_record
 from bmtools.provenance.step import common_keys, versions_used
@@ -194,10 +195,11 @@ def hash_directory(directory: Path) -> str:
 
 
 def described_files(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in a directory by name, except its descriptions."""
+    """Return the SHA-256 of each file in a directory by name, except its descriptions, and a card
+    that is being written."""
     return {path.name: hash_file(path) for path in sorted(directory.iterdir())
             if path.is_file() and path.name not in (NAME, CARD, SIGNATURE)
-            and not path.name.endswith(RECORD)}
+            and not path.name.endswith(RECORD) and not is_hidden(path, directory / CARD)}
 
 
 def hash_files(files: Mapping[str, str]) -> str:

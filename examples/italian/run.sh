@@ -117,5 +117,13 @@ missing tagger &&
 bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" --overwrite \
     -o "$OUT/ncbi-predicted.jsonl"
 
+step "What was made of what; the card, the bill of materials, one page"
+bmtools lineage "$OUT/tagger" "$OUT/mrr.jsonl" --search "$DATA/en" --search "$DATA/it" --overwrite \
+    -o "$OUT/lineage.txt"
+bmtools card "$OUT/medical" --scores curated="$OUT/mrr.jsonl" --scores ncbi-test="$OUT/pppl.jsonl" \
+    --search "$DATA/en" --search "$DATA/it" --bom "$OUT/medical.cdx.json" --overwrite \
+    -o "$OUT/medical/README.md"
+bmtools report "$OUT" -o "$OUT/report.html" --overwrite
+
 step "Done"
 cat "$OUT/mrr.jsonl" "$OUT/ner.jsonl"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import re
 import shutil
@@ -9,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from bmtools.provenance.lineage import trace
 
@@ -120,3 +125,47 @@ def test_italian(data: Path, tmp_path: Path, run_smaller: Any, read: Any, copy_l
     assert [line["maskings"] for line in scores] == [897] * len(scores)
     assert {line["sentences"] for line in scores} == {54}
     assert len(read(tmp_path / "out" / "ncbi-predicted.jsonl")) == 9
+    out = tmp_path / "out"
+    _check_lineage(out, small)
+    _check_card(out, read)
+    _check_report(out, scores + read(out / "pppl.jsonl"))
+
+
+def _check_lineage(out: Path, data: Path) -> None:
+    """One tree leads from the tagger and the scores to every file of the data that was read."""
+    lineage = trace([out / "tagger", out / "mrr.jsonl"], [data])
+    assert not lineage.unresolved
+    sources = {node.path.name for node in lineage.nodes if node.kind == "source" and node.path}
+    read = {path.name for path in data.rglob("*") if path.is_file()}
+    assert read - sources <= {"pubmed15-bom.xml", "pubmed24-sample.xml.gz"}  # copies of one file
+    for node in lineage.nodes:
+        if node.path is not None and node.path.is_file():
+            content = node.path.read_bytes()
+            content = gzip.decompress(content) if node.path.suffix == ".gz" else content
+            assert hashlib.sha256(content).hexdigest() == node.id
+    assert "not found" not in (out / "lineage.txt").read_text()
+
+
+def _check_card(out: Path, read: Any) -> None:
+    """The card and the bill of materials have the scores and the hash of the model."""
+    metadata = yaml.safe_load((out / "medical" / "README.md").read_text().split("---")[1])
+    given = {one["type"]: one["value"] for result in metadata["model-index"][0]["results"]
+             for one in result["metrics"]}
+    for name in ("mrr", "pppl"):
+        [line] = [line for line in read(out / f"{name}.jsonl")
+                  if Path(line.get("model", "")).name == "medical"]
+        assert given[name] == line[name]
+    bill = json.loads((out / "medical.cdx.json").read_text())
+    assert (bill["specVersion"], bill["metadata"]["component"]["name"]) == ("1.6", "medical")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+
+
+def _check_report(out: Path, scores: list[dict[str, Any]]) -> None:
+    """The page holds the scores as their files have them."""
+    page = (out / "report.html").read_text()
+    assert len(page.encode()) < 500_000
+    values = set(re.findall(r'<data value="([^"]+)">', page))
+    for line in scores:
+        for name in ("mrr", "pppl", "bits_per_character"):
+            if name in line:
+                assert json.dumps(line[name]) in values

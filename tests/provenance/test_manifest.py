@@ -15,6 +15,7 @@ import pytest
 from bmtools import __version__
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import discard_run
+from bmtools.io.unfinished import hidden_path, status_path
 from bmtools.provenance.manifest import NAME, Manifest, hash_directory, is_finished, read_manifest
 
 
@@ -89,6 +90,8 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     (tmp_path / "README.md").write_text("a better card")
     (tmp_path / "found.jsonl.bmtools.json").write_text("{}")
     (tmp_path / "inner").mkdir()
+    hidden_path(tmp_path / "README.md", "partial").write_text("half a card")
+    status_path(tmp_path / "README.md", tmp_path).write_text("{}")
     assert hash_directory(tmp_path) == before
     (tmp_path / "model").write_bytes(b"weightz")
     changed = hash_directory(tmp_path)
