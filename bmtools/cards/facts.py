@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,8 +177,9 @@ def base_names(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def language_codes(names: Any) -> list[str]:
-    """List the codes among names of languages, without regions: pt for pt-BR."""
-    return sorted({code for name in names if (code := name.partition("-")[0].lower()).isalpha()})
+    """List the codes among names of languages, without regions: pt for pt-BR, none for Italian."""
+    codes = {name.partition("-")[0].lower() for name in names}
+    return sorted(code for code in codes if re.fullmatch("[a-z]{2,3}", code))
 
 
 def _tokens(model: Mapping[str, Any]) -> Iterator[str]:

@@ -274,7 +274,8 @@ def after_energy(lines: Sequence[Line]) -> Closing:
     whole = lines[-1]
     kinds = [f"{format_figure('kwh', whole[kind]['kwh'])} kWh {kind}"
              for kind in ("measured", "allotted", "declared") if kind in whole]
-    missing = f"; {len(whole['without'])} without figures" if whole["without"] else ""
+    missing = (f"; {len(whole['without'])} without figures, --watts declares the machine's power"
+               if whole["without"] else "")
     hours = format_duration(whole.get("hours", 0) * 3600)
     return f"{whole['steps']} steps, {', '.join([hours, *kinds])}{missing}", ""
 

@@ -169,7 +169,7 @@ class _Trace:
 
     def _add(self, id: str, name: str, record: Mapping[str, Any], path: Path | None,
              place: Path | None = None) -> None:
-        name = str(_relative(path)) if path else name
+        name = str(relative(path)) if path else name
         self._nodes.setdefault(id, Node(id, _kind(path, record), name, path, record))
         self._places.setdefault(id, path.absolute().parent if path else place or Path.cwd())
 
@@ -322,7 +322,7 @@ def _valid_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def _relative(path: Path) -> Path:
+def relative(path: Path) -> Path:
     """Return a path from the current directory, where it is below that."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bmtools.errors import DataError
 from bmtools.io.output import record_of
-from bmtools.provenance.lineage import PIPE, Node, trace
+from bmtools.provenance.lineage import PIPE, Lineage, Node, relative, trace
 from bmtools.provenance.manifest import NAME, described_files, hash_directory, hash_files
 from bmtools.provenance.record import hash_content, hash_folder, read_record
 from bmtools.provenance.sign import signature_fault
@@ -39,7 +39,8 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
         path = next(path for path in paths if path not in recorded)
         raise DataError(f"{path}: found no record of how it was made, expected "
                         f"{_beside(path, path)}")
-    for node in trace(recorded, search, takes_changed=True).nodes:
+    lineage = trace(recorded, search, takes_changed=True)
+    for node in lineage.nodes:
         if node.kind == PIPE:
             continue
         if node.path is None:
@@ -47,6 +48,7 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
         else:
             lines = list(_differences(node))
             yield from lines or [{"path": node.name, "state": SAME}]
+            yield from _changed_twins(node, lineage)
     for path in paths if public_key else ():
         assert public_key is not None
         if fault := signature_fault(path, public_key):
@@ -78,6 +80,21 @@ def _differences(node: Node) -> Iterator[Line]:
     elif (digest := _hash(path)) != node.id and not (path.is_dir() and hash_folder(
             path) == node.id):
         yield _line(shown, CHANGED, node.id, digest)
+
+
+def _changed_twins(node: Node, lineage: Lineage) -> Iterator[Line]:
+    """Compare files by whose names the same content was read, as after a step that changed nothing.
+
+    A file that was made anew has a record of its own, and is none of these.
+    """
+    outputs = {one.id: one.path for one in lineage.nodes}
+    twins = {path.absolute().with_name(edge.role) for edge in lineage.edges
+             if edge.parent == node.id and (path := outputs[edge.child])}
+    assert node.path is not None
+    for twin in sorted(twins - {node.path.absolute()}):
+        if twin.is_file() and read_record(twin).get("sha256") == node.id \
+                and (digest := _hash(twin)) != node.id:
+            yield _line(relative(twin), CHANGED, node.id, digest)
 
 
 def _beside(path: Path, shown: Path) -> Path:

@@ -27,7 +27,7 @@ PHASES = [{"name": "short", "steps": 20, "epochs": 1.0, "batch_size": 8, "learni
           {"name": "long", "steps": 0, "epochs": 3.0, "batch_size": 4, "learning_rate": 1e-4}]
 SETTINGS = {"model": "/home/anna/first", "phases": PHASES, "dropout": 0.0, "optimizer": "adamw"}
 RESULTS = {"corpora": {"text": {"documents": 80, "tokens": 9876}},
-           "languages": ["it", "pt-BR"], "licences": ["CC-BY-4.0", "unclear"],
+           "languages": ["it", "pt-BR", "Greek"], "licences": ["CC-BY-4.0", "unclear"],
            "last": {"step": 20, "loss": 3.588145, "mlm_accuracy": 0.29, "tokens_per_second": 312}}
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -293,6 +293,13 @@ def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
     assert "own.txt:1: found 'two words', expected an abbreviation" in wrong.err
 
 
+@pytest.mark.parametrize("lang", ["italian", "i", "it,en"])
+def test_a_language_is_a_code(run, source, lang) -> None:
+    outcome = run("import", "text", source("One."), "--lang", lang)
+    assert outcome.code == 2
+    assert f"--lang: found '{lang}', expected a code of ISO 639, such as it" in outcome.err
+
+
 def test_sentences_need_a_language(run, source) -> None:
     outcome = run("import", "text", source("One. Two.\n"), "--sentences")
     assert outcome.code == 1

@@ -66,6 +66,18 @@ def test_nothing_has_changed(run: Run, copy: Path) -> None:
     assert "same" in root
 
 
+def test_a_file_that_was_read_is_looked_at_though_another_has_its_bytes(
+        run: Run, copy: Path) -> None:
+    run("clean", "raw.jsonl", "--min-words", "1", "-o", "same.jsonl")
+    run("build-vocab", "same.jsonl", "--size", "120", "--allow-fewer", "-o", "others")
+    assert run("verify", "others").code == 0
+    Path("same.jsonl").write_text(Path("same.jsonl").read_text().replace("febbre", "fabbre", 1))
+    outcome = run("verify", "others")
+    assert (outcome.code, differing(outcome)) == (1, {"same.jsonl": "changed"})
+    run("clean", "raw.jsonl", "--min-words", "3", "-o", "same.jsonl", "--overwrite")
+    assert run("verify", "others").code == 0, "made anew, by a record of its own"
+
+
 def test_a_changed_byte_is_named_wherever_it_is(run: Run, copy: Path) -> None:
     files = [path.relative_to(copy) for path in sorted(copy.rglob("*")) if path.is_file()
              and path.name != "README.md" and not path.name.endswith("bmtools.json")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -59,6 +60,9 @@ def _make_changes(values: dict[str, Any]) -> None:
     from bmtools.search.abbreviations import read_abbreviations
 
     given = {key: values.pop(key) for key in ("lang", "source", "licence")}
+    if given["lang"] and not re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", given["lang"]):
+        raise click.UsageError(f"--lang: found {given['lang']!r}, expected a code of ISO 639, such "
+                               "as it, en or pt-BR")
     values["changes"] = RecordChanges(
         {key: value for key, value in given.items() if value is not None}, sentences,
         read_abbreviations(path) if path else None)
