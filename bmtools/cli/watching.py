@@ -238,6 +238,10 @@ def _jobs_of(path: Path) -> Iterable[Job]:
     if job.is_there:
         return [job]
     names = sorted(one.name for one in path.glob(_PATTERN)) if path.is_dir() else []
+    if not names and not job.is_written and (
+            run := job.output.with_name(f"{job.output.name}.run")).is_dir():
+        raise BmtoolsError(f"{path}: no command writes it now; {run} holds an unfinished run, "
+                           "which its command continues with --resume")
     if not names and not job.is_written:
         raise BmtoolsError(f"{path}: found no command that writes it and nothing written, expected "
                            "the -o of a command that runs, or a directory of such")

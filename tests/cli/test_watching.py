@@ -262,6 +262,9 @@ def test_a_table_of_several(tmp_path: Path, write_status: Callable[..., Path],
 def test_nothing_to_watch(tmp_path: Path) -> None:
     with pytest.raises(BmtoolsError, match="found no command that writes it and nothing written"):
         find_jobs([tmp_path])
+    (tmp_path / "model.run").mkdir()
+    with pytest.raises(BmtoolsError, match=r"model\.run holds an unfinished run, .*--resume"):
+        find_jobs([tmp_path / "model"])
 
 
 def test_from_another_shell(tmp_path: Path, run: Callable[..., Any]) -> None:
