@@ -18,6 +18,7 @@ from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
+from bmtools.models.precision import choose_precision
 from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.reporting import PreflightConfig
@@ -221,7 +222,8 @@ class _Forecaster:
         if not native:
             warnings.append(f"{option} {precision} is EMULATED here, which is slower than float32")
         if precision == self._plan.optimization.mixed_precision == "no" \
-                and device.kind == "cpu" and device.bf16:
+                and device.kind == "cpu" and device.bf16 and choose_precision(
+                    run.trainer.objective.model.config, run.accelerator.device).precision == "bf16":
             warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
         if run.packed and loops_over_documents(run.accelerator.device):
             warnings.append(

@@ -14,6 +14,7 @@ import torch
 
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.hardware import Hardware
+from bmtools.models.precision import PrecisionChoice
 from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import PreflightConfig, ReportingConfig
@@ -187,10 +188,13 @@ def test_emulated_precision_is_called_so(
     assert ["EMULATED" in warning for warning in found.warnings] == ([] if native else [True])
 
 
-def test_a_processor_with_bf16_gets_a_hint(look: Callable[..., Forecast],
-                                           toy_phase: Callable[..., Phase],
-                                           machine: Callable[..., None]) -> None:
+def test_a_processor_with_bf16_gets_a_hint(
+        look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
+        machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     machine(bf16=True)
+    assert not look(toy_phase(2), mixed_precision="no").warnings, "too narrow to gain by it"
+    monkeypatch.setattr(import_module("bmtools.training.preflight"), "choose_precision",
+                        lambda _config, _device: PrecisionChoice("bf16", "as a core is fast"))
     [hint] = look(toy_phase(2), mixed_precision="no").warnings
     assert hint.startswith("mixed_precision bf16 would be faster")
 
