@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 import click
 import msgspec
@@ -49,6 +49,23 @@ class Ending:
     state: str
     code: int
     message: str
+
+
+class _Ending(TypedDict):
+    code: int
+    message: str
+
+
+class _Process(TypedDict, total=False):
+    """Keys of a status beside those of its snapshot."""
+
+    host: Required[str]
+    boot: Required[str]
+    container: Required[str]
+    process: Required[int]
+    started: Required[str]
+    every: float
+    ending: _Ending
 
 
 class Job:
@@ -129,6 +146,7 @@ class Job:
                 changed = os.fstat(stream.fileno()).st_mtime_ns
             if changed == self._news[0]:
                 return True
+            msgspec.convert(content, _Process)
             self.snapshot = msgspec.convert(content, Snapshot)
         except FileNotFoundError:
             return False

@@ -243,6 +243,17 @@ def test_a_command_that_begins(tmp_path: Path) -> None:
         assert (found.line(), found.ending) == ("begins", None)
 
 
+@pytest.mark.parametrize("content", [
+    "[]", "x", '{"command": 5}', '{"command": "c", "seconds": 1}',
+    '{"command": "c", "seconds": 1, "host": "h", "boot": "b", "container": "", "process": 1, '
+    '"started": "1", "ending": 5}'])
+def test_a_damaged_status_tells_nothing(tmp_path: Path, path: Path, content: str) -> None:
+    path.write_text(content)
+    [job] = find_jobs([tmp_path / "model"])
+    job.refresh()
+    assert job.described() == {"output": str(tmp_path / "model"), "state": "begins"}
+
+
 def test_a_table_of_several(tmp_path: Path, write_status: Callable[..., Path],
                             capsys: pytest.CaptureFixture[str]) -> None:
     status = write_status()
