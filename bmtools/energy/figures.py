@@ -33,7 +33,7 @@ def add(parts: Iterable[Figures]) -> dict[str, Any]:
             total[kind] |= _common(found, "watts", "of")
     if by := {name for part in parts for name in part.get("measured", {}).get("by", ())}:
         total["measured"]["by"] = sorted(by)
-    if whole := total.get("allotted", {}).get("of"):
+    if (whole := total.get("allotted", {}).get("of")) in total:
         _set_share(total["allotted"], total[whole])
     if hardware := list(dict.fromkeys(part["hardware"] for part in parts if "hardware" in part)):
         total["hardware"] = "; ".join(hardware)

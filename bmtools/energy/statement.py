@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bmtools.energy.figures import KINDS
-from bmtools.energy.settings import DECLARED_GRID
 
 _METHODS = {"nvml": "GPUs by NVML", "nvml, sampled power": "GPUs by power that NVML sampled",
             "rapl": "processors and memory by RAPL"}
@@ -59,7 +58,8 @@ def _arithmetic(whole: Mapping[str, Any]) -> Iterator[str]:
         if kind not in whole:
             continue
         found = whole[kind]
-        by = f": {_listed([_METHODS[one] for one in found['by']])}" if "by" in found else ""
+        methods = [_METHODS.get(one, one) for one in found.get("by", ())]
+        by = f": {_listed(methods)}" if methods else ""
         part = f"{_steps(whole, kind)}, {_number(found['hours'])} of " \
                f"{_number(whole.get('hours', 0))} hours"
         power = f"{_number(found['watts'])} W x {_number(found['hours'])} h = " \
@@ -85,8 +85,7 @@ def _product(term: Mapping[str, Any], kind: str) -> str:
 
 def _grid(grid: Mapping[str, Any]) -> str:
     country = f"the grid of {grid['country']}" if "country" in grid else "a grid"
-    source = "as declared" if grid["source"] == DECLARED_GRID \
-        else f"{grid['year']}, {grid['source']}"
+    source = f"{grid['year']}, {grid['source']}" if "year" in grid else "as declared"
     return f"{country} with a carbon efficiency of {_efficiency(grid)} ({source})"
 
 

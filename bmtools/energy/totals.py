@@ -50,9 +50,8 @@ def find_steps(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Step]:
     steps: dict[str, Step] = {}
     for name, record in records:
         for number, one in enumerate(_nested(record)):
-            figures = one.get("energy") or {
-                name: one["wall_seconds"] / _SECONDS if name == "hours" else None
-                for name in ("hours",) if "wall_seconds" in one}
+            hours = {"hours": one["wall_seconds"] / _SECONDS} if "wall_seconds" in one else {}
+            figures = one.get("energy") or hours
             key = str(figures.get("run") or one.get("sha256") or f"{name} {number}")
             if key not in steps or figures.get("hours", 0) > steps[key].figures.get("hours", 0):
                 steps[key] = Step(name, one, figures)
