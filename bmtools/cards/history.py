@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from bmtools.cards.facts import ModelFacts, base_names, language_codes
 from bmtools.energy.figures import KINDS, add
 from bmtools.energy.totals import find_steps
 from bmtools.provenance.lineage import trace
+from bmtools.provenance.record import steps_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Step:
     def commands(self) -> list[str]:
         """Name the commands that made it, the last one first."""
         return [record["command"] for step in self.all()
-                for record in step.record.get("steps") or [step.record] if "command" in record]
+                for record in steps_of(step.record) if "command" in record]
 
 
 def own_step(facts: ModelFacts) -> Step:
@@ -77,15 +77,12 @@ def traced_step(facts: ModelFacts, search: Sequence[Path] = ()) -> Step:
         search: folders to look through besides the places that records name.
     """
     lineage = trace([facts.path], search)
-    nodes = {node.id: node for node in lineage.nodes}
-
-    @cache
-    def traced(digest: str) -> Step:
-        node = nodes[digest]
-        return Step(Path(node.name).name, digest, node.record, {
-            edge.role: traced(edge.parent) for edge in lineage.parents(digest)})
-
-    return traced(lineage.roots[0])
+    uses: dict[str, dict[str, Step]] = {node.id: {} for node in lineage.nodes}
+    steps = {node.id: Step(Path(node.name).name, node.id, node.record, uses[node.id])
+             for node in lineage.nodes}
+    for edge in lineage.edges:
+        uses[edge.child][edge.role] = steps[edge.parent]
+    return steps[lineage.roots[0]]
 
 
 def sizes(step: Step, model: Step) -> tuple[int, int]:

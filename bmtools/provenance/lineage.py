@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,15 @@ from typing import Any
 from bmtools.energy.settings import EnergyConfig
 from bmtools.energy.totals import find_steps, total
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.io.output import RECORD, record_of
-from bmtools.provenance.manifest import NAME, hash_directory
-from bmtools.provenance.record import hash_content, hash_folder, read_record
+from bmtools.io.output import RECORD
+from bmtools.provenance.manifest import hash_directory
+from bmtools.provenance.record import (
+    hash_content,
+    hash_folder,
+    read_record,
+    record_path,
+    steps_of,
+)
 
 SOURCE, PIPE = "source", "pipe"
 _MOST_HASHED_BYTES = 1 << 30
@@ -47,8 +54,7 @@ class Node:
     def steps(self) -> list[Mapping[str, Any]]:
         """The records of the steps that made it: several of a file to which they appended, or of
         a pipe whose content the last ones did not change."""
-        made = self.record.get("steps") or [self.record] * bool(self.record)
-        return [one for step in made for one in _with_unchanged(step)]
+        return [one for step in steps_of(self.record) for one in _with_unchanged(step)]
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,8 @@ class _Trace:
                 raise DataError(f"{path}: found nothing, expected a file or directory that bmtools "
                                 "wrote")
             self._read_records(path.parent)
+            if record := read_record(path):  # its directory may be one that cannot be listed
+                self._note(path, record)
             id = str(self._record(path).get("sha256") or _hash(path))
             self._add(id, str(path), self._best(id) or self._changed(path), path)
             roots.append(id)
@@ -237,7 +245,7 @@ class _Trace:
             record = self._record(path)
             if not record or (record.get("sha256") or _hash(path)) != id:
                 continue
-            is_made = all(id != parent for step in record.get("steps") or [record]
+            is_made = all(id != parent for step in steps_of(record)
                           for _, parent, _ in _links(step))
             if found is None or is_made:
                 found, self._found[id] = record, path
@@ -246,20 +254,24 @@ class _Trace:
         return found
 
     def _read_records(self, place: Path) -> None:
-        """Note the records in a directory, once."""
-        if place.absolute() in self._read or not place.is_dir():
+        """Note the records in a directory, once; what may not be read has none."""
+        if place.absolute() in self._read:
             return
         self._read.add(place.absolute())
-        for path in sorted(place.iterdir()):
-            described = path if path.is_dir() else path.with_name(path.name.removesuffix(RECORD))
-            if (described == path) != path.is_dir() or not (record := read_record(described)):
-                continue
-            if record.get("command") == _BUILD and "vocabulary" in record:
-                self._vocabularies[record["vocabulary"]] = described
-            if "sha256" in record:
-                self._records.setdefault(str(record["sha256"]), []).append(described)
-            else:
-                self._older.append(described)
+        with suppress(OSError):
+            for path in sorted(place.iterdir()):
+                described = path if path.is_dir() else \
+                    path.with_name(path.name.removesuffix(RECORD))
+                if (described == path) == path.is_dir() and (record := read_record(described)):
+                    self._note(described, record)
+
+    def _note(self, described: Path, record: Mapping[str, Any]) -> None:
+        if record.get("command") == _BUILD and "vocabulary" in record:
+            self._vocabularies[record["vocabulary"]] = described
+        if "sha256" in record:
+            self._records.setdefault(record["sha256"], []).append(described)
+        else:
+            self._older.append(described)
 
     def _candidates(self, role: str, step: Mapping[str, Any], place: Path) -> Iterator[Path]:
         """Yield where names lead: of an input its own, of a directory those among the settings."""
@@ -269,7 +281,7 @@ class _Trace:
         for name in filter(None, dict.fromkeys(names)):
             for candidate in (*(one / name for one in places),
                               *self._names.get(Path(name).name, ())):
-                if candidate.exists():
+                if _is_there(candidate):
                     yield candidate
 
 
@@ -292,9 +304,17 @@ def _name(role: str, step: Mapping[str, Any]) -> str:
     """Return the name of a file or directory that a step read in some role."""
     settings, (kind, _, number) = step.get("settings", {}), role.rpartition(" ")
     found = settings.get(role, settings.get(kind, role))
-    if isinstance(found, list) and number.isdigit():
+    if found and isinstance(found, list) and number.isdigit():
         found = found[min(int(number), len(found)) - 1]
     return Path(str(found)).name
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether there is something that may be reached; a name may be no path at all."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _words(value: Any) -> Iterator[str]:
@@ -313,7 +333,7 @@ def _valid_record(path: Path) -> dict[str, Any]:
     """Read a record; empty where it is of what has been replaced. An older one gets the hash."""
     record = read_record(path)
     if record:
-        written = (path / NAME if path.is_dir() else record_of(path)).stat().st_mtime_ns
+        written = record_path(path).stat().st_mtime_ns
         files = [path / name for name in record.get("files", {})] if path.is_dir() else [path]
         is_newer = any(not file.exists() or file.stat().st_mtime_ns > written for file in files)
         if "sha256" not in record or is_newer:

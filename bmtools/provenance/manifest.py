@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.jsonl import parse_json
 from bmtools.io.output import RECORD
 from bmtools.io.unfinished import is_hidden
+from bmtools.provenance.fields import ManifestRecord
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import UNKNOWN, licence_record
 from bmtools.provenance.step import common_keys, versions_used
@@ -28,31 +29,6 @@ SIGNATURE = "model.sig"
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
 _LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
-
-
-class _Settings(TypedDict, total=False):
-    task: str
-
-
-class _Results(TypedDict, total=False):
-    shards: int
-    tokens: int
-    languages: list[str] | dict[str, int]
-    licences: list[str] | dict[str, int]
-
-
-class _Fields(TypedDict, total=False):
-    """The keys of a manifest that commands read."""
-
-    command: str
-    settings: _Settings
-    vocabulary: str
-    seed: int | None
-    inputs: dict[str, str]
-    parents: dict[str, str]
-    tokens_seen: int
-    results: _Results
-    licence: str
 
 
 @dataclass(frozen=True)
@@ -141,7 +117,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         CheckpointError: the file is there but is no JSON object.
     """
     path = directory / NAME
-    return read_object(path, _Fields) if path.is_file() else {}
+    return read_object(path, ManifestRecord) if path.is_file() else {}
 
 
 def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +140,8 @@ def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
         msgspec.convert(content, fields)
     except msgspec.ValidationError as error:
         raise CheckpointError(f"{path}: {readable(str(error))}; restore the checkpoint") from error
+    except RecursionError as error:
+        raise CheckpointError(f"{path}: nests too deep; restore the checkpoint") from error
     return content
 
 

@@ -16,10 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bmtools.errors import CheckpointError
 from bmtools.io.output import record_of
 from bmtools.io.sources import open_bytes
 from bmtools.io.unfinished import hidden_path
-from bmtools.provenance.manifest import without_places
+from bmtools.provenance.fields import StepRecord
+from bmtools.provenance.manifest import NAME, read_object, without_places
 from bmtools.provenance.step import Step, common_keys, versions_used
 
 _CHUNK_BYTES = 1 << 20
@@ -67,11 +69,19 @@ def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read the record of a file or a directory; empty where there is none that can be read."""
-    place = path / "bmtools.json" if path.is_dir() else record_of(path)
-    with suppress(OSError, ValueError):
-        found = json.loads(place.read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
+    with suppress(CheckpointError, OSError):
+        return read_object(record_path(path), StepRecord)
     return {}
+
+
+def record_path(path: Path) -> Path:
+    """Name the record of a file or a directory."""
+    return path / NAME if path.is_dir() else record_of(path)
+
+
+def steps_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the steps of a record: those that appended to its file, or itself unless it is empty."""
+    return record.get("steps") or [dict(record)] * bool(record)
 
 
 def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:

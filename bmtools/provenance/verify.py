@@ -68,7 +68,7 @@ def _differences(node: Node) -> Iterator[Line]:
     assert path is not None
     files: Mapping[str, str] = record.get("files", {}) if path.is_dir() else {}
     claimed = record.get("sha256", node.id)
-    is_damaged = not record and _beside(path, path).exists()
+    is_damaged = not record and _beside(path, path).is_file()
     if is_damaged or claimed != node.id or (files and hash_files(files) != claimed):
         yield _line(_beside(path, shown), CHANGED, node.id, None if is_damaged else claimed)
     if files:

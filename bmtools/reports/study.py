@@ -18,6 +18,7 @@ from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.sources import source_stem
 from bmtools.models.checkpoint_files import CONFIG, count_weights
+from bmtools.provenance.fields import StepRecord
 from bmtools.provenance.lineage import Lineage, trace
 from bmtools.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.reports.labels import short_names
@@ -153,7 +154,8 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
         elif path.suffix == ".npz":
             study.vectors.append(path)
         elif path.name.endswith(RECORD):
-            study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(path)
+            study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
+                path, StepRecord)
         elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
     if study.is_empty:

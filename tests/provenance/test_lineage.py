@@ -14,6 +14,7 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.provenance.lineage import Lineage, trace
 from bmtools.provenance.manifest import hash_directory
+from bmtools.provenance.record import read_record
 
 Make = Callable[..., str]
 
@@ -165,3 +166,47 @@ def test_a_record_of_what_was_replaced_is_none(make: Make, tmp_path: Path) -> No
     assert [(node.kind, node.id) for node in found.nodes] == [("source", sha256("edited"))]
     with pytest.raises(DataError, match="none: found nothing, expected a file or directory"):
         trace([tmp_path / "none"])
+
+
+@pytest.mark.parametrize("damage", [
+    {"inputs": 5}, {"inputs": {"raw": 5}}, {"upstream": {"-": 5}}, {"steps": 5}, {"files": None},
+    {"vocabulary": ["a"]}, {"command": {}}, {"wall_seconds": "x"}, {"licences": {"text": "MIT"}},
+    {"energy": {"measured": {"kwh": "x"}}}, {"energy": {"grid": {"country": "ITA"}}},
+    {"upstream": {"-": {"upstream": {"-": {"energy": 5}}}}}], ids=str)
+def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, Any]) -> None:
+    made = make("out")
+    (tmp_path / "out.bmtools.json").write_text(json.dumps({"command": "made", **damage}))
+    found = trace([tmp_path / "out"])
+    assert [(node.id, node.kind) for node in found.nodes] == [(made, "source")]
+    assert found.totals()["steps"] == 0
+    assert read_record(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize("depth", [400, 20_000])
+def test_no_depth_of_pipes_is_a_failure(make: Make, tmp_path: Path, depth: int) -> None:
+    make("out")
+    record = tmp_path / "out.bmtools.json"
+    record.write_text('{"upstream": {"-": ' * depth + "{}" + "}}" * depth)
+    assert len(trace([tmp_path / "out"]).nodes) == 1
+
+
+def test_a_directory_in_the_place_of_a_record_is_none(make: Make, tmp_path: Path) -> None:
+    made = make("out")
+    (tmp_path / "out.bmtools.json").unlink()
+    (tmp_path / "out.bmtools.json").mkdir()
+    make("model", {"out": made, "x" * 300: sha256("long")}, {})
+    found = trace([tmp_path / "model"])
+    assert [node.kind for node in found.nodes] == ["checkpoint", "source", "source"]
+    assert [node.name for node in found.unresolved] == ["x" * 300]
+
+
+def test_directories_that_cannot_be_listed_are_passed_over(
+        make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raw").write_text("raw")
+    make("out", {"raw": sha256("raw")})
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert [Path(name).name for name in names(trace([tmp_path / "out"]))] == ["out", "raw"]

@@ -1,0 +1,106 @@
+"""Keys of step records and the types of their values, against which records are checked."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Required, TypedDict
+
+
+class _Grid(TypedDict, total=False):
+    country: str
+    year: int
+    g_per_kwh: Required[float]
+    source: Required[str]
+
+
+class _Kind(TypedDict, total=False):
+    kwh: Required[float]
+    hours: Required[float]
+    gpu_kwh: float
+    cpu_kwh: float
+    watts: float
+    share: float
+    by: list[str]
+    of: Literal["measured", "declared"]
+
+
+class _Energy(TypedDict, total=False):
+    run: str
+    hours: float
+    gpu_hours: float
+    cpu_hours: float
+    machine_hours: float
+    machine_cpu_hours: float
+    hardware: str
+    measured: _Kind
+    allotted: _Kind
+    declared: _Kind
+    grid: _Grid
+    pue: float
+    kg_co2eq: dict[str, float]
+
+
+class _Results(TypedDict, total=False):
+    shards: int
+    tokens: int
+    parameters: int
+    corpora: dict[str, dict[str, int]]
+    languages: list[str] | dict[str, int]
+    licences: list[str] | dict[str, int]
+    last: dict[str, Any]
+    evaluate: dict[str, Any]
+
+
+class _Keys(TypedDict, total=False):
+    command: str
+    vocabulary: str
+    seed: int | None
+    started: str
+    wall_seconds: float
+    tokens_seen: int
+    versions: dict[str, str]
+    inputs: dict[str, str]
+    parents: dict[str, str]
+    upstream: dict[str, StepRecord]
+    steps: list[StepRecord]
+    sha256: str
+    files: dict[str, str]
+    licences: dict[str, list[str]]
+    licence: str
+    energy: _Energy
+    results: _Results
+
+
+class StepRecord(_Keys, total=False):
+    """How an output was made; other keys are free, and all may be missing."""
+
+    settings: dict[str, Any]
+
+
+class _Phase(TypedDict):
+    name: str
+
+
+class _Exported(TypedDict, total=False):
+    source: Required[str]
+    format: str
+    precision: Required[str]
+
+
+class _Settings(TypedDict, total=False):
+    task: str
+    phases: list[_Phase] | None
+    exported: _Exported | None
+    merged: list[str]
+    model: str | None
+    base: str | None
+    teacher: str | None
+    published: str | None
+    student: str | None
+    source: str | None
+    tokenizer: str | None
+
+
+class ManifestRecord(_Keys, total=False):
+    """How a directory was made."""
+
+    settings: _Settings
