@@ -378,7 +378,8 @@ def after_card(model: str, known: Mapping[str, bool]) -> str:
     missing = [name for name, is_known in known.items() if not is_known]
     share = 100 * (1 - len(missing) / len(known))
     return (f"the card of {model} is {share:.0f} % complete, {len(known) - len(missing)} of "
-            f"{len(known)} things" + (f"; missing: {', '.join(missing)}" if missing else ""))
+            f"{len(known)} things" + (f"; missing: {', '.join(missing)}; --about FILE states what "
+                                      "only people know" if missing else ""))
 
 
 def after_verify(lines: Sequence[Line]) -> Closing:
