@@ -88,7 +88,8 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
 def status_file(context: click.Context) -> Path | None:
     """Name the file of a command's status beside its output; None where that is a stream."""
     for output in places_of(context):
-        if output.flag == "--output" and (output.is_directory or output.is_file):
+        if output.flag == "--output" and output.is_output and (
+                output.is_directory or output.is_file):
             target = real_path(output.name)
             place = place_of(target) if output.is_directory else target.parent
             return status_path(target, place)

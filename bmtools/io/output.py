@@ -81,9 +81,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             with naming(path):
                 os.fsync(descriptor)
-            with suppress(OSError):
-                record_of(target).unlink()  # it is of an older file
-            _rename(partial, target, path)
+            with signals_deferred():
+                with suppress(OSError):
+                    record_of(target).unlink()  # it is of an older file
+                _rename(partial, target, path)
         raw.note(target)
     except BaseException:
         with signals_deferred():

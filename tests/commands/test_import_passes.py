@@ -111,7 +111,8 @@ def test_a_killed_import_goes_on_at_the_file(
     assert imported(*options, "--resume") == whole
     assert read_files == ["a.xml", "b.xml", "b.xml", "c.xml", "c.xml", "d.xml"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "a.xml", "b.xml", "bad.jsonl", "c.xml", "d.xml", "out.jsonl"]
+        "a.xml", "b.xml", "bad.jsonl", "c.xml", "d.xml", "out.jsonl",
+        "out.jsonl.bmtools.json"]
 
 
 def test_sets_are_told_apart_after_an_interruption_too(

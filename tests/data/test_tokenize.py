@@ -52,7 +52,8 @@ def files_of(directory: Path) -> dict[str, bytes]:
     """All files; of the manifest, what time does not change."""
     found = {path.name: path.read_bytes() for path in directory.iterdir()}
     manifest = json.loads(found["bmtools.json"])
-    found["bmtools.json"] = json.dumps({**manifest, "wall_seconds": 0, "started": ""}).encode()
+    found["bmtools.json"] = json.dumps({**manifest, "wall_seconds": 0, "started": "",
+                                        "energy": {}}).encode()
     return found
 
 
