@@ -18,7 +18,7 @@ _PIPE_WIDTH = 80
 
 
 @click.command("plot", cls=Command, examples=(
-    "bmtools plot model/metrics.jsonl --y loss",
+    "bmtools plot run/metrics.jsonl --y loss",
     "bmtools plot scores.jsonl --y pppl"),
     groups={"Plot": "x y log width height"},
     meanings={"files": "JSON Lines of any command, plain, .gz or .zst; none or - means stdin."})

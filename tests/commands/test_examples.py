@@ -99,8 +99,6 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     torch.save(load_file(weights), folder / "published" / "pytorch_model.bin")
     weights.unlink()
 
-    metrics = [{"step": step, "loss": 9 - step, "tokens_seen": 100 * step} for step in range(1, 5)]
-    (model / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in metrics))
     (folder / "key.pem").write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption()))
@@ -111,6 +109,8 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     texts = [{"id": str(number), "text": text, "lang": "it", "source": "toy"}
              for number, text in enumerate(SENTENCES)]
     annotated = [with_annotations(text) for text in texts]
+    (folder / "run").mkdir()
+    write("run/metrics.jsonl", *({"step": step, "loss": 9 - step} for step in range(1, 5)))
     write("corpus.jsonl", *texts)
     write("notes.jsonl", *texts[:8])
     for name in ("train", "dev", "test"):
