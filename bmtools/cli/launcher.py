@@ -23,12 +23,11 @@ import click
 from bmtools.cli.progress import hide_status
 from bmtools.cli.status_file import hand_over_status
 from bmtools.distributed import SUPERVISED, is_launched
-from bmtools.io.system import handling_signals, usable_cores
+from bmtools.io.system import ENDING_SIGNALS, handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
 
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
-_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 _POLL_SECONDS = 0.1
 # A process that loses its peer complains too; lines are held until the first failure is known.
 _GRACE_SECONDS = 0.5
@@ -251,5 +250,5 @@ def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[_Signals]:
         for worker in workers:
             worker.process.send_signal(number)
 
-    with handling_signals(_FORWARDED_SIGNALS, forward):
+    with handling_signals(ENDING_SIGNALS, forward):
         yield signals

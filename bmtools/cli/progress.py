@@ -18,6 +18,7 @@ import click
 from bmtools.cli.status_file import keeping_status
 from bmtools.cli.status_view import StatusView
 from bmtools.distributed import is_main_process
+from bmtools.io.system import signals_deferred
 from bmtools.status import watching_status
 
 if TYPE_CHECKING:
@@ -160,10 +161,17 @@ class Block:
     def _draw(self) -> None:
         from rich.live import Live
 
-        self._live = Live(console=live_console(self._stream), auto_refresh=False, transient=True,
-                          redirect_stdout=False, redirect_stderr=False,
-                          get_renderable=self._draw_lines)
-        self._live.start(refresh=True)
+        with signals_deferred():  # a handler that prints would erase a block that is half drawn
+            self._live = Live(console=live_console(self._stream), auto_refresh=False,
+                              transient=True, redirect_stdout=False, redirect_stderr=False,
+                              get_renderable=self._draw_lines)
+            self._live.start(refresh=True)
+
+    def _erase(self) -> None:
+        with signals_deferred():
+            if self._live is not None:
+                self._live.stop()
+            self._live = None
 
     def _print_above(self, text: str) -> None:
         with self.erased():
@@ -174,21 +182,19 @@ class Block:
     def erased(self) -> Iterator[None]:
         """Take the block away for a while."""
         with self._lock:
-            live, self._live = self._live, None
-            if live is not None:
-                live.stop()
+            was_there = self._live is not None
             try:
+                self._erase()
                 yield
             finally:
-                if live is not None:
+                if was_there:
                     self._draw()  # a Live that starts again erases the lines above it
 
     def close(self) -> None:
         """Take the block away for good."""
         with self._lock:
             if self._live is not None:
-                self._live.stop()
-                self._live = None
+                self._erase()
                 if sys.stderr is self._lines_above:
                     sys.stderr = self._stream
             if self._terminal >= 0:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+# Ctrl-C, a lost terminal, a scheduler's SIGTERM and its warning.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
 _SYSTEM = Path("/")
 
 
@@ -53,10 +55,10 @@ def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> I
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Let signals that end a process wait for the end of a block, which cleans up."""
+    """Let signals that end a process wait for the end of a block that must not be left halfway."""
     found: list[int] = []
     try:
-        with handling_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), found.append):
+        with handling_signals(ENDING_SIGNALS, found.append):
             yield
     finally:
         for number in found:

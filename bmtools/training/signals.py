@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bmtools.io.system import handling_signals
+from bmtools.io.system import ENDING_SIGNALS, handling_signals
 
-_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
 # Programs such as uv forward a Ctrl-C that the terminal has sent already.
 REPEAT_SECONDS = 0.2
 
@@ -32,5 +31,5 @@ def handled_signals(stop: Callable[[int], None]) -> Iterator[None]:
         elif number == signal.SIGINT and now - first_at > REPEAT_SECONDS:
             raise KeyboardInterrupt
 
-    with handling_signals(_SIGNALS, handle):
+    with handling_signals(ENDING_SIGNALS, handle):
         yield

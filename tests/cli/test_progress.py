@@ -6,8 +6,10 @@ import io
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +18,13 @@ from typing import Any
 
 import click
 import pytest
+from rich.console import Console
 
 from bmtools.cli import progress, status_view
 from bmtools.cli.progress import hide_status, showing_status, status_paused
 from bmtools.cli.status_view import StatusView
 from bmtools.status import Status, counted, set_status
+from bmtools.training.signals import handled_signals
 
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 _SECONDS = 20.0
@@ -137,6 +141,25 @@ def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
         assert "pretrain" in terminal.screen[-2]
     assert terminal.screen == [
         "bmtools: the first note", f"[bold]a warning {'x' * 100}", "half a line"]
+
+
+@pytest.mark.parametrize("drawing", ["set_live", "push_render_hook", "clear_live", "line"])
+def test_a_signal_waits_for_a_block_that_is_half_drawn(
+        terminal: Terminal, monkeypatch: pytest.MonkeyPatch, drawing: str) -> None:
+    part = getattr(Console, drawing)
+
+    def interrupted(console: Console, *more: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGINT)
+        return part(console, *more)
+
+    with showing_on(terminal):
+        wait_for(lambda: "loading" in terminal.getvalue())
+        monkeypatch.setattr(Console, drawing, interrupted)
+        with handled_signals(lambda number: click.echo("bmtools: stopping", err=True)):
+            click.echo("bmtools: a note", err=True)
+        monkeypatch.undo()
+    assert sorted(terminal.screen) == ["bmtools: a note", "bmtools: stopping"]
 
 
 def test_stdout_is_printed_while_the_block_is_away(
