@@ -293,7 +293,7 @@ def follow(jobs: Sequence[Job]) -> None:
         if block:
             block.close()
         if not going:
-            time.sleep(_POLL_SECONDS)  # others may watch, too
+            time.sleep(2 * _POLL_SECONDS)  # others may watch, too
         for job in jobs:
             job.mark(False)
 

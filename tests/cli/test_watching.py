@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +203,18 @@ def test_the_clock_is_that_of_the_disk(tmp_path: Path, write_status: Callable[..
 
 
 def test_following_to_the_end(tmp_path: Path, path: Path, view: StatusView,
-                              capsys: pytest.CaptureFixture[str]) -> None:
+                              capsys: pytest.CaptureFixture[str],
+                              monkeypatch: pytest.MonkeyPatch) -> None:
     """Two watch; both read the last words, and nothing stays but the output."""
+    following = set()
+
+    def refresh(jobs: Iterable[Job]) -> None:
+        watching_refresh(jobs)
+        following.add(threading.get_ident())
+
+    watching_refresh = watching.refresh
+    monkeypatch.setattr(watching, "refresh", refresh)
+    monkeypatch.setattr(watching, "_POLL_SECONDS", 0.3)
     watchers = [threading.Thread(target=follow, args=[[Job(tmp_path / "model")]])
                 for _ in range(2)]
     with keeping_status(path, view):
@@ -212,7 +222,8 @@ def test_following_to_the_end(tmp_path: Path, path: Path, view: StatusView,
         for watcher in watchers:
             watcher.start()
         wait_for(watched_path(path))
-        time.sleep(0.15)
+        while len(following) < len(watchers):
+            time.sleep(0.01)
         (tmp_path / "model").write_text("made")
         finish("wrote model: loss 2.50", "bmtools score-pppl FILE --model model")
     for watcher in watchers:

@@ -73,10 +73,10 @@ def test_every_name_of_html_is_that_character(source) -> None:
 @pytest.mark.parametrize("start", ["", "<!-- <Set> -->", "<!--" + "x" * 200_000 + "-->"])
 def test_an_entity_bomb_is_refused_at_once(source, start: str, body: str) -> None:
     path = source(start + LAUGHS + body)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(DataError, match=r"in\.xml:1: found a declaration of the entity 'l0'"):
         texts(path)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("declared", ['<!ENTITY f SYSTEM "file:///etc/hostname">',
