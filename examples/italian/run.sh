@@ -5,10 +5,12 @@
 #
 # It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT is the folder
 # to write to; steps whose result exists are skipped, so a killed run can be continued.
+# BMTOOLS_POWER_WATTS and BMTOOLS_COUNTRY declare the machine's power and grid (docs/energy.md).
 set -euo pipefail
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/italian/run.sh}
 OUT=${OUT:-$(dirname "$0")/out}
 SEED=${SEED:-0}
+ABOUT=${ABOUT:-$(dirname "$0")/about.toml}    # what the cards say that only people know
 mkdir -p "$OUT"
 export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_NER_SEED=$SEED
 export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_MIXED_PRECISION=no    # float32, as docs/results.md has it
@@ -53,7 +55,8 @@ step "Italian: native clinical text, the quality corpus, and general text"
 missing native.jsonl &&
     bmtools import jsonl --lang it "$DATA/it/corpus/native-clinical.jsonl" -o "$OUT/native.jsonl"
 missing general.jsonl &&
-    bmtools import text --lang it "$DATA/it/corpus/general-ud.txt" -o "$OUT/general.jsonl"
+    bmtools import text --lang it --licence CC-BY-NC-SA-4.0 "$DATA/it/corpus/general-ud.txt" \
+        -o "$OUT/general.jsonl"
 
 MEDICAL=("$OUT/translated.jsonl" "${TASKS[@]}" "$OUT/native.jsonl")
 
@@ -117,12 +120,17 @@ missing tagger &&
 bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" --overwrite \
     -o "$OUT/ncbi-predicted.jsonl"
 
-step "What was made of what; the card, the bill of materials, one page"
+step "What was made of what; the cards, the bills of materials, one page"
 bmtools lineage "$OUT/tagger" "$OUT/mrr.jsonl" --search "$DATA/en" --search "$DATA/it" --overwrite \
     -o "$OUT/lineage.txt"
-bmtools card "$OUT/medical" --scores curated="$OUT/mrr.jsonl" --scores ncbi-test="$OUT/pppl.jsonl" \
-    --search "$DATA/en" --search "$DATA/it" --bom "$OUT/medical.cdx.json" --overwrite \
-    -o "$OUT/medical/README.md"
+for model in base-causal base initialised medical-causal medical student-causal student tagger; do
+    SCORES=()    # of a tagger, its own record has them
+    case $model in base | initialised | medical | student)
+        SCORES=(--scores curated="$OUT/mrr.jsonl" --scores ncbi-test="$OUT/pppl.jsonl") ;;
+    esac
+    bmtools card "$OUT/$model" "${SCORES[@]}" --about "$ABOUT" --search "$DATA/en" --search "$DATA/it" \
+        --bom "$OUT/$model.cdx.json" --overwrite -o "$OUT/$model/README.md"
+done
 bmtools report "$OUT" -o "$OUT/report.html" --overwrite
 
 step "Done"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aibom import completeness, missing_fields
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
@@ -117,7 +118,12 @@ def test_italian(data: Path, tmp_path: Path, run_smaller: Any, read: Any, copy_l
         path = small / "en/pubmed-xml" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(data / "en/pubmed-xml/pubmed24-sample.xml.gz", path)
-    run_smaller("italian", DATA=str(small))
+    about = tmp_path / "about.toml"
+    about.write_text('contact = "anna@example.org"\ncode = "https://example.org/code"\n'
+                     'website = "https://example.org"\nrepository = "group/model"\n'
+                     + (EXAMPLES / "italian" / "about.toml").read_text())
+    run_smaller("italian", DATA=str(small), ABOUT=str(about), BMTOOLS_POWER_WATTS="60",
+                BMTOOLS_COUNTRY="ITA")
     lines = read(tmp_path / "out" / "mrr.jsonl")
     scores = [line for line in lines if "model" in line]
     compared = [line for line in lines if "model" not in line]
@@ -147,7 +153,7 @@ def _check_lineage(out: Path, data: Path) -> None:
 
 
 def _check_card(out: Path, read: Any) -> None:
-    """The card and the bill of materials have the scores and the hash of the model."""
+    """The card has the scores; each checkpoint has a bill of materials that is complete."""
     metadata = yaml.safe_load((out / "medical" / "README.md").read_text().split("---")[1])
     given = {one["type"]: one["value"] for result in metadata["model-index"][0]["results"]
              for one in result["metrics"]}
@@ -155,9 +161,15 @@ def _check_card(out: Path, read: Any) -> None:
         [line] = [line for line in read(out / f"{name}.jsonl")
                   if Path(line.get("model", "")).name == "medical"]
         assert given[name] == line[name]
-    bill = json.loads((out / "medical.cdx.json").read_text())
-    assert (bill["specVersion"], bill["metadata"]["component"]["name"]) == ("1.6", "medical")
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
+    models = {path.parent.name for path in out.glob("*/model.safetensors")}
+    assert {path.name.removesuffix(".cdx.json") for path in out.glob("*.cdx.json")} == models
+    assert {"base", "medical", "student", "tagger"} < models
+    for name in models:
+        text = (out / f"{name}.cdx.json").read_text()
+        bill = json.loads(text)
+        assert (bill["specVersion"], bill["metadata"]["component"]["name"]) == ("1.6", name)
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+        assert completeness(bill) >= 95, missing_fields(bill)
 
 
 def _check_report(out: Path, scores: list[dict[str, Any]]) -> None:
