@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 
 import click
 
+from bmtools.cli.main import STOPPED
 from bmtools.cli.progress import hide_status
 from bmtools.cli.status_file import hand_over_status
 from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import ENDING_SIGNALS, handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
 
-STOPPED = 75
-"""Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 _POLL_SECONDS = 0.1
 # A process that loses its peer complains too; lines are held until the first failure is known.
 _GRACE_SECONDS = 0.5

@@ -2,8 +2,9 @@
 
 The file is replaced every second, of long runs every few, by a thread of its own. What goes wrong
 there, on a full disk or a directory that is gone, is no matter of the command's. It is removed when
-the command ends well, and stays with the reason where it ran for a while and failed. Who watches
-leaves a mark beside it, for which it stays with the last words, and removes both.
+the command ends well, and stays with the reason where it ran for a while and failed, or was stopped
+and can be resumed. Who watches leaves a mark beside it, for which it stays with the last words, and
+removes both.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from bmtools.cli.main import message_and_code
+from bmtools.cli.main import STOPPED, message_and_code
 from bmtools.cli.status_view import StatusView
 from bmtools.io.unfinished import this_process
 
@@ -46,7 +47,7 @@ def keeping_status(path: Path, view: StatusView) -> Iterator[None]:
         file.close(code, message)
         raise
     else:
-        file.close(0, file.closing)
+        file.close(file.code, file.closing)
     finally:
         _file = before
 
@@ -63,6 +64,12 @@ def note_closing(sentence: str) -> None:
         _file.closing = sentence
 
 
+def note_stop() -> None:
+    """Note that this run was stopped and can be resumed, with whatever code its process ends."""
+    if _file is not None:
+        _file.code = STOPPED
+
+
 def watched_path(path: Path) -> Path:
     """Name the mark of who watches, beside a status."""
     return path.with_suffix(".watched")
@@ -71,7 +78,7 @@ def watched_path(path: Path) -> Path:
 class _StatusFile:
     """Thread that writes the file."""
 
-    closing = ""
+    closing, code = "", 0
 
     def __init__(self, path: Path, view: StatusView) -> None:
         self._path, self._view = path, view
@@ -105,8 +112,8 @@ class _StatusFile:
         self._thread.join(_SECONDS_TO_WRITE)
 
     def close(self, code: int, message: str) -> None:
-        """Write the end for who watches, or of a command that failed after a while; else remove
-        the file."""
+        """Write the end for who watches, of a run that was stopped, or of a failure after a while;
+        else remove the file."""
         handed_over = self._ended.is_set()
         self.stop()
         if self._thread.is_alive():  # the disk hangs
@@ -119,7 +126,7 @@ class _StatusFile:
                 last = msgspec.json.decode(self._path.read_bytes())
                 if "ending" not in last:
                     self._replace({**last, **ending})
-            elif watched_path(self._path).exists() or (
+            elif watched_path(self._path).exists() or code == STOPPED or (
                     code and time.monotonic() - self._view.began > _WORTH_KEEPING_SECONDS):
                 self._write(ending)
             else:

@@ -14,7 +14,8 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.help import offers
-from bmtools.cli.launcher import STOPPED, launch
+from bmtools.cli.launcher import launch
+from bmtools.cli.main import STOPPED
 from bmtools.cli.options import (
     add_options,
     masked_lm_directory,
@@ -23,6 +24,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, print_reports, prints_results
 from bmtools.cli.settings import with_options
+from bmtools.cli.status_file import note_stop
 from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
@@ -310,5 +312,6 @@ def print_metrics(lines: Iterable[dict[str, Any]],
         finish(*closing(printed[-1]))
     if stopped:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
+        note_stop()
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)

@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from bmtools.cli.figures import format_duration, format_figure
+from bmtools.cli.main import STOPPED
 from bmtools.cli.progress import Block, is_terminal, live_console
 from bmtools.cli.status_file import watched_path
 from bmtools.cli.status_view import Snapshot
@@ -32,7 +33,6 @@ _LINE_SECONDS = 10.0
 _LATE_SECONDS = 15.0
 _GIVEN_UP_SECONDS = 600.0
 _SECONDS_TO_BEGIN = 60.0
-_STOPPED = 75
 _PATTERN = ".*.status"
 
 
@@ -237,9 +237,9 @@ class Job:
 def _ending(code: int, message: str) -> Ending:
     if code == 0:
         return Ending("done", 0, message)
-    state = "stopped" if code == _STOPPED else "failed"
-    reason = "--resume continues it" if code == _STOPPED else "its error is on its stderr"
-    return Ending(state, code if code == _STOPPED else 1, message or reason)
+    state = "stopped" if code == STOPPED else "failed"
+    reason = "--resume continues it" if code == STOPPED else "its error is on its stderr"
+    return Ending(state, code if code == STOPPED else 1, message or reason)
 
 
 def find_jobs(paths: Sequence[Path]) -> list[Job]:

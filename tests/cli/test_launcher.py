@@ -14,7 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bmtools.cli.launcher import STOPPED, run_processes
+from bmtools.cli.launcher import run_processes
+from bmtools.cli.main import STOPPED
 from bmtools.cli.training_options import print_metrics
 
 # Beginning of each process: it writes its process id.

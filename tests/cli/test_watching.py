@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ import pytest
 from rich.console import Console
 
 from bmtools.cli import status_file, watching
-from bmtools.cli.launcher import STOPPED
+from bmtools.cli.main import STOPPED
 from bmtools.cli.results import finish
 from bmtools.cli.status_file import hand_over_status, keeping_status, watched_path
 from bmtools.cli.status_view import StatusView
+from bmtools.cli.training_options import print_metrics
 from bmtools.cli.watching import Job, find_jobs, follow
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.unfinished import reserved, status_path
@@ -102,11 +104,17 @@ def test_a_failure_stays_after_a_while(path: Path, view: StatusView, worth: floa
     assert ("notes.jsonl:4: key 'text' is missing" in found.line()) is kept
 
 
+@pytest.mark.parametrize("environment", [{}, {"TORCHELASTIC_RUN_ID": "none"}],
+                         ids=["alone", "torchrun"])
 def test_a_run_that_was_stopped_is_resumed(path: Path, view: StatusView, tmp_path: Path,
+                                           environment: dict[str, str],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_file, "_WORTH_KEEPING_SECONDS", 0.0)
-    with pytest.raises(click.exceptions.Exit), keeping_status(path, view):
-        raise click.exceptions.Exit(STOPPED)
+    """Also one that ran for a moment only, and one whose launcher gets 0."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with suppress(click.exceptions.Exit), keeping_status(path, view), \
+            click.Context(click.Command("pretrain")):
+        print_metrics(iter([{"stopped": 3}]), lambda _line: ("", ""))
     found = job(tmp_path)
     assert found.ending and (found.ending.state, found.ending.code) == ("stopped", STOPPED)
     assert found.line() == "pretrain stopped: --resume continues it"
