@@ -21,6 +21,7 @@ from bmtools.cli.progress import Block, is_terminal, live_console
 from bmtools.cli.status_file import watched_path
 from bmtools.cli.status_view import Snapshot
 from bmtools.errors import BmtoolsError
+from bmtools.io.directories import RUN
 from bmtools.io.unfinished import is_reserved, is_running, real_path, status_path
 from bmtools.provenance.manifest import NAME
 
@@ -252,12 +253,12 @@ def find_jobs(paths: Sequence[Path]) -> list[Job]:
 
 
 def _jobs_of(path: Path) -> Iterable[Job]:
-    job = Job(path.with_name(path.name.removesuffix(".run")) if path.name else path)
+    job = Job(path.with_name(path.name.removesuffix(RUN)) if path.name else path)
     if job.is_there:
         return [job]
     names = sorted(one.name for one in path.glob(_PATTERN)) if path.is_dir() else []
     if not names and not job.is_written and (
-            run := job.output.with_name(f"{job.output.name}.run")).is_dir():
+            run := job.output.with_name(job.output.name + RUN)).is_dir():
         raise BmtoolsError(f"{path}: no command writes it now; {run} holds an unfinished run, "
                            "which its command continues with --resume")
     if not names and not job.is_written:

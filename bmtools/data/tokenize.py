@@ -21,7 +21,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards, stated_licences
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
+from bmtools.io.directories import RUN, beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import Block, RecordReader, parse_json
 from bmtools.io.parallel import map_parallel, read_blocks
@@ -92,7 +92,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     settings = settings or ShardConfig()
     check_shard_target(output, resume, overwrite)
     identity = {**asdict(settings), "vocabulary": fingerprint(tokenizer)}
-    run = beside(output, ".run")
+    run = beside(output, RUN)
     if resume and _has_shards(output):
         return _confirmed(output, run, records, identity)
     started = time.monotonic()
@@ -133,14 +133,14 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
     """
     if not (resume and _has_shards(output)):
         refuse_existing(output, overwrite)
-    run = beside(output, ".run")
+    run = beside(output, RUN)
     if run.exists() and not resume and not overwrite:
         raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
                            f"{setting('overwrite')} starts again")
 
 
 def _has_shards(output: Path) -> bool:
-    return is_shards(output) and is_finished(output, beside(output, ".run"))
+    return is_shards(output) and is_finished(output, beside(output, RUN))
 
 
 def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:

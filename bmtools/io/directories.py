@@ -21,7 +21,9 @@ from bmtools.io.unfinished import (
     real_path,
 )
 
-BESIDE = (".run", ".kept")
+RUN = ".run"
+"""Ending of the directory beside an output that holds its unfinished run."""
+BESIDE = (RUN, ".kept")
 """Endings of the directories beside an output that hold what leads to it, until it is there."""
 _LOGS = ".logs"
 _RENAME_EXCHANGE, _CURRENT_DIRECTORY = 2, -100
@@ -95,7 +97,7 @@ def beside(path: Path, ending: str) -> Path:
 
 def discard_run(run: Path) -> None:
     """Remove the directory of a run that is finished, from its place in one step."""
-    target = run.with_name(run.name.removesuffix(BESIDE[0]))
+    target = run.with_name(run.name.removesuffix(RUN))
     hidden = hidden_path(target, "partial", run.parent)
     with signals_deferred(), suppress(FileNotFoundError):
         run.rename(hidden)

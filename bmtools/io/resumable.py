@@ -24,7 +24,7 @@ from bmtools.errors import (
     refuse,
     setting,
 )
-from bmtools.io.directories import BESIDE, beside, discard_run
+from bmtools.io.directories import RUN, beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.jsonl import parse_json
 from bmtools.io.output import encode_lines
@@ -73,7 +73,7 @@ def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Itera
 
 def run_directory(output: str) -> Path:
     """Name the directory of an unfinished run that writes a file."""
-    return beside(Path(output), BESIDE[0])
+    return beside(Path(output), RUN)
 
 
 class ResumableRun:

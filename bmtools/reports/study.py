@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.errors import DataError
-from bmtools.io.directories import directory_bytes
+from bmtools.io.directories import RUN, directory_bytes
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.sources import source_stem
@@ -40,7 +40,6 @@ _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, sc
 _BASES = ("model", "base", "teacher", "student", "published")
 _TRAINING = ("training", "held-out", "retained")
 _ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".npz", RECORD)
-_RUN = ".run"
 _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
 
 
@@ -170,7 +169,7 @@ def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
         yield path, True
         return
     states = sorted(path.glob(f"step-*/{_STATE}"))
-    if states or path.name.endswith(_RUN):
+    if states or path.name.endswith(RUN):
         yield from ((state, True) for state in states[-1:])
         return
     children = sorted(path.iterdir())
@@ -187,7 +186,7 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
     """Add a checkpoint or another directory, or the last state of an unfinished run."""
     if (path / _STATE).is_file():
         state = read_object(path / _STATE)
-        run = path.parent.name.strip(".").removesuffix(_RUN) + " (unfinished)"
+        run = path.parent.name.strip(".").removesuffix(RUN) + " (unfinished)"
         study.runs[run] = state.get("metrics", [])
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
                   "wall_seconds": state.get("wall_seconds", 0.0)}

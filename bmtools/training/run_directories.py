@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import beside, place_of
+from bmtools.io.directories import RUN, beside, place_of
 from bmtools.io.unfinished import real_path, remove_abandoned
 
 STATES = "step-*"
@@ -17,7 +17,7 @@ STATES = "step-*"
 
 def runs_directory(output: Path) -> Path:
     """Return the directory of an unfinished run's states and encoded text."""
-    return beside(output, ".run")
+    return beside(output, RUN)
 
 
 def kept_directory(output: Path) -> Path:
