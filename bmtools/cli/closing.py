@@ -384,9 +384,11 @@ def after_card(model: str, known: Mapping[str, bool]) -> str:
 
 def after_verify(lines: Sequence[Line]) -> Closing:
     """Close `verify`: how many are as they were."""
-    same = sum(line["state"] == "same" for line in lines)
-    absent = sum(line["state"] == "not found" for line in lines)
-    return f"{same} as recorded" + (f", {absent} not found" if absent else ""), ""
+    same, *others = (sum(line["state"] == state for line in lines)
+                     for state in ("same", "not found", "no hash recorded"))
+    names = ("not found", "without a hash in their record")
+    return ", ".join([f"{same} as recorded", *(f"{count} {name}" for count, name in
+                                               zip(others, names, strict=True) if count)]), ""
 
 
 def after_sign(line: Line) -> Closing:

@@ -28,8 +28,9 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path 
     """Hash outputs and their inputs again, and name what changed.
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
-    FILE.bmtools.json). Inputs are looked for as by lineage, back to the first ones. Prints a line
-    about each: same, changed, missing, added, or not found. Exits with 1 if anything differs.
+    FILE.bmtools.json), or folders of such, all of which are looked at. Inputs are looked for as by
+    lineage, back to the first ones. Prints a line about each: same, changed, missing, added, not
+    found, or no hash recorded (by older versions). Exits with 1 if anything differs.
     """
     from bmtools.provenance.verify import differs, verify
 

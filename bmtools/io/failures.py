@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.errors import BmtoolsError, CheckpointError, DataError
 
 _HINTS = {errno.ENOSPC: "make room, or write elsewhere",
           errno.EDQUOT: "make room, or write elsewhere",
@@ -51,6 +51,12 @@ def cannot_write(path: str | Path, error: OSError) -> WriteError:
     hint = _HINTS.get(error.errno or 0)
     return WriteError(f"{path}: cannot be written ({reason(error)})" + (f"; {hint}" if hint
                                                                           else ""))
+
+
+def cannot_list(path: str | Path, error: OSError) -> DataError:
+    """Return an error that names a directory that cannot be read, the reason and the way out."""
+    return DataError(f"{path}: this directory cannot be read ({reason(error)}); ask its owner, or "
+                     "name what in it can be read")
 
 
 def reason(error: OSError) -> str:

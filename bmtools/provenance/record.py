@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bmtools.errors import CheckpointError
-from bmtools.io.output import record_of
+from bmtools.io.directories import RUN
+from bmtools.io.failures import cannot_list
+from bmtools.io.output import RECORD, record_of
 from bmtools.io.sources import open_bytes
 from bmtools.io.unfinished import hidden_path
 from bmtools.provenance.fields import StepRecord
@@ -77,6 +79,28 @@ def read_record(path: Path) -> dict[str, Any]:
 def record_path(path: Path) -> Path:
     """Name the record of a file or a directory."""
     return path / NAME if path.is_dir() else record_of(path)
+
+
+def recorded_below(folder: Path) -> Iterator[Path]:
+    """Yield the directories and files in a folder, and below, that have a record.
+
+    Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
+    is gone.
+
+    Raises:
+        DataError: a folder that cannot be read.
+    """
+    def fail(error: OSError) -> NoReturn:
+        raise cannot_list(Path(error.filename), error) from error
+
+    for parent, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders
+                            if not name.startswith(".") and not name.endswith(RUN))
+        for name in sorted(files):
+            if name == NAME:
+                yield Path(parent)
+            elif name.endswith(RECORD):
+                yield Path(parent, name.removesuffix(RECORD))
 
 
 def steps_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:

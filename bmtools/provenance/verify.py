@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,18 @@ from bmtools.errors import DataError
 from bmtools.io.output import record_of
 from bmtools.provenance.lineage import PIPE, Lineage, Node, relative, trace
 from bmtools.provenance.manifest import NAME, described_files, hash_directory, hash_files
-from bmtools.provenance.record import hash_content, hash_folder, read_record
+from bmtools.provenance.record import (
+    hash_content,
+    hash_folder,
+    read_record,
+    record_path,
+    recorded_below,
+)
 from bmtools.provenance.sign import signature_fault
 
 Line = dict[str, Any]
-SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NOT_SIGNED = (
-    "same", "changed", "missing", "added", "not found", "not as signed")
+SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH, NOT_SIGNED = (
+    "same", "changed", "missing", "added", "not found", "no hash recorded", "not as signed")
 
 
 def verify(paths: Sequence[Path], search: Sequence[Path] = (),
@@ -23,7 +30,7 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
     """Hash outputs, and their inputs as far as they are found, and compare with the records.
 
     Args:
-        paths: outputs with records.
+        paths: outputs with records, or folders of such, all of which are looked at.
         search: directories in which inputs are looked for, too.
         public_key: of who signed the directories among the paths; none are checked without.
 
@@ -34,27 +41,57 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
         BmtoolsError: no record of a path, unless its signature is to be checked, or a key that
             cannot be used.
     """
-    recorded = [path for path in paths if read_record(path)]
-    if len(recorded) < len(paths) and not public_key:
-        path = next(path for path in paths if path not in recorded)
-        raise DataError(f"{path}: found no record of how it was made, expected "
-                        f"{_beside(path, path)}")
-    lineage = trace(recorded, search, takes_changed=True)
-    for node in lineage.nodes:
-        if node.kind == PIPE:
-            continue
-        if node.path is None:
-            yield {"path": node.name, "state": NOT_FOUND, "recorded": node.id}
-        else:
-            lines = list(_differences(node))
-            yield from lines or [{"path": node.name, "state": SAME}]
-            yield from _changed_twins(node, lineage)
+    found = {path: _outputs(path) for path in paths}
+    for path in [] if public_key else [path for path in paths if not found[path]]:
+        where = f", in it or below, expected {path / NAME} or outputs with records" \
+            if path.is_dir() else f", expected {record_of(path)}"
+        raise DataError(f"{path}: found no record of how it was made{where}")
+    outputs = list(dict.fromkeys(chain.from_iterable(found.values())))
+    yielded = list[Line]()
+    for line in _content_lines(outputs, search):
+        if line not in yielded:
+            yield line
+        yielded.append(line)
     for path in paths if public_key else ():
         assert public_key is not None
         if fault := signature_fault(path, public_key):
             yield {"path": str(path), "state": NOT_SIGNED, "reason": fault}
         else:
             yield {"path": str(path), "state": "as signed"}
+
+
+def _outputs(path: Path) -> list[Path]:
+    """List an output with a record, or those of a folder that has none of its own."""
+    if record_path(path).is_file():
+        return [path]
+    return list(recorded_below(path)) if path.is_dir() else []
+
+
+def _content_lines(outputs: Sequence[Path], search: Sequence[Path]) -> Iterator[Line]:
+    """Compare outputs, which may have gone, and what they were made of with their records."""
+    lineage = trace([path for path in outputs if path.exists()], search, takes_changed=True)
+    nodes = [node for node in lineage.nodes if node.kind != PIPE]
+    seen = {node.path.absolute() for node in nodes if node.path}
+    # Of outputs with the same content, the lineage has one.
+    nodes += [_node(path) for path in outputs if path.absolute() not in seen]
+    read = {edge.parent for edge in lineage.edges}
+    for node in nodes:
+        if node.path is None:
+            yield {"path": node.name, "state": NOT_FOUND, "recorded": node.id}
+        elif not node.path.exists():
+            yield _line(Path(node.name), MISSING, node.id, None)
+        else:
+            lines = list(_differences(node))
+            has_hash = "sha256" in node.record or node.id in read  # older records have none
+            yield from lines or [{"path": node.name, "state": SAME if has_hash else NO_HASH}]
+            yield from _changed_twins(node, lineage)
+
+
+def _node(path: Path) -> Node:
+    """Describe an output by its own record."""
+    record = read_record(path)
+    id = record.get("sha256") or (_hash(path) if path.exists() else "")
+    return Node(id, "directory" if path.is_dir() else "file", str(relative(path)), path, record)
 
 
 def differs(line: Mapping[str, Any]) -> bool:
@@ -69,8 +106,10 @@ def _differences(node: Node) -> Iterator[Line]:
     files: Mapping[str, str] = record.get("files", {}) if path.is_dir() else {}
     claimed = record.get("sha256", node.id)
     is_damaged = not record and _beside(path, path).is_file()
-    if is_damaged or claimed != node.id or (files and hash_files(files) != claimed):
-        yield _line(_beside(path, shown), CHANGED, node.id, None if is_damaged else claimed)
+    if is_damaged:
+        yield _line(_beside(path, shown), CHANGED, None, None)
+    elif claimed != node.id or (files and hash_files(files) != claimed):
+        yield _line(_beside(path, shown), CHANGED, node.id, claimed)
     if files:
         found = described_files(path)
         for name in sorted(files.keys() | found.keys()):

@@ -135,6 +135,62 @@ def test_what_has_no_record_is_refused(run: Run, copy: Path) -> None:
         outcome.err
 
 
+def test_a_whole_folder(run: Run, copy: Path) -> None:
+    """Each output with a record, also the second of two that have the same content."""
+    shutil.copytree("model", "deeper/model")
+    shutil.copytree("model", "deeper/other.run/step-1")
+    (copy / "deeper" / "other.run" / "step-1" / "state.json").touch()
+    shutil.copytree("small", "deeper/.hidden/small")
+    (copy / "deeper" / ".hidden" / "small" / "more.txt").touch()
+    outcome = run("verify", ".")
+    assert outcome.code == 0, outcome.err
+    assert {line["path"]: line["state"] for line in outcome.records} == dict.fromkeys(
+        ("merged", "model", "small", "words", "corpus.jsonl.gz", "raw.jsonl", "notes.txt",
+         "deeper/model"), "same")
+    (copy / "deeper" / "model" / "vocab.txt").write_text("other")
+    (copy / "small" / "bmtools.json").write_text("{")
+    (copy / "raw.jsonl").unlink()
+    outcome = run("verify", ".")
+    assert outcome.code == 1
+    assert differing(outcome) == {"deeper/model/vocab.txt": "changed", "raw.jsonl": "missing",
+                                  "small/bmtools.json": "changed"}
+    assert all(name in outcome.err for name in differing(outcome))
+    assert len(outcome.records) == len({line["path"] for line in outcome.records})
+
+
+def test_of_an_older_record_without_a_hash_nothing_is_said(run: Run, copy: Path) -> None:
+    for name in ("model", "merged"):
+        record = json.loads((copy / name / "bmtools.json").read_text())
+        del record["sha256"], record["files"]
+        (copy / name / "bmtools.json").write_text(json.dumps(record))
+    outcome = run("verify", ".")
+    assert outcome.code == 0, outcome.err
+    assert differing(outcome) == {"merged": "no hash recorded"}, "that of model is in small's"
+    assert "6 as recorded, 1 without a hash in their record" in outcome.err
+
+
+def test_folders_without_records_or_that_cannot_be_read(
+        run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (copy / "empty").mkdir()
+    outcome = run("verify", "model", "empty")
+    assert outcome.code == 1
+    assert "empty: found no record of how it was made, in it or below, expected " \
+        "empty/bmtools.json or outputs with records" in outcome.err
+    list_folder = os.scandir
+
+    def denied(path: Any) -> Any:
+        if Path(path).name == "small":
+            raise PermissionError(13, "Permission denied", path)
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    outcome = run("verify", ".")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1] == (
+        "bmtools: small: this directory cannot be read (permission denied); ask its owner, or name "
+        "what in it can be read")
+
+
 def test_signatures(run: Run, copy: Path) -> None:
     pytest.importorskip("model_signing")
     if not shutil.which("openssl"):
