@@ -9,12 +9,7 @@ import pytest
 from bmtools.cards.about import About, Benchmark, Dataset, read_about
 from bmtools.errors import DataError
 
-TOML = """
-name = "Our tagger"
-description = "Finds diseases."
-intended_use = "Entities in discharge letters."
-personal_data = false
-[base_models]
+TABLES = """[base_models]
 first = "dbmdz/bert-base-italian-uncased"
 [datasets."train.jsonl"]
 hub = "a/b"
@@ -23,17 +18,15 @@ licence = "CC-BY-4.0"
 dataset = "a/b"
 task = "ner"
 """
+TOML = """
+name = "Our tagger"
+description = "Finds diseases."
+intended_use = "Entities in discharge letters."
+personal_data = false
+""" + TABLES
 MARKDOWN = """+++
 personal_data = "no"
-[base_models]
-first = "dbmdz/bert-base-italian-uncased"
-[datasets."train.jsonl"]
-hub = "a/b"
-licence = "CC-BY-4.0"
-[benchmarks."test.jsonl"]
-dataset = "a/b"
-task = "ner"
-+++
+""" + TABLES + """+++
 # Our tagger
 
 Finds diseases.
