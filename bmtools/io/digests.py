@@ -111,7 +111,7 @@ class HashedFile(NamedFile):
 
 
 class HashedPacker(io.RawIOBase):
-    """What is written goes on to a stream that compresses it into a file; its digest is taken.
+    """Stream on the way to one that compresses into a file; takes the digest of what is written.
 
     Args:
         packed: the stream.

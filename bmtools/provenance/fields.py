@@ -71,7 +71,7 @@ class _Keys(TypedDict, total=False):
 
 
 class StepRecord(_Keys, total=False):
-    """How an output was made; other keys are free, and all may be missing."""
+    """Record of how an output was made; other keys are free, and all may be missing."""
 
     settings: dict[str, Any]
 
@@ -101,6 +101,6 @@ class _Settings(TypedDict, total=False):
 
 
 class ManifestRecord(_Keys, total=False):
-    """How a directory was made."""
+    """Step record of a directory, `bmtools.json`."""
 
     settings: _Settings
