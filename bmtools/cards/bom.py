@@ -17,10 +17,18 @@ from urllib.parse import quote
 
 from bmtools.cards.about import About
 from bmtools.cards.facts import ModelFacts
-from bmtools.cards.history import Step, data_licence, energies_of, licence_of
+from bmtools.cards.history import (
+    commands,
+    data_licence,
+    data_of,
+    energies_of,
+    licence_of,
+    models_in,
+)
 from bmtools.cards.scores import Score, recorded_scores
 from bmtools.energy.figures import KINDS, add
 from bmtools.installation import DISTRIBUTION
+from bmtools.provenance.lineage import Lineage, Node
 from bmtools.provenance.manifest import described_files
 
 _APPROACHES = {"finetune": "supervised", "pretrain": "self-supervised",
@@ -41,75 +49,77 @@ Json = dict[str, Any]
 
 
 def bill_of_materials(facts: ModelFacts, about: About, scores: Sequence[Score],
-                      model: Step) -> Json:
+                      lineage: Lineage) -> Json:
     """Describe a model; the same files and statements give the same bill.
 
     Args:
         facts: of the model.
         about: what people state; what is not stated is left out.
         scores: measured besides those of the model's own record.
-        model: the model's step, with all before it.
+        lineage: of the model, with all behind it.
     """
     scores = [*recorded_scores(facts), *scores]
-    data = [_data_component(step, about, model) for step in model.data().values()]
+    data = [_data_component(file, about, lineage) for file in data_of(lineage)]
     software = [_software(name, version)
                 for name, version in facts.manifest.get("versions", {}).items()]
-    component = _model_component(facts, about, scores, model)
+    component = _model_component(facts, about, scores, lineage)
     parts = [one["bom-ref"] for one in (*data, *software)]
     name, version = component["name"], component["version"]
     return _kept({
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{_HUB}#{model.sha256}')}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{_HUB}#{lineage.root.id}')}",
         "version": 1,
         "metadata": {
-            "timestamp": model.record.get("started"),
+            "timestamp": lineage.root.record.get("started"),
             "component": {"type": component["type"], "bom-ref": "subject", "name": name,
                           "version": version},
             "supplier": {"name": about.developed_by},
-            "properties": list(_properties(_registry_fields(facts, about, scores, model)))},
+            "properties": list(_properties(_registry_fields(facts, about, scores, lineage)))},
         "components": [component, *data, *software],
         "dependencies": [{"ref": "subject", "dependsOn": [component["bom-ref"]]},
                          {"ref": component["bom-ref"], "dependsOn": parts}]})
 
 
 def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
-                     model: Step) -> Json:
+                     lineage: Lineage) -> Json:
+    model = lineage.root
     name = about.name or facts.name
     hub = f"{_HUB}/{about.repository}" if about.repository else ""
-    ancestors = [step for step in model.all()[1:]
-                 if step.record.get("vocabulary") and step.record["command"] != "build-vocab"]
+    ancestors = [node for node in models_in(lineage)
+                 if node != model and node.record["command"] != "build-vocab"]
     return {
         "type": "machine-learning-model" if facts.config else "data",
-        "bom-ref": f"model:{model.sha256}", "supplier": {"name": about.developed_by},
-        "name": name, "version": about.version or model.sha256[:12],
+        "bom-ref": f"model:{model.id}", "supplier": {"name": about.developed_by},
+        "name": name, "version": about.version or model.id[:12],
         "description": about.description or f"{facts.title}, {facts.kind}, "
                        f"{facts.weights:,} weights, {facts.tokens:,} tokens",
         "licenses": _licences(about.licence or licence_of(model)),
         "purl": f"pkg:huggingface/{about.repository}" if about.repository
-                else f"pkg:generic/{quote(name, safe='')}@{model.sha256}",
+                else f"pkg:generic/{quote(name, safe='')}@{model.id}",
         "pedigree": {"ancestors": [
-            {"type": "machine-learning-model", "name": step.name, "version": step.sha256[:12],
-             "bom-ref": f"model:{step.sha256}", "licenses": _licences(licence_of(step)),
-             "description": f"bmtools {step.record['command']}"} for step in ancestors]},
+            {"type": "machine-learning-model", "name": node.name, "version": node.id[:12],
+             "bom-ref": f"model:{node.id}", "licenses": _licences(licence_of(node)),
+             "description": f"bmtools {node.record['command']}"} for node in ancestors]},
         "externalReferences": [
             {"type": kind, "url": url} for kind, url in (
                 ("website", about.website or hub), ("distribution", hub), ("vcs", about.code),
                 ("documentation", about.paper)) if url],
-        "components": [{"type": "file", "bom-ref": f"file:{model.sha256[:12]}/{file}",
+        "components": [{"type": "file", "bom-ref": f"file:{model.id[:12]}/{file}",
                         "name": file, "hashes": _hashes(digest)}
                        for file, digest in described_files(facts.path).items()],
-        "modelCard": _model_card(facts, about, scores, model) if facts.config else None,
-        "properties": list(_properties({"bmtools:directory-sha256": model.sha256}))}
+        "modelCard": _model_card(facts, about, scores, lineage) if facts.config else None,
+        "properties": list(_properties({"bmtools:directory-sha256": model.id}))}
 
 
-def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score], model: Step) -> Json:
+def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score],
+                lineage: Lineage) -> Json:
     config = facts.config
     return {
         "modelParameters": {
-            "approach": {"type": _approach(model)}, "task": facts.pipeline_tag,
+            "approach": {"type": _approach(lineage)}, "task": facts.pipeline_tag,
             "architectureFamily": config.get("model_type"), "modelArchitecture": facts.kind,
-            "datasets": [{"ref": f"data:{step.sha256}"} for step in model.data().values()],
+            "datasets": [{"ref": f"data:{file.id}"} for file in data_of(lineage)],
             "inputs": [{"format": "text"}],
             "outputs": [{"format": ", ".join(facts.labels()) or "vectors of tokens"}]},
         "quantitativeAnalysis": {"performanceMetrics": [
@@ -122,7 +132,8 @@ def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score], model:
             "technicalLimitations": [about.limitations],
             "ethicalConsiderations": [{"name": about.risks}] if about.risks else [],
             "environmentalConsiderations": {"energyConsumptions": [
-                _consumption(step) for step in model.all() if _kinds(step)]}},
+                _consumption(step, node) for node in lineage.nodes for step in node.steps
+                if _kinds(step)]}},
         "properties": list(_properties({f"genai:aibom:modelcard:{name}": value for name, value in {
             "hyperparameter": json.dumps({
                 key: one for key, one in facts.settings.items() if one}, ensure_ascii=False),
@@ -130,22 +141,22 @@ def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score], model:
             **{name: config.get(key) for name, key in _SIZES.items()}}.items()}))}
 
 
-def _approach(model: Step) -> str | None:
+def _approach(lineage: Lineage) -> str | None:
     """Name how it learnt: as the last step that trained it did."""
-    return next((_APPROACHES[command] for step in model.models()
-                 if (command := step.record["command"].partition(" ")[0]) in _APPROACHES), None)
+    return next((_APPROACHES[command] for model in models_in(lineage)
+                 if (command := model.record["command"].partition(" ")[0]) in _APPROACHES), None)
 
 
 def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
-                     model: Step) -> Json:
+                     lineage: Lineage) -> Json:
     """Collect the fields of OWASP's registry, by its names."""
-    energies = energies_of(model)
+    energies = energies_of(lineage)
     energy = {kind: one["kwh"] for kind, one in add(energies).items() if kind in KINDS}
     quantity = next((f"{energy[kind]:.6g}" for kind in KINDS if kind in energy), "")
     urls = (about.repository, about.website, about.code, about.paper)
-    trained = [f"{step.record['command']}: {step.record['tokens_seen']:,} tokens"
-               for step in model.models() if step.record.get("tokens_seen")]
-    made = dict.fromkeys(command for step in model.data().values() for command in step.commands())
+    trained = [f"{model.record['command']}: {model.record['tokens_seen']:,} tokens"
+               for model in models_in(lineage) if model.record.get("tokens_seen")]
+    made = dict.fromkeys(name for file in data_of(lineage) for name in commands(lineage, file))
     return {
         "primaryPurpose": facts.pipeline_tag, "suppliedBy": about.developed_by,
         "standardCompliance": about.standards, "domain": about.domain,
@@ -163,17 +174,17 @@ def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
         "useSensitivePersonalInformation": about.personal_data}
 
 
-def _data_component(step: Step, about: About, model: Step) -> Json:
-    stated = about.datasets.get(step.name)
+def _data_component(file: Node, about: About, lineage: Lineage) -> Json:
+    stated = about.datasets.get(file.name)
     url = (stated.url or (f"{_HUB}/datasets/{stated.hub}" if stated.hub else "")) if stated else ""
-    licence = (stated.licence if stated else "") or data_licence(step, model)
-    made = " ← ".join(f"bmtools {command}" for command in step.commands())
-    return {"type": "data", "bom-ref": f"data:{step.sha256}", "name": step.name,
-            "version": step.sha256[:12], "hashes": _hashes(step.sha256),
+    licence = (stated.licence if stated else "") or data_licence(lineage, file)
+    made = " ← ".join(f"bmtools {command}" for command in commands(lineage, file))
+    return {"type": "data", "bom-ref": f"data:{file.id}", "name": file.name,
+            "version": file.id[:12], "hashes": _hashes(file.id),
             "licenses": _licences(licence),
             "description": (stated.description if stated else "") or made,
             "externalReferences": [{"type": "distribution", "url": url}] if url else [],
-            "data": [{"type": "dataset", "name": step.name, "contents": {
+            "data": [{"type": "dataset", "name": file.name, "contents": {
                 "properties": list(_properties({"bmtools:made-by": made}))}}]}
 
 
@@ -183,13 +194,13 @@ def _software(name: str, version: str) -> Json:
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
 
 
-def _consumption(step: Step) -> Json:
+def _consumption(step: Mapping[str, Any], output: Node) -> Json:
     """Describe a step's energy: the surest kind of figure, the others as properties."""
-    energy, (kind, *_) = step.record["energy"], _kinds(step)
+    energy, (kind, *_) = step["energy"], _kinds(step)
     grid, cost = energy.get("grid", {}), {"value": energy[kind]["kwh"], "unit": "kWh"}
     emitted = energy.get("kg_co2eq", {})
     return {
-        "activity": _ACTIVITIES.get(step.record["command"].partition(" ")[0], "other"),
+        "activity": _ACTIVITIES.get(step["command"].partition(" ")[0], "other"),
         "energyProviders": [{
             "organization": {"name": " ".join(filter(None, (
                 "grid of", grid.get("country"), str(grid.get("year", ""))))) if grid
@@ -199,14 +210,14 @@ def _consumption(step: Step) -> Json:
         "co2CostEquivalent": {"value": emitted[kind] / 1000, "unit": "tCO2eq"}
         if kind in emitted else None,
         "properties": list(_properties({
-            "bmtools:command": step.record["command"], "bmtools:output": step.sha256,
+            "bmtools:command": step["command"], "bmtools:output": output.id,
             "bmtools:kind": kind,
             "bmtools:grid": f"{grid['g_per_kwh']} g/kWh, {grid['source']}" if grid else "",
             **{f"bmtools:{other}-kwh": energy[other]["kwh"] for other in _kinds(step)[1:]}}))}
 
 
-def _kinds(step: Step) -> list[str]:
-    return [kind for kind in KINDS if kind in (step.record.get("energy") or {})]
+def _kinds(step: Mapping[str, Any]) -> list[str]:
+    return [kind for kind in KINDS if kind in (step.get("energy") or {})]
 
 
 def _licences(licence: str) -> list[Json]:

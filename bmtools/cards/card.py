@@ -13,19 +13,21 @@ from bmtools.cards.about import STATED, About, read_about
 from bmtools.cards.bom import bill_of_materials
 from bmtools.cards.facts import BASES, ModelFacts, read_facts
 from bmtools.cards.history import (
-    Step,
+    commands,
     data_licence,
+    data_of,
     emissions,
     energies_of,
     languages_of,
     licence_of,
-    own_step,
+    own_lineage,
     sizes,
-    traced_step,
+    traced_lineage,
 )
 from bmtools.cards.metadata import card_metadata
 from bmtools.cards.scores import Score, read_scores, recorded_scores, write_eval_results
 from bmtools.energy.figures import KINDS, add
+from bmtools.provenance.lineage import Lineage, Node
 from bmtools.provenance.manifest import CARD
 
 _TEMPLATE = "card.md.jinja"
@@ -71,9 +73,9 @@ def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None =
     """
     facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
     measured = read_scores(facts, scores)
-    step = traced_step(facts, [Path(path) for path in search])
-    card, known = model_card(facts, stated, measured, step)
-    bom = bill_of_materials(facts, stated, measured, step)
+    lineage = traced_lineage(facts, [Path(path) for path in search])
+    card, known = model_card(facts, stated, measured, lineage)
+    bom = bill_of_materials(facts, stated, measured, lineage)
     return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n",
                 write_eval_results([*recorded_scores(facts), *measured], stated.benchmarks)
                 if eval_results else "", known)
@@ -86,14 +88,14 @@ def write_card(directory: Path) -> None:
 
 
 def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
-               traced: Step | None = None) -> tuple[str, dict[str, bool]]:
+               traced: Lineage | None = None) -> tuple[str, dict[str, bool]]:
     """Write a card.
 
     Args:
         facts: of the model.
         about: what people state.
         scores: measured besides those of the model's own record.
-        traced: the model's step with all before it; without it the card stays with the model's
+        traced: the model's lineage; without it the card stays with the model's
             own record and names no energy, which differs from run to run.
 
     Returns:
@@ -102,31 +104,31 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     from huggingface_hub import ModelCardData
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    about, model = about or About(), traced or own_step(facts)
+    about, lineage = about or About(), traced or own_lineage(facts)
     scores = [*recorded_scores(facts), *scores]
-    licence = about.licence or licence_of(model)
-    languages = languages_of(model)
+    licence = about.licence or licence_of(lineage.root)
+    languages = languages_of(lineage)
     metadata = card_metadata(facts, about, scores, licence, languages,
-                             emissions(model) if traced else {})
+                             emissions(lineage) if traced else {})
     environment = Environment(loader=PackageLoader("bmtools", "cards"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
                               keep_trailing_newline=True)
     environment.filters["cell"] = _cell
-    energies = energies_of(model) if traced else []
+    energies = energies_of(lineage) if traced else []
     text = environment.get_template(_TEMPLATE).render(
         metadata=ModelCardData(**metadata).to_yaml(), model=facts, about=about,
         command=facts.manifest.get("command", ""), task=facts.settings.get("task", ""),
         is_wordpiece=facts.tokenizer_type == "WordPiece",
         facts=[(name, value) for name, value in _facts(facts, about, licence, languages) if value],
-        data=list(_data(model, about)), training=_training(facts.settings),
+        data=list(_data(lineage, about)), training=_training(facts.settings),
         losses=list(_losses(facts.results)), scores=[_score_row(score) for score in scores],
         signatures=list(dict.fromkeys(one.signature for one in scores if one.signature)),
         energy=_energy_rows(energies), traced=traced,
-        steps=[_step_row(step) for step in model.all()] if traced else [],
+        steps=[_step_row(lineage, node) for node in lineage.nodes] if traced else [],
         versions=facts.manifest.get("versions", {}), languages=languages, licence=licence,
         licences=list(facts.results.get("licences", ())))
     known = {"licence": bool(licence), "language": bool(languages), "scores": bool(scores),
-             "training data": bool(model.data()), "energy": bool(energies),
+             "training data": bool(data_of(lineage)), "energy": bool(energies),
              **{name: bool(getattr(about, name)) for name in STATED}}
     return text.rstrip() + "\n", known
 
@@ -163,17 +165,17 @@ def _facts(facts: ModelFacts, about: About, licence: str,
     yield "tokens trained on", f"{seen:,}, repetitions included" if seen else ""
 
 
-def _data(model: Step, about: About) -> Iterator[list[str]]:
+def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
     """Yield the rows of the table of data."""
-    settings = model.record.get("settings", {})
+    settings = lineage.root.record.get("settings", {})
     uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
-    for step in model.data().values():
-        stated = about.datasets.get(step.name)
-        documents, tokens = sizes(step, model)
-        licence = (stated.licence if stated else "") or data_licence(step, model)
-        yield [f"`{step.name}`", uses.get(step.name, "text"), f"{step.sha256[:_HASH_DIGITS]}...",
+    for file in data_of(lineage):
+        stated = about.datasets.get(file.name)
+        documents, tokens = sizes(lineage, file)
+        licence = (stated.licence if stated else "") or data_licence(lineage, file)
+        yield [f"`{file.name}`", uses.get(file.name, "text"), f"{file.id[:_HASH_DIGITS]}...",
                f"{documents:,} documents, {tokens:,} tokens" if documents else "not counted",
-               licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in step.commands())
+               licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in commands(lineage, file))
                or (stated.description or stated.url if stated else "") or "not recorded"]
 
 
@@ -210,14 +212,14 @@ def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
              f"{sum(kind in one for one in energies)}"] for kind in KINDS if kind in total]
 
 
-def _step_row(step: Step) -> list[str]:
-    record = step.record
+def _step_row(lineage: Lineage, node: Node) -> list[str]:
+    record = node.record
     seen, hours = record.get("tokens_seen"), record.get("wall_seconds", 0) / 3600
-    return [f"`{step.name}`", f"`{record['command']}`" if record.get("command") else "no record",
-            ", ".join(f"`{used.name}`" for used in step.uses.values()),
+    return [f"`{node.name}`", f"`{record['command']}`" if record.get("command") else "no record",
+            ", ".join(f"`{lineage.node(edge.parent).name}`" for edge in lineage.parents(node.id)),
             "" if record.get("seed") is None else str(record["seed"]),
             f"{seen:,}" if seen else "", f"{hours:.3g}" if hours else "",
-            f"{step.sha256[:_HASH_DIGITS]}..." if step.sha256 else ""]
+            f"{node.id[:_HASH_DIGITS]}..." if node.id else ""]
 
 
 def _cell(text: Any) -> str:

@@ -42,7 +42,7 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
     from bmtools.io.output import open_output
     from bmtools.provenance.lineage import trace
 
-    steps = find_steps((node.name, node.record) for node in trace(paths).nodes)
+    steps = find_steps(trace(paths).steps())
     if not steps:
         raise DataError(f"{paths[0]}: found no record of how it was made, expected what bmtools "
                         "wrote, with bmtools.json in it or FILE.bmtools.json beside it")

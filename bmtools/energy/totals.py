@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,8 +15,8 @@ _SECONDS = 3600
 
 
 @dataclass(frozen=True)
-class Step:
-    """Step of a lineage.
+class StepEnergy:
+    """Energy of a step of a lineage.
 
     Args:
         name: of what it made.
@@ -39,34 +39,27 @@ class Step:
         return any(kind in self.figures for kind in KINDS)
 
 
-def find_steps(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Step]:
-    """List the steps behind records of outputs, and behind those that were piped into them.
+def find_steps(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[StepEnergy]:
+    """List steps with their energy, each once.
 
     Outputs of one run, such as its checkpoints, are one step: the last has the figures of all.
 
     Args:
-        records: with the names of the outputs.
+        records: of steps, with the names of their outputs.
     """
-    steps: dict[str, Step] = {}
-    for name, record in records:
-        for number, one in enumerate(_nested(record)):
-            hours = {"hours": one["wall_seconds"] / _SECONDS} if "wall_seconds" in one else {}
-            figures = one.get("energy") or hours
-            key = str(figures.get("run") or one.get("sha256") or f"{name} {number}")
-            if key not in steps or figures.get("hours", 0) > steps[key].figures.get("hours", 0):
-                steps[key] = Step(name, one, figures)
+    steps: dict[str, StepEnergy] = {}
+    for number, (name, record) in enumerate(records):
+        if "command" not in record:
+            continue
+        hours = {"hours": record["wall_seconds"] / _SECONDS} if "wall_seconds" in record else {}
+        figures = record.get("energy") or hours
+        key = str(figures.get("run") or record.get("sha256") or number)
+        if key not in steps or figures.get("hours", 0) > steps[key].figures.get("hours", 0):
+            steps[key] = StepEnergy(name, record, figures)
     return list(steps.values())
 
 
-def _nested(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a record, those of commands that appended to its file, and those piped into them."""
-    if "command" in record:
-        yield record
-    for other in (*record.get("steps", ()), *record.get("upstream", {}).values()):
-        yield from _nested(other)
-
-
-def total(steps: Iterable[Step], config: EnergyConfig) -> list[dict[str, Any]]:
+def total(steps: Iterable[StepEnergy], config: EnergyConfig) -> list[dict[str, Any]]:
     """Add up steps: a line for each command, and one for all.
 
     Args:
@@ -90,13 +83,13 @@ def total(steps: Iterable[Step], config: EnergyConfig) -> list[dict[str, Any]]:
         "without": [f"{step.command} ({step.name})" for step in steps if not step.has_energy]}]
 
 
-def _declared(step: Step, config: EnergyConfig) -> Step:
+def _declared(step: StepEnergy, config: EnergyConfig) -> StepEnergy:
     started = str(step.record.get("started", ""))[:4]
     year = int(started) if started.isdigit() else datetime.now(UTC).year
-    return Step(step.name, step.record, declare(step.figures, config, year))
+    return StepEnergy(step.name, step.record, declare(step.figures, config, year))
 
 
-def _line(command: str, steps: list[Step]) -> dict[str, Any]:
+def _line(command: str, steps: list[StepEnergy]) -> dict[str, Any]:
     found = add(step.figures for step in steps)
     line: dict[str, Any] = {"command": command, "steps": len(steps)}
     line |= {name: found[name] for name in ("hours", "gpu_hours") if name in found}
@@ -111,7 +104,7 @@ def _line(command: str, steps: list[Step]) -> dict[str, Any]:
     return line
 
 
-def _terms(steps: Iterable[Step]) -> list[dict[str, Any]]:
+def _terms(steps: Iterable[StepEnergy]) -> list[dict[str, Any]]:
     """Return the energy by grid and PUE."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for step in steps:

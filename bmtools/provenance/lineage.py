@@ -14,16 +14,9 @@ from bmtools.energy.settings import EnergyConfig
 from bmtools.energy.totals import find_steps, total
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.output import RECORD
-from bmtools.provenance.manifest import hash_directory
-from bmtools.provenance.record import (
-    hash_content,
-    hash_folder,
-    read_record,
-    record_path,
-    steps_of,
-)
+from bmtools.provenance.record import hash_path, read_record, record_path, steps_of
 
-SOURCE, PIPE = "source", "pipe"
+SOURCE, PIPE, DIRECTORY = "source", "pipe", "directory"
 _MOST_HASHED_BYTES = 1 << 30
 _MOST_NAME = 256
 _PLACES_ABOVE = 2
@@ -54,7 +47,7 @@ class Node:
     def steps(self) -> list[Mapping[str, Any]]:
         """The records of the steps that made it: several of a file to which they appended, or of
         a pipe whose content the last ones did not change."""
-        return [one for step in steps_of(self.record) for one in _with_unchanged(step)]
+        return [*steps_of(self.record)]
 
 
 @dataclass(frozen=True)
@@ -91,6 +84,11 @@ class Lineage:
         """Nodes that were not found, pipes left out."""
         return [node for node in self.nodes if node.path is None and node.kind != PIPE]
 
+    @property
+    def root(self) -> Node:
+        """The first output."""
+        return self.node(self.roots[0])
+
     def node(self, id: str) -> Node:
         """Return a node."""
         return next(node for node in self.nodes if node.id == id)
@@ -99,9 +97,24 @@ class Lineage:
         """Return the edges to what a node was made of."""
         return [edge for edge in self.edges if edge.child == id]
 
+    def behind(self, id: str) -> list[Node]:
+        """List a node and all that it was made of, each once."""
+        ids = [id]
+        for child in ids:
+            ids += dict.fromkeys(edge.parent for edge in self.parents(child)
+                                 if edge.parent not in ids)
+        return [self.node(one) for one in ids]
+
+    def steps(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the records of all steps with the names of what they made; of what was piped, those
+        of what was made of it, and perhaps again its own."""
+        for node in self.nodes:
+            for step in steps_of(node.record, all_piped=True):
+                yield node.name, step
+
     def totals(self) -> dict[str, Any]:
         """Add up hours, tokens, GPU-hours and energy of all steps, each once."""
-        steps = find_steps((node.name, node.record) for node in self.nodes)
+        steps = find_steps(self.steps())
         *_, line = total(steps, EnergyConfig())
         del line["command"]
         return {**line, "tokens_seen": sum(step.record.get("tokens_seen", 0) for step in steps)}
@@ -292,14 +305,6 @@ def _links(step: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any
         yield role, id, piped.get(id, {})
 
 
-def _with_unchanged(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a step, and those that piped into it what it did not change."""
-    yield step
-    for piped in step.get("upstream", {}).values():
-        if piped.get("sha256") == step.get("sha256"):
-            yield from _with_unchanged(piped)
-
-
 def _name(role: str, step: Mapping[str, Any]) -> str:
     """Return the name of a file or directory that a step read in some role."""
     settings, (kind, _, number) = step.get("settings", {}), role.rpartition(" ")
@@ -328,6 +333,9 @@ def _words(value: Any) -> Iterator[str]:
         yield value.rpartition("=")[2]
 
 
+_hash = cache(hash_path)
+
+
 @cache
 def _valid_record(path: Path) -> dict[str, Any]:
     """Read a record; empty where it is of what has been replaced. An older one gets the hash."""
@@ -351,15 +359,10 @@ def _has(path: Path, id: str) -> bool:
     """Tell whether content has a hash; large files without a record are taken by their name."""
     try:
         if path.is_dir():
-            return id in (hash_directory(path), hash_folder(path))
+            return hash_path(path, id) == id
         return path.stat().st_size > _MOST_HASHED_BYTES or _hash(path) == id
     except (BmtoolsError, OSError):
         return False
-
-
-@cache
-def _hash(path: Path) -> str:
-    return hash_directory(path) if path.is_dir() else hash_content(str(path))
 
 
 def _kind(path: Path | None, record: Mapping[str, Any]) -> str:
@@ -369,4 +372,4 @@ def _kind(path: Path | None, record: Mapping[str, Any]) -> str:
         return PIPE
     if (path / "config.json").is_file():
         return "checkpoint"
-    return _KINDS.get(record.get("command", ""), "directory" if path.is_dir() else "file")
+    return _KINDS.get(record.get("command", ""), DIRECTORY if path.is_dir() else "file")

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +23,7 @@ from bmtools.io.output import RECORD, record_of
 from bmtools.io.sources import open_bytes
 from bmtools.io.unfinished import hidden_path
 from bmtools.provenance.fields import StepRecord
-from bmtools.provenance.manifest import NAME, read_object, without_places
+from bmtools.provenance.manifest import NAME, hash_directory, read_object, without_places
 from bmtools.provenance.step import Step, common_keys, versions_used
 
 _CHUNK_BYTES = 1 << 20
@@ -103,9 +103,23 @@ def recorded_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name.removesuffix(RECORD))
 
 
-def steps_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the steps of a record: those that appended to its file, or itself unless it is empty."""
-    return record.get("steps") or [dict(record)] * bool(record)
+def steps_of(record: Mapping[str, Any], all_piped: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield the steps of a record, each before those that piped into it what it did not change.
+
+    Args:
+        record: of a file or directory; empty where nothing is known.
+        all_piped: whether steps whose output the next one changed are yielded, too.
+    """
+    for step in _appended(record):
+        yield step
+        for piped in step.get("upstream", {}).values():
+            if all_piped or piped.get("sha256") == step.get("sha256"):
+                yield from steps_of(piped, all_piped)
+
+
+def _appended(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """List the steps that appended to a file, or its record itself unless that is empty."""
+    return record.get("steps") or [record] * bool(record)
 
 
 def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,9 +143,17 @@ def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:
         for chunk in _chunks(stream, path.stat().st_size - size):
             digest.update(chunk)
     before.pop("files", None)
-    steps = before.get("steps") or [{**before, "bytes": size}]
+    steps = [{**step, "bytes": step.get("bytes", size)} for step in _appended(before)]
     return {"steps": [*steps, {**added, "bytes": path.stat().st_size - size}],
             "sha256": digest.hexdigest()}
+
+
+def hash_path(path: Path, expected: str = "") -> str:
+    """Hash a file's content or a directory's own files, or all below it if that is expected."""
+    if not path.is_dir():
+        return hash_content(str(path))
+    found = hash_directory(path)
+    return expected if expected not in ("", found) and hash_folder(path) == expected else found
 
 
 def hash_content(name: str) -> str:

@@ -10,14 +10,8 @@ from typing import Any
 from bmtools.errors import DataError
 from bmtools.io.output import record_of
 from bmtools.provenance.lineage import PIPE, Lineage, Node, relative, trace
-from bmtools.provenance.manifest import NAME, described_files, hash_directory, hash_files
-from bmtools.provenance.record import (
-    hash_content,
-    hash_folder,
-    read_record,
-    record_path,
-    recorded_below,
-)
+from bmtools.provenance.manifest import NAME, described_files, hash_files
+from bmtools.provenance.record import hash_path, read_record, record_path, recorded_below
 from bmtools.provenance.sign import signature_fault
 
 Line = dict[str, Any]
@@ -116,8 +110,7 @@ def _differences(node: Node) -> Iterator[Line]:
             if files.get(name) != found.get(name):
                 state = ADDED if name not in files else CHANGED if name in found else MISSING
                 yield _line(shown / name, state, files.get(name), found.get(name))
-    elif (digest := _hash(path)) != node.id and not (path.is_dir() and hash_folder(
-            path) == node.id):
+    elif (digest := _hash(path, node.id)) != node.id:
         yield _line(shown, CHANGED, node.id, digest)
 
 
@@ -132,7 +125,7 @@ def _changed_twins(node: Node, lineage: Lineage) -> Iterator[Line]:
     assert node.path is not None
     for twin in sorted(twins - {node.path.absolute()}):
         if twin.is_file() and read_record(twin).get("sha256") == node.id \
-                and (digest := _hash(twin)) != node.id:
+                and (digest := _hash(twin, node.id)) != node.id:
             yield _line(relative(twin), CHANGED, node.id, digest)
 
 
@@ -146,9 +139,9 @@ def _line(path: Path, state: str, recorded: str | None, found: str | None) -> Li
             **({"recorded": recorded} if recorded else {}), **({"found": found} if found else {})}
 
 
-def _hash(path: Path) -> str:
+def _hash(path: Path, expected: str = "") -> str:
     """Hash a directory or a file; empty where that is damaged, so that it cannot be unpacked."""
     try:
-        return hash_directory(path) if path.is_dir() else hash_content(str(path))
+        return hash_path(path, expected)
     except DataError:
         return ""

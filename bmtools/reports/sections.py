@@ -170,7 +170,7 @@ def _facts(node: Node) -> str:
 def energy(study: Study) -> Section:
     """Show energy by how it is known: measured, allotted or declared, each apart."""
     section = Section("energy", "Energy")
-    steps = find_steps((Path(node.name).name, node.record) for node in study.lineage.nodes)
+    steps = find_steps((Path(name).name, record) for name, record in study.lineage.steps())
     known = [step for step in steps if step.has_energy]
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if known:
