@@ -28,7 +28,7 @@ from bmtools.cards.history import (
 from bmtools.cards.scores import Score, recorded_scores
 from bmtools.energy.figures import KINDS, add
 from bmtools.installation import DISTRIBUTION
-from bmtools.provenance.lineage import Lineage, Node
+from bmtools.provenance.graph import Lineage, Node
 from bmtools.provenance.manifest import described_files
 
 _APPROACHES = {"finetune": "supervised", "pretrain": "self-supervised",

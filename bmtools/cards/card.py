@@ -27,7 +27,7 @@ from bmtools.cards.history import (
 from bmtools.cards.metadata import card_metadata
 from bmtools.cards.scores import Score, read_scores, recorded_scores, write_eval_results
 from bmtools.energy.figures import KINDS, add
-from bmtools.provenance.lineage import Lineage, Node
+from bmtools.provenance.graph import Lineage, Node
 from bmtools.provenance.manifest import CARD
 
 _TEMPLATE = "card.md.jinja"
@@ -214,8 +214,10 @@ def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def _step_row(lineage: Lineage, node: Node) -> list[str]:
     record = node.record
-    seen, hours = record.get("tokens_seen"), record.get("wall_seconds", 0) / 3600
-    return [f"`{node.name}`", f"`{record['command']}`" if record.get("command") else "no record",
+    seen = record.get("tokens_seen")
+    hours = sum(step.get("wall_seconds", 0) for step in node.steps) / 3600
+    commands = ", ".join(f"`{name}`" for name in dict.fromkeys(node.commands))
+    return [f"`{node.name}`", commands or "no record",
             ", ".join(f"`{lineage.node(edge.parent).name}`" for edge in lineage.parents(node.id)),
             "" if record.get("seed") is None else str(record["seed"]),
             f"{seen:,}" if seen else "", f"{hours:.3g}" if hours else "",

@@ -10,7 +10,8 @@ from typing import Any
 from bmtools.cards.facts import ModelFacts, base_names, language_codes
 from bmtools.energy.figures import KINDS, add
 from bmtools.energy.totals import find_steps
-from bmtools.provenance.lineage import DIRECTORY, SOURCE, Edge, Lineage, Node, trace
+from bmtools.provenance.graph import DIRECTORY, SOURCE, Edge, Lineage, Node
+from bmtools.provenance.lineage import trace
 
 
 def own_lineage(facts: ModelFacts) -> Lineage:
@@ -58,8 +59,7 @@ def _files(lineage: Lineage, model: Node) -> list[str]:
 
 def commands(lineage: Lineage, node: Node) -> list[str]:
     """Name the commands that led to a node, the last one first."""
-    return [step["command"] for one in lineage.behind(node.id) for step in one.steps
-            if "command" in step]
+    return [name for one in lineage.behind(node.id) for name in one.commands]
 
 
 def sizes(lineage: Lineage, file: Node) -> tuple[int, int]:

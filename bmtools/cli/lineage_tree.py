@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bmtools.cli.figures import format_duration
-from bmtools.provenance.lineage import PIPE, SOURCE, Lineage, Node
+from bmtools.provenance.graph import PIPE, SOURCE, Lineage, Node
 from bmtools.reports.labels import without_controls
 from bmtools.reports.lineage_graph import HASH_DIGITS
 

@@ -5,119 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bmtools.energy.settings import EnergyConfig
-from bmtools.energy.totals import find_steps, total
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.output import RECORD
+from bmtools.provenance.graph import DIRECTORY, PIPE, SOURCE, Edge, Lineage, Node
 from bmtools.provenance.record import hash_path, read_record, record_path, steps_of
 
-SOURCE, PIPE, DIRECTORY = "source", "pipe", "directory"
 _MOST_HASHED_BYTES = 1 << 30
 _MOST_NAME = 256
 _PLACES_ABOVE = 2
 _BUILD = "build-vocab"
 _KINDS = {"tokenize": "shards", _BUILD: "vocabulary"}
-
-
-@dataclass(frozen=True)
-class Node:
-    """Content that a step read or made.
-
-    Args:
-        id: its SHA-256.
-        kind: checkpoint, vocabulary, shards, directory, file, pipe, or source where no record says
-            how it was made.
-        name: as the paths that were asked for or a record give it.
-        path: where it is; None where it was not found, or is a pipe.
-        record: of the step that made it; empty for a source.
-    """
-
-    id: str
-    kind: str
-    name: str
-    path: Path | None = None
-    record: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def steps(self) -> list[Mapping[str, Any]]:
-        """The records of the steps that made it: several of a file to which they appended, or of
-        a pipe whose content the last ones did not change."""
-        return [*steps_of(self.record)]
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Use of content by a step.
-
-    Args:
-        child: id of what the step made.
-        parent: id of what it read.
-        role: name of the input, or what a directory was to the step.
-    """
-
-    child: str
-    parent: str
-    role: str
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """Nodes and edges behind some outputs.
-
-    Args:
-        roots: ids of the outputs.
-        nodes: each content once, outputs before what they were made of.
-        edges: each once.
-    """
-
-    roots: tuple[str, ...]
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-
-    @property
-    def unresolved(self) -> list[Node]:
-        """Nodes that were not found, pipes left out."""
-        return [node for node in self.nodes if node.path is None and node.kind != PIPE]
-
-    @property
-    def root(self) -> Node:
-        """The first output."""
-        return self.node(self.roots[0])
-
-    def node(self, id: str) -> Node:
-        """Return a node."""
-        return next(node for node in self.nodes if node.id == id)
-
-    def parents(self, id: str) -> list[Edge]:
-        """Return the edges to what a node was made of."""
-        return [edge for edge in self.edges if edge.child == id]
-
-    def behind(self, id: str) -> list[Node]:
-        """List a node and all that it was made of, each once."""
-        ids = [id]
-        for child in ids:
-            ids += dict.fromkeys(edge.parent for edge in self.parents(child)
-                                 if edge.parent not in ids)
-        return [self.node(one) for one in ids]
-
-    def steps(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the records of all steps with the names of what they made; of what was piped, those
-        of what was made of it, and perhaps again its own."""
-        for node in self.nodes:
-            for step in steps_of(node.record, all_piped=True):
-                yield node.name, step
-
-    def totals(self) -> dict[str, Any]:
-        """Add up hours, tokens, GPU-hours and energy of all steps, each once."""
-        steps = find_steps(self.steps())
-        *_, line = total(steps, EnergyConfig())
-        del line["command"]
-        return {**line, "tokens_seen": sum(step.record.get("tokens_seen", 0) for step in steps)}
 
 
 def trace(paths: Iterable[str | os.PathLike[str]],
@@ -126,8 +29,8 @@ def trace(paths: Iterable[str | os.PathLike[str]],
 
     Links are hashes, and of vocabularies their fingerprints. The records' own names say where to
     look: from the directory of the record, and from the current one. What is beside a place that
-    was found is looked at as well. A step that changed nothing is left out where another one made
-    the same content.
+    was found is looked at as well. Steps that changed nothing are told with the content that they
+    passed on.
 
     Args:
         paths: checkpoints, vocabularies, shards, corpora, predictions, scores.
@@ -181,6 +84,7 @@ class _Trace:
                 self._note(path, record)
             id = str(self._record(path).get("sha256") or _hash(path))
             self._add(id, str(path), self._best(id) or self._changed(path), path)
+            self._add_unchanged(id, path.name)
             roots.append(id)
         waiting = list(dict.fromkeys(roots))
         while waiting:
@@ -195,20 +99,55 @@ class _Trace:
         self._places.setdefault(id, path.absolute().parent if path else place or Path.cwd())
 
     def _add_parents(self, node: Node) -> list[str]:
-        """Add what a node was made of, and return the ids that are new."""
+        """Add what a node was made of, and return the ids that are new, or have new steps."""
         new, place = [], self._places[node.id]
+        self._read_records(place)
         for step in node.steps:
             for role, id, upstream in _links(step):
                 if id in (node.id, step.get("sha256")):
                     continue
                 self._edges[Edge(node.id, id, role)] = None
-                if id not in self._nodes:
+                if role in step.get("inputs", {}):
+                    for named in islice(self._candidates(role, step, place), 1):
+                        self._read_records(named.parent)
+                is_new = id not in self._nodes
+                if is_new:
                     path = self._find(id, role, step, place)
                     record = (self._best(id) or self._changed(path) if path else {}) or upstream
                     self._add(id, role, record, path, place)
+                if self._add_unchanged(id, role, upstream) or is_new:
                     new.append(id)
             new += self._add_vocabulary(node.id, step, place)
         return new
+
+    def _add_unchanged(self, id: str, role: str, piped: Mapping[str, Any] | None = None) -> bool:
+        """Add steps that passed content on as it was, from where it was read to where it was made.
+
+        Args:
+            id: of the content.
+            role: name under which it was read.
+            piped: record of what was piped.
+
+        Returns:
+            whether there are any that were not known.
+        """
+        known = {path.name: found for path in self._records.get(id, ())
+                 if (found := self._record(path)) and found.get("sha256", id) == id}
+        passed: list[Mapping[str, Any]] = []
+        record = piped or _take(known, role)
+        while record:
+            *_, first = steps_of(record)
+            read = next((role for role, parent, _ in _links(first) if parent == id), None)
+            if read is None:
+                break
+            passed.append(record)
+            record = _take(known, read)
+        node = self._nodes[id]
+        if passed and not _is_made(id, node.record):  # what made it is not known
+            node = replace(node, record=passed.pop())
+        new = [one for one in passed if one not in node.records]
+        self._nodes[id] = replace(node, unchanged=(*node.unchanged, *new))
+        return bool(new)
 
     def _add_vocabulary(self, child: str, step: Mapping[str, Any], place: Path) -> list[str]:
         """Add the vocabulary of a step by its fingerprint, unless a model brought it."""
@@ -231,7 +170,6 @@ class _Trace:
 
     def _find(self, id: str, role: str, step: Mapping[str, Any], place: Path) -> Path | None:
         """Find content that a step read: by the records that are near, then by the names in its."""
-        self._read_records(place)
         named: Path | None = None
         if self._best(id) is None:
             for candidate in self._candidates(role, step, place):
@@ -258,8 +196,7 @@ class _Trace:
             record = self._record(path)
             if not record or (record.get("sha256") or _hash(path)) != id:
                 continue
-            is_made = all(id != parent for step in steps_of(record)
-                          for _, parent, _ in _links(step))
+            is_made = _is_made(id, record)
             if found is None or is_made:
                 found, self._found[id] = record, path
             if is_made:
@@ -289,7 +226,7 @@ class _Trace:
     def _candidates(self, role: str, step: Mapping[str, Any], place: Path) -> Iterator[Path]:
         """Yield where names lead: of an input its own, of a directory those among the settings."""
         names = list(_words(step.get("settings", {}))) if role in step.get("parents", {}) else \
-            [role, role.rpartition(" (")[0]]
+            _spellings(role)
         places = [place, *place.parents[:_PLACES_ABOVE], Path.cwd()]
         for name in filter(None, dict.fromkeys(names)):
             for candidate in (*(one / name for one in places),
@@ -303,6 +240,22 @@ def _links(step: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any
     piped = {str(record.get("sha256")): record for record in step.get("upstream", {}).values()}
     for role, id in (*step.get("inputs", {}).items(), *step.get("parents", {}).items()):
         yield role, id, piped.get(id, {})
+
+
+def _is_made(id: str, record: Mapping[str, Any]) -> bool:
+    """Tell whether no step of a record only passed the content on."""
+    return all(id != parent for step in steps_of(record) for _, parent, _ in _links(step))
+
+
+def _spellings(role: str) -> list[str]:
+    """Return the names that an input may have, which has a number where another one is its like."""
+    return [role, role.rpartition(" (")[0]]
+
+
+def _take(records: dict[str, dict[str, Any]], role: str) -> Mapping[str, Any]:
+    """Take out the record of a file by the name of an input; empty where there is none."""
+    return next((records.pop(name) for one in _spellings(role)
+                 if (name := Path(one).name) in records), {})
 
 
 def _name(role: str, step: Mapping[str, Any]) -> str:

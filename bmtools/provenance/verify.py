@@ -9,7 +9,8 @@ from typing import Any
 
 from bmtools.errors import DataError
 from bmtools.io.output import record_of
-from bmtools.provenance.lineage import PIPE, Lineage, Node, relative, trace
+from bmtools.provenance.graph import PIPE, Lineage, Node
+from bmtools.provenance.lineage import relative, trace
 from bmtools.provenance.manifest import NAME, described_files, hash_files
 from bmtools.provenance.record import hash_path, read_record, record_path, recorded_below
 from bmtools.provenance.sign import signature_fault

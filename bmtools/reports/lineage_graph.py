@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bmtools.provenance.lineage import SOURCE, Lineage, Node
+from bmtools.provenance.graph import SOURCE, Lineage, Node
 from bmtools.reports.labels import without_controls
 
 HASH_DIGITS = 8
@@ -15,7 +15,8 @@ def lineage_json(lineage: Lineage) -> dict[str, Any]:
     """Return roots, nodes with their records, edges and totals."""
     return {"roots": list(lineage.roots),
             "nodes": [{"id": node.id, "kind": node.kind, "name": node.name,
-                       "path": node.path and str(node.path), "record": node.record}
+                       "path": node.path and str(node.path), "record": node.record,
+                       **({"unchanged": list(node.unchanged)} if node.unchanged else {})}
                       for node in lineage.nodes],
             "edges": [vars(edge) for edge in lineage.edges], "totals": lineage.totals()}
 
@@ -48,8 +49,7 @@ def _names(lineage: Lineage) -> dict[str, str]:
 
 def _label(node: Node) -> list[str]:
     """Return name, commands and the beginning of the hash."""
-    commands = dict.fromkeys(str(step.get("command", "")) for step in node.steps)
-    return [node.name, *([SOURCE] if node.kind == SOURCE else filter(None, commands)),
+    return [node.name, *([SOURCE] if node.kind == SOURCE else dict.fromkeys(node.commands)),
             node.id[:HASH_DIGITS]]
 
 

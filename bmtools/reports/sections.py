@@ -9,7 +9,7 @@ from bmtools.energy.figures import KINDS
 from bmtools.energy.settings import EnergyConfig
 from bmtools.energy.statement import statement
 from bmtools.energy.totals import find_steps, total
-from bmtools.provenance.lineage import Node
+from bmtools.provenance.graph import Node
 from bmtools.reports.charts import (
     Branch,
     Curve,
@@ -162,7 +162,7 @@ def _facts(node: Node) -> str:
     facts = [("{} tokens trained on", record.get("tokens_seen") or None), ("seed {}",
              record.get("seed")), ("{} s", record.get("wall_seconds")),
              ("{}", record.get("licence")), ("{}", node.id[:_HASH_DIGITS])]
-    made = f"{node.kind} by {record['command']}" if "command" in record else node.kind
+    made = " by ".join(filter(None, [node.kind, ", ".join(dict.fromkeys(node.commands))]))
     return ", ".join([made, *(words.format(figure(value)) for words, value in facts
                               if value is not None)])
 

@@ -19,7 +19,8 @@ from bmtools.io.output import RECORD
 from bmtools.io.sources import source_stem
 from bmtools.models.checkpoint_files import CONFIG, count_weights
 from bmtools.provenance.fields import StepRecord
-from bmtools.provenance.lineage import Lineage, trace
+from bmtools.provenance.graph import Lineage
+from bmtools.provenance.lineage import trace
 from bmtools.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.reports.labels import short_names
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.provenance.lineage import Lineage, trace
+from bmtools.provenance.graph import Lineage
+from bmtools.provenance.lineage import trace
 from bmtools.provenance.manifest import hash_directory
 from bmtools.provenance.record import read_record
 
@@ -89,15 +90,64 @@ def test_a_model_that_replaced_itself_has_its_older_self_behind_it(make: Make,
     assert [(node.id, node.path) for node in found.unresolved] == [(older, None)]
 
 
-def test_a_step_that_changed_nothing_is_left_out(make: Make, tmp_path: Path) -> None:
+@pytest.fixture
+def passed_on(make: Make, tmp_path: Path) -> str:
+    """Write `one`, which `clean`, `scan` and `aside` passed on as it was; returns its hash."""
     same = make("one", {"raw": sha256("raw")})
-    shutil.copy(tmp_path / "one", tmp_path / "clean")
-    (tmp_path / "clean.bmtools.json").write_text(json.dumps(
-        {"command": "clean", "inputs": {"one": same}, "sha256": same}))
-    found = trace([tmp_path / "clean"])
-    assert [node.record.get("command") for node in found.nodes] == ["made", None]
+    for name, source, more in (("clean", "one", {}), ("scan", "clean", {"test": sha256("test")}),
+                               ("aside", "one", {})):
+        shutil.copy(tmp_path / "one", tmp_path / name)
+        (tmp_path / f"{name}.bmtools.json").write_text(json.dumps(
+            {"command": name, "inputs": {source: same, **more}, "sha256": same,
+             "energy": {"run": name, "hours": 1.0}}))
+    return same
+
+
+def test_steps_that_changed_nothing_are_told_with_what_they_passed_on(
+        make: Make, tmp_path: Path, passed_on: str) -> None:
+    model = make("model", {"scan": passed_on}, {})
+    found = trace([tmp_path / "model"])
+    assert [(node.name.rpartition("/")[2], node.commands) for node in found.nodes] == [
+        ("model", ["made"]), ("one", ["scan", "clean", "made"]), ("test", []), ("raw", [])]
+    assert {(edge.child, edge.parent) for edge in found.edges} == {
+        (model, passed_on), (passed_on, sha256("raw")), (passed_on, sha256("test"))}
+    assert found.totals()["steps"] == 4
+    assert trace([tmp_path / "one"]).root.commands == ["made"]
+    assert trace([tmp_path / "clean"]).root.commands == ["clean", "made"]
+
+
+def test_all_ways_to_one_content_are_told(make: Make, tmp_path: Path, passed_on: str) -> None:
+    make("first", {"aside": passed_on}, {})
+    make("last", {"scan": passed_on}, {"model": sha256("gone")})
+    found = trace([tmp_path / "first", tmp_path / "last"])
+    assert found.node(passed_on).commands == ["aside", "scan", "clean", "made"]
+    assert sha256("test") in [node.id for node in found.nodes]
+
+
+def test_what_was_only_passed_on_is_of_the_first_step_that_is_known(
+        tmp_path: Path, passed_on: str) -> None:
     (tmp_path / "one.bmtools.json").unlink()
-    assert names(trace([tmp_path / "clean"])) == ["clean"]
+    found = trace([tmp_path / "scan"])
+    assert names(found) == ["scan", "test"]
+    assert (found.root.record["command"], found.root.commands) == ("clean", ["scan", "clean"])
+    (tmp_path / "clean").write_text("edited")
+    assert trace([tmp_path / "scan"]).root.commands == ["scan"]
+
+
+def test_what_was_passed_on_may_lie_elsewhere(make: Make, tmp_path: Path, passed_on: str) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("clean", "clean.bmtools.json"):
+        (tmp_path / name).rename(tmp_path / "a" / name)
+    make("model", {"a/clean": passed_on}, {})
+    assert trace([tmp_path / "model"]).node(passed_on).commands == ["clean", "made"]
+
+
+def test_what_a_pipe_passed_on_leads_back_to_its_file(make: Make, tmp_path: Path,
+                                                      passed_on: str) -> None:
+    piped = {"command": "piped", "sha256": passed_on, "inputs": {"clean": passed_on}}
+    make("model", {"<stdin>": passed_on}, {}, upstream={"<stdin>": piped})
+    found = trace([tmp_path / "model"])
+    assert found.node(passed_on).commands == ["piped", "clean", "made"]
 
 
 def test_what_is_elsewhere_is_found_by_searching_and_else_named(make: Make,
