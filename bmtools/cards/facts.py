@@ -12,7 +12,7 @@ from typing import Any
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
-from bmtools.provenance.manifest import hash_directory, read_manifest, read_object
+from bmtools.provenance.manifest import read_manifest, read_object
 
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
@@ -132,10 +132,6 @@ class ModelFacts:
         """Names of the checkpoints it was made from, by role."""
         names = base_names(self.settings)
         return {role: name for role, name in names.items() if role != "tokenizer"}
-
-    def sha256(self) -> str:
-        """Hash the directory as step records do."""
-        return hash_directory(self.path)
 
     def labels(self) -> list[str]:
         """List the labels of a fine-tuned model."""

@@ -22,7 +22,7 @@ from bmtools.io.folders import archive_of
 from bmtools.io.output import record_of
 from bmtools.io.sources import STDIN, source_name
 from bmtools.io.unfinished import real_path
-from bmtools.provenance.manifest import CARD, NAME, add_input, hash_directory, without_places
+from bmtools.provenance.manifest import CARD, NAME, add_input, hash_input, without_places
 from bmtools.provenance.pipes import leave_record, pipe_number
 from bmtools.provenance.record import (
     add_step,
@@ -147,7 +147,7 @@ def _write_redirected(redirected: _Redirected, size: int, record: dict[str, Any]
 def _inputs(step: Step, sources: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hashes of files by name, and those of models and other directories by role.
 
-    What was not read to its end by this process is read again.
+    What was not read to its end by this process is read again, models once.
     """
     inputs: dict[str, str] = {}
     parents: dict[str, str] = {}
@@ -159,7 +159,7 @@ def _inputs(step: Step, sources: Mapping[str, Place]) -> tuple[dict[str, str], d
             continue
         elif path.is_dir() and (place.flag != "FILES" or _is_described(path)):
             role = "model" if place.flag == "FILES" else place.flag.removeprefix("--")
-            add_input(parents, role, hash_directory(path))
+            add_input(parents, role, hash_input(path))
         elif path.is_dir():
             add_input(inputs, without_places(name), hash_folder(path))
         elif file := path if path.is_file() else archive_of(name):

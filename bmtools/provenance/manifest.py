@@ -20,7 +20,7 @@ from bmtools.io.unfinished import is_hidden
 from bmtools.provenance.fields import ManifestRecord
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import UNKNOWN, licence_record
-from bmtools.provenance.step import common_keys, versions_used
+from bmtools.provenance.step import common_keys, known_directories, versions_used
 from bmtools.records import readable
 
 NAME = "bmtools.json"
@@ -172,6 +172,14 @@ def hash_directory(directory: Path) -> str:
     return hash_files(described_files(directory))
 
 
+def hash_input(directory: Path) -> str:
+    """Hash a directory that the running command reads, once for all records that it writes."""
+    known, path = known_directories(), directory.resolve()
+    if path not in known:
+        known[path] = hash_directory(directory)
+    return known[path]
+
+
 def described_files(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of each file in a directory by name, except its descriptions, and a card
     that is being written."""
@@ -222,7 +230,7 @@ class DirectoryHashes(Mapping[str, str]):
 
     def __getitem__(self, role: str) -> str:
         if role not in self._hashes:
-            self._hashes[role] = hash_directory(self.directories[role])
+            self._hashes[role] = hash_input(self.directories[role])
         return self._hashes[role]
 
     def __iter__(self) -> Iterator[str]:

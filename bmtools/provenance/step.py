@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from bmtools.energy.meter import current
@@ -33,6 +34,7 @@ class Step:
         digests: of what it reads and writes.
         upstream: records of the commands that were piped into it, by the names of inputs.
         licences: of the records that it writes.
+        directories: hashes of those that it reads, by real path.
     """
 
     def __init__(self, command: str, settings: Mapping[str, Any], sources: Collection[str],
@@ -41,6 +43,7 @@ class Step:
         self.digests = Digests(frozenset(sources), self._take_upstream)
         self.upstream: dict[str, dict[str, Any]] = {}
         self.licences = WrittenLicences()
+        self.directories: dict[Path, str] = {}
         self._clock = time.monotonic()
 
     @property
@@ -82,6 +85,11 @@ def common_keys(seconds: float) -> dict[str, Any]:
     if energy := current():
         keys["energy"] = energy
     return keys
+
+
+def known_directories() -> dict[Path, str]:
+    """Return the hashes of directories that the current step has read, to be added to."""
+    return {} if _current is None else _current.directories
 
 
 def versions_used(*packages: str) -> dict[str, str]:

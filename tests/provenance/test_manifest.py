@@ -16,7 +16,16 @@ from bmtools import __version__
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import discard_run
 from bmtools.io.unfinished import hidden_path, status_path
-from bmtools.provenance.manifest import NAME, Manifest, hash_directory, is_finished, read_manifest
+from bmtools.provenance.manifest import (
+    NAME,
+    DirectoryHashes,
+    Manifest,
+    hash_directory,
+    hash_input,
+    is_finished,
+    read_manifest,
+)
+from bmtools.provenance.step import Step, running
 
 
 def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
@@ -51,6 +60,24 @@ def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
     assert written["inputs"] == {"notes.jsonl": "aa", "notes.jsonl (2)": "bb",
                                  "data/notes.jsonl": "cc", "<stdin>": "dd"}
     assert written == read_manifest(tmp_path)
+
+
+def test_a_command_hashes_a_directory_that_it_reads_once(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+
+    def count(directory: Path) -> str:
+        hashed.append(directory)
+        return "ab"
+
+    monkeypatch.setattr("bmtools.provenance.manifest.hash_directory", count)
+    monkeypatch.chdir(tmp_path)
+    with running(Step("merge", {}, [], {})):
+        parents = DirectoryHashes({"merged 1": tmp_path, "merged 2": Path()})
+        assert {*parents.values(), hash_input(tmp_path)} == {"ab"}
+        assert hashed == [tmp_path]
+    hash_input(tmp_path)  # it may have changed
+    assert len(hashed) == 2
 
 
 def test_it_is_readable_text(tmp_path: Path) -> None:
