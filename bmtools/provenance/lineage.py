@@ -38,6 +38,9 @@ def trace(paths: Iterable[str | os.PathLike[str]],
         takes_changed: whether what has changed since it was recorded is taken for what it was, by
             its record or else by its name; its node has the hash that was recorded.
 
+    Warns:
+        BmtoolsWarning: the record of a source is damaged; not with `takes_changed`.
+
     Raises:
         DataError: there is no such path.
     """
@@ -89,6 +92,9 @@ class _Trace:
         waiting = list(dict.fromkeys(roots))
         while waiting:
             waiting += self._add_parents(self._nodes[waiting.pop(0)])
+        for node in self._nodes.values():
+            if node.kind == SOURCE and node.path and not self._takes_changed:
+                read_record(relative(node.path), warns=True)
         return Lineage(tuple(dict.fromkeys(roots)), tuple(self._nodes.values()),
                        tuple(self._edges))
 

@@ -130,18 +130,20 @@ def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
     Raises:
         CheckpointError: it is no JSON object, or has other types.
     """
+    way_out = "remove or restore it" if path.name.endswith(RECORD) else "restore the checkpoint"
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
+        raise CheckpointError(f"{path}: not JSON ({error}); {way_out}") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")
+        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object; "
+                              f"{way_out}")
     try:
         msgspec.convert(content, fields)
     except msgspec.ValidationError as error:
-        raise CheckpointError(f"{path}: {readable(str(error))}; restore the checkpoint") from error
+        raise CheckpointError(f"{path}: {readable(str(error))}; {way_out}") from error
     except RecursionError as error:
-        raise CheckpointError(f"{path}: nests too deep; restore the checkpoint") from error
+        raise CheckpointError(f"{path}: nests too deep; {way_out}") from error
     return content
 
 

@@ -10,13 +10,14 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.io.directories import RUN
 from bmtools.io.failures import cannot_list
 from bmtools.io.output import RECORD, record_of
@@ -69,10 +70,20 @@ def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
         partial.unlink(missing_ok=True)
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Read the record of a file or a directory; empty where there is none that can be read."""
-    with suppress(CheckpointError, OSError):
-        return read_object(record_path(path), StepRecord)
+def read_record(path: Path, warns: bool = False) -> dict[str, Any]:
+    """Read the record of a file or a directory; empty where there is none that can be read.
+
+    Args:
+        path: of the file or directory.
+        warns: whether a damaged one is warned of.
+    """
+    with suppress(OSError):
+        try:
+            return read_object(record_path(path), StepRecord)
+        except CheckpointError as error:
+            if warns:
+                warnings.warn(BmtoolsWarning(f"{error}; until then it counts as no record"),
+                              stacklevel=2)
     return {}
 
 

@@ -105,3 +105,16 @@ def test_a_path_that_is_not_there_is_refused(run: Run) -> None:
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: none: found nothing, expected a file or directory that "
                            "bmtools wrote\n")
+
+
+@pytest.mark.parametrize(("damage", "found"), [
+    ("{", "not JSON ("), ("[]", "found list, expected a JSON object; "),
+    ('{"inputs": 5}', "key 'inputs': found a whole number, expected an object; ")])
+@pytest.mark.parametrize("command", ["lineage", "energy"])
+def test_a_damaged_record_is_named_once(run: Run, scores: Path, command: str, damage: str,
+                                        found: str) -> None:
+    Path("one.jsonl.bmtools.json").write_text(damage)
+    outcome = run(command, scores, Path("one.jsonl").absolute())
+    first, _ = outcome.err.splitlines()
+    assert outcome.code == 0 and first.startswith(f"bmtools: one.jsonl.bmtools.json: {found}")
+    assert first.endswith("; remove or restore it; until then it counts as no record")

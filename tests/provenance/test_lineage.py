@@ -6,12 +6,13 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bmtools.errors import DataError
+from bmtools.errors import BmtoolsWarning, DataError
 from bmtools.provenance.graph import Lineage
 from bmtools.provenance.lineage import trace
 from bmtools.provenance.manifest import hash_directory
@@ -226,10 +227,14 @@ def test_a_record_of_what_was_replaced_is_none(make: Make, tmp_path: Path) -> No
 def test_a_damaged_record_is_none(make: Make, tmp_path: Path, damage: dict[str, Any]) -> None:
     made = make("out")
     (tmp_path / "out.bmtools.json").write_text(json.dumps({"command": "made", **damage}))
-    found = trace([tmp_path / "out"])
+    with pytest.warns(BmtoolsWarning) as warned:
+        found = trace([tmp_path / "out"])
     assert [(node.id, node.kind) for node in found.nodes] == [(made, "source")]
     assert found.totals()["steps"] == 0
     assert read_record(tmp_path / "out") == {}
+    (message,) = [str(one.message) for one in warned]
+    assert message.startswith(f"{tmp_path / 'out.bmtools.json'}: key ")
+    assert message.endswith("; remove or restore it; until then it counts as no record")
 
 
 @pytest.mark.parametrize("depth", [400, 20_000])
@@ -237,7 +242,8 @@ def test_no_depth_of_pipes_is_a_failure(make: Make, tmp_path: Path, depth: int) 
     make("out")
     record = tmp_path / "out.bmtools.json"
     record.write_text('{"upstream": {"-": ' * depth + "{}" + "}}" * depth)
-    assert len(trace([tmp_path / "out"]).nodes) == 1
+    with nullcontext() if depth == 400 else pytest.warns(BmtoolsWarning, match="recursion depth"):
+        assert len(trace([tmp_path / "out"]).nodes) == 1
 
 
 def test_a_directory_in_the_place_of_a_record_is_none(make: Make, tmp_path: Path) -> None:
