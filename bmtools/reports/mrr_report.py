@@ -21,7 +21,8 @@ from bmtools.reports.drawing import (
     require_matplotlib,
 )
 from bmtools.reports.labels import DASH, excerpt, ordinal, percent, printable
-from bmtools.reports.mrr_plots import plot_domains, plot_flow, plot_progression, plot_proposals
+from bmtools.reports.mrr_flow import plot_flow
+from bmtools.reports.mrr_plots import plot_domains, plot_progression, plot_proposals
 from bmtools.reports.mrr_summary import MrrItem, MrrSummary, matching_proposal, sort_by_agreement
 from bmtools.reports.pages import page_templates
 

@@ -23,7 +23,8 @@ from bmtools.reports.charts import (
 )
 from bmtools.reports.drawing import page_canvas
 from bmtools.reports.labels import short_names, words_of
-from bmtools.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression
+from bmtools.reports.mrr_flow import count_flow, level_names, plot_flow
+from bmtools.reports.mrr_plots import plot_progression
 from bmtools.reports.mrr_summary import MrrItem, MrrSummary
 from bmtools.reports.space_plot import vectors_charts
 from bmtools.reports.study import Line, Study

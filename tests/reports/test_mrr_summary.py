@@ -12,7 +12,7 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.reports.labels import DASH
-from bmtools.reports.mrr_plots import count_flow, level_names
+from bmtools.reports.mrr_flow import count_flow, level_names
 from bmtools.reports.mrr_summary import (
     MrrCollector,
     MrrEstimate,
