@@ -71,14 +71,14 @@ def _line_names(lines: Sequence[Line]) -> list[str]:
 def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
     """Draw a score over the size of the corpus, or over tokens where all read one text."""
-    steps = [study.step_of(line["model"]) for line in lines]
-    texts = {str(sorted(step.record.get("inputs", {}).values())) for step in steps if step}
+    directories = [study.directory_of(line["model"]) for line in lines]
+    texts = {str(sorted(one.record.get("inputs", {}).values())) for one in directories if one}
     by_corpus, axis = len(texts) > 1, "tokens trained on"
     if by_corpus:
         axis = "tokens of the corpus"
-    points = sorted(((Point(at, *estimate), own) for step, own, estimate in
-                     zip(steps, _line_names(lines), estimates, strict=True) if step
-                     and (at := step.corpus_tokens if by_corpus else study.trained_tokens(step))),
+    points = sorted(((Point(at, *estimate), own) for one, own, estimate in
+                     zip(directories, _line_names(lines), estimates, strict=True) if one
+                     and (at := one.corpus_tokens if by_corpus else study.trained_tokens(one))),
                     key=lambda one: one[0].x)
     if len({point.x for point, _ in points}) > 1:
         yield line_chart(
@@ -97,15 +97,15 @@ def _joined(study: Study) -> Iterator[Table]:
                 row.setdefault(metric, line.get(metric))
     shown: dict[str, dict[str, Cell]] = {}
     for model, scores in rows.items():
-        step = study.step_of(model)
-        if step is not None:
-            settings = step.record.get("settings", {})
+        directory = study.directory_of(model)
+        if directory is not None:
+            settings = directory.record.get("settings", {})
             phases = settings.get("phases") or [{}]
-            shown[step.name] = {
-                "text": _listed([*step.record.get("inputs", {})]),
-                "tokens of the text": step.corpus_tokens or None,
-                "from": ", ".join(step.bases.values()),
-                "tokens trained on": study.trained_tokens(step),
+            shown[directory.name] = {
+                "text": _listed([*directory.record.get("inputs", {})]),
+                "tokens of the text": directory.corpus_tokens or None,
+                "from": ", ".join(directory.bases.values()),
+                "tokens trained on": study.trained_tokens(directory),
                 **{key: _setting(key, settings, phases) for key in _SETTINGS},
                 **scores}
     keys = list(dict.fromkeys(key for row in shown.values() for key in row

@@ -44,11 +44,11 @@ def make_sections(study: Study) -> Iterator[Section]:
 def overview(study: Study) -> Section:
     """List models and other directories with their sizes, tokens and hours."""
     section = Section("overview", "Overview")
-    steps = sorted(study.steps, key=lambda step: step.record.get("started", ""))
-    seconds = [step.record.get("wall_seconds") for step in steps]
+    directories = sorted(study.directories, key=lambda one: one.record.get("started", ""))
+    seconds = [one.record.get("wall_seconds") for one in directories]
     unit, size = ("hours", 3600) if max(filter(None, seconds), default=0) > _LONG else \
         ("seconds", 1)
-    if steps:
+    if directories:
         whole = study.lineage.totals()
         section.note = ", ".join([
             f"{figure(whole['steps'])} steps", f"{figure(whole['tokens_seen'])} tokens trained on",
@@ -56,9 +56,9 @@ def overview(study: Study) -> Section:
                 ("hours", "hours"), ("gpu_hours", "GPU-hours")) if whole.get(key))])
         section.tables.append(Table("Models, vocabularies and other directories", [
             "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
-            [step.name, step.record.get("command", ""), ", ".join(step.bases.values()),
-             step.weights, step.megabytes, step.record.get("tokens_seen"), took and took / size]
-            for step, took in zip(steps, seconds, strict=True)]))
+            [one.name, one.record.get("command", ""), ", ".join(one.bases.values()),
+             one.weights, one.megabytes, one.record.get("tokens_seen"), took and took / size]
+            for one, took in zip(directories, seconds, strict=True)]))
     speed = study.lines["speed"]
     if speed:
         section.tables.append(Table("Size and speed on the CPU", [

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bmtools.cards.score_lines import find_model
 from bmtools.errors import DataError
 from bmtools.io.directories import RUN, directory_bytes
 from bmtools.io.jsonl import read_objects
@@ -45,7 +46,7 @@ _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
 
 
 @dataclass(frozen=True)
-class Step:
+class StudyDirectory:
     """A directory that a command wrote, or an unfinished run.
 
     Args:
@@ -68,13 +69,13 @@ class Step:
 
     @property
     def bases(self) -> dict[str, str]:
-        """Checkpoints that the step began with or learned from, by role."""
+        """Checkpoints that its step began with or learned from, by role."""
         settings = self.record.get("settings", {})
         return {role: str(settings[role]) for role in _BASES if settings.get(role)}
 
     @property
     def corpus_tokens(self) -> int:
-        """Size of the corpus that the step read, in tokens of its vocabulary."""
+        """Size of the corpus that its step read, in tokens of its vocabulary."""
         found = self.record.get("results", {}).get("corpora", {})
         return sum(one.get("tokens", 0) for one in found.values())
 
@@ -89,7 +90,7 @@ class Study:
     """Models, runs and scores of some files and directories.
 
     Args:
-        steps: directories with a record of their making, in the order of their paths.
+        directories: those with a record of their making, in the order of their paths.
         runs: lines of training, by the name of the run.
         lines: other lines, by kind, without repetitions.
         vectors: files of words' vectors.
@@ -97,7 +98,7 @@ class Study:
         skipped: files of directories that are no scores.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    directories: list[StudyDirectory] = field(default_factory=list)
     runs: dict[str, list[Line]] = field(default_factory=dict)
     lines: defaultdict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))
     vectors: list[Path] = field(default_factory=list)
@@ -107,28 +108,27 @@ class Study:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found that a page could show."""
-        return not (self.steps or self.runs or self.vectors or self.files
+        return not (self.directories or self.runs or self.vectors or self.files
                     or any(map(self.lines.get, set(_KINDS) - {"parts", "words", "stopped"})))
 
     @cached_property
     def lineage(self) -> Lineage:
         """All that directories and files with records were made of."""
-        return trace([*(step.path for step in self.steps if step.is_whole),
+        return trace([*(one.path for one in self.directories if one.is_whole),
                       *filter(Path.exists, self.files)])
 
-    def step_of(self, model: str) -> Step | None:
+    def directory_of(self, model: str) -> StudyDirectory | None:
         """Find the directory of a model: its path, or the one whose name is the path's last."""
-        same = [step for step in self.steps if step.path == Path(model)] or \
-            [step for step in self.steps if step.path.name == Path(model).name]
-        return same[0] if len(same) == 1 else None
+        by_path = {str(one.path): one for one in self.directories}
+        return by_path.get(find_model(model, by_path))
 
-    def trained_tokens(self, step: Step) -> int:
+    def trained_tokens(self, directory: StudyDirectory) -> int:
         """Add up the tokens that a model and those it began with were trained on."""
         seen: dict[str, int] = {}
-        found: Step | None = step
+        found: StudyDirectory | None = directory
         while found is not None and found.name not in seen:
             seen[found.name] = found.record.get("tokens_seen") or 0
-            found = next((self.step_of(base) for role, base in found.bases.items()
+            found = next((self.directory_of(base) for role, base in found.bases.items()
                           if role != "teacher"), None)
         return sum(seen.values())
 
@@ -191,9 +191,9 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
         study.runs[run] = state.get("metrics", [])
         record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
                   "wall_seconds": state.get("wall_seconds", 0.0)}
-        study.steps.append(Step(run, path, record, is_whole=False))
+        study.directories.append(StudyDirectory(run, path, record, is_whole=False))
         return
-    study.steps.append(Step(name, path, read_manifest(path)))
+    study.directories.append(StudyDirectory(name, path, read_manifest(path)))
     if (path / _METRICS).is_file():
         study.runs[name] = [line for _, line in read_objects(str(path / _METRICS))]
     if (path / _SEEDS).is_file():

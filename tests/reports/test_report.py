@@ -223,7 +223,7 @@ def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / ".bio.run"):
         study = read_study([path])
         assert [*study.runs] == ["bio (unfinished)"]
-        assert study.steps[0].record["tokens_seen"] == 20
+        assert study.directories[0].record["tokens_seen"] == 20
 
 
 def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any],
