@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bmtools.cli.figures import format_duration, format_estimate, format_figure, heading
+from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.io.output import STDOUT, is_special
@@ -19,7 +19,7 @@ from bmtools.translation.projection.counts import count_lines
 _MOST_SHARED = 4
 Line = Mapping[str, Any]
 Closing = tuple[str, str]
-_MISSING_NAMED = 5
+MISSING_NAMED = 5
 
 
 def after_import(records: int, counts: Mapping[str, int], output: str, task: str = "",
@@ -42,7 +42,7 @@ def after_import(records: int, counts: Mapping[str, int], output: str, task: str
         facts.append(f"mixed, {sizes}: name one alone, as {shlex.quote(path)}")
     facts += [_shared([line]) or f"{line['of']} shares nothing with {line['in']}"
               for line in overlaps]
-    return "; ".join(facts), "" if parts else _with_file(_after_set(task, output), output)
+    return "; ".join(facts), "" if parts else with_file(_after_set(task, output), output)
 
 
 def _after_set(task: str, output: str) -> str:
@@ -89,18 +89,18 @@ def after_clean(kept: int, counts: Mapping[str, int], output: str) -> Closing:
         facts += [f"{what}: {', '.join(listed)}"] if rules else []
     dropped = sum(count for name, count in counts.items() if name.startswith("dropped "))
     return ("; ".join([f"{kept:,} of {kept + dropped:,} records{_to(output)}", *facts]),
-            _with_file("dedup {} -o distinct.jsonl", output))
+            with_file("dedup {} -o distinct.jsonl", output))
 
 
 def after_translate(totals: str, output: str) -> Closing:
     """Close `translate`."""
-    return f"translated {totals}{_to(output)}", _with_file("build-vocab {} -o vocabulary", output)
+    return f"translated {totals}{_to(output)}", with_file("build-vocab {} -o vocabulary", output)
 
 
 def after_project(records: int, counts: Mapping[str, int], output: str) -> Closing:
     """Close `project`."""
     facts = [f"{records:,} records{_to(output)}", *count_lines(counts)]
-    return "; ".join(facts), _with_file("split {} -o parts", output)
+    return "; ".join(facts), with_file("split {} -o parts", output)
 
 
 def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:
@@ -137,7 +137,7 @@ def after_dedup(counts: Mapping[str, int], output: str) -> Closing:
     kept, exact, near = (counts.get(name, 0) for name in ("kept", "exact-duplicate",
                                                           "near-duplicate"))
     return (f"{kept:,} of {kept + exact + near:,} records{_to(output)}; left out {exact:,} exact "
-            f"and {near:,} near duplicates", _with_file("build-vocab {} -o vocabulary", output))
+            f"and {near:,} near duplicates", with_file("build-vocab {} -o vocabulary", output))
 
 
 def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> Closing:
@@ -151,7 +151,7 @@ def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> C
     found = counts.get("contaminated", 0)
     return (f"{found:,} of {counts.get('all', 0):,} records hold {contaminated_texts(counts):,} of "
             f"{texts:,} evaluation texts{_to(output)}",
-            _with_file("build-vocab {} -o vocabulary", output))
+            with_file("build-vocab {} -o vocabulary", output))
 
 
 def after_mix(parts: Sequence[Line], output: str) -> Closing:
@@ -202,8 +202,8 @@ def after_find_contexts(summary: Line, sentences: int, output: str,
     missing = summary["words"] - summary["found"]
     what = (f"{summary['found']} of {summary['words']} words found, {missing} not found; "
             f"{summary['occurrences']} occurrences, {sentences} sentences sampled{_to(output)}")
-    return what, _with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
-                            tokenizer or "vocabulary")
+    return what, with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
+                           tokenizer or "vocabulary")
 
 
 def after_init_weights(line: Line) -> Closing:
@@ -284,86 +284,15 @@ def after_convert(line: Line) -> Closing:
     """Close `convert`."""
     left_out = line["left_out"]
     facts = [f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}",
-             *[f"left out {', '.join(left_out[:_MISSING_NAMED])}"
-               + " and others" * (len(left_out) > _MISSING_NAMED)] * bool(left_out)]
+             *[f"left out {', '.join(left_out[:MISSING_NAMED])}"
+               + " and others" * (len(left_out) > MISSING_NAMED)] * bool(left_out)]
     return "; ".join(facts), ""
 
 
 def after_predict(records: int, output: str, model: object) -> Closing:
     """Close `predict`."""
     return (f"{records:,} records with predictions of {model}{_to(output)}",
-            _with_file("score-tasks FILE {}", output))
-
-
-def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
-                  lowest: bool = True) -> Closing:
-    """Close a `score-*` command: the best checkpoint's score, with its interval.
-
-    Args:
-        lines: those of checkpoints have the metric.
-        metric: key that checkpoints are ranked by.
-        unit: key of what was counted; models that count others than each other are not ranked.
-        output: file of the lines.
-        lowest: whether lower is better.
-    """
-    scored = [line for line in lines if line.get(metric) is not None and "model" in line]
-    next_command = _with_file("table {}", output)
-    if not scored:
-        return f"scored {len(lines)} checkpoints", next_command
-    models, counted = len({line["model"] for line in scored}), unit.replace("_", " ")
-    if len({line.get("data") for line in scored}) > 1:
-        return (f"scored {models} models, each on other {counted}; their comparisons are over "
-                "those that both count"), next_command
-    ranked = metric
-    per_token = metric in ("pppl", "perplexity")
-    if per_token and len({line.get("vocabulary") for line in scored}) > 1:
-        # Tokens of different vocabularies do not compare, nor characters of different texts.
-        ranked = "bits_per_character"
-        if metric != "pppl" or len({_text_read(line) for line in scored}) > 1:
-            return (f"scored {len(scored)} checkpoints that have no measure in common",
-                    next_command)
-    best = (min if lowest else max)(scored, key=lambda line: line[ranked])
-    bounds = best.get("interval") or best.get("intervals", {}).get(metric)
-    score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
-    if ranked != metric:
-        score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
-    among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
-    return f"{best['model']} has {among}{score} over {best[unit]:,} {counted}", next_command
-
-
-def after_score_translation(lines: Sequence[Line], output: str) -> Closing:
-    """Close `score-translation`."""
-    best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
-    score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
-    return (f"{best['model']} has chrF {score} over {best['segments']:,} segments",
-            _with_file("table {}", output))
-
-
-def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
-    """Close `score-suite`: how complete each model is, and what its paper makes of it."""
-    facts = []
-    for line in lines:
-        if "table" in line or "model" not in line:
-            continue
-        missing = line.get("missing", [])
-        averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]
-        more = f" and {len(missing) - _MISSING_NAMED} more" * (len(missing) > _MISSING_NAMED)
-        without = f" (missing: {', '.join(missing[:_MISSING_NAMED])}{more})" if missing else ""
-        has = f"{line['model']} has {sets - len(missing)} of {sets} sets{without}"
-        others = ", ".join(dict.fromkeys(line.get("other_metrics", {}).values()))
-        facts.append(", ".join([has, *averages, *([
-            f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
-            if others else [])]))
-    return "; ".join(facts), _with_file("table {}", output)
-
-
-def after_compare_models(lines: Sequence[Line], output: str) -> Closing:
-    """Close `compare-models`: how much faster than the first model the fastest is."""
-    first, *others = [(line["cpu"]["tokens_per_second"], line["model"]) for line in lines]
-    speed, fastest = max(others, default=first)
-    fact = f"{fastest} runs {speed / first[0]:.2g} times as fast as {first[1]} on the CPU" \
-        if others else f"{first[1]} reads {first[0]:,} tokens a second on the CPU"
-    return fact, _with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output)
+            with_file("score-tasks FILE {}", output))
 
 
 def after_report(page: Line, output: str) -> Closing:
@@ -397,21 +326,14 @@ def after_sign(line: Line) -> Closing:
             f"bmtools verify {line['signed']} --public-key FILE")
 
 
-def _text_read(line: Line) -> tuple[str, ...]:
-    """Find what a signature says of the text that a model reads."""
-    return tuple(field for field in line.get("signature", "").split("|")
-                 if field.startswith(("case:", "accents:")))
-
-
 def _to(output: str) -> str:
     return "" if output == STDOUT else f" to {output}"
 
 
-def _with_file(command: str, output: str, *paths: object) -> str:
+def with_file(command: str, output: str, *paths: object) -> str:
+    """Return the command that reads an output; empty where that is no file."""
     return "" if output == STDOUT or is_special(output) else _command(command, output, *paths)
 
 
 def _command(text: str, *paths: object) -> str:
     return f"bmtools {text.format(*(shlex.quote(str(path)) for path in paths))}"
-
-

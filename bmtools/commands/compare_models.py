@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_compare_models
 from bmtools.cli.options import Command, InputFile, inference_directory, input_file, writes_records
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.score_closing import after_compare_models
 from bmtools.cli.settings import takes_settings
 from bmtools.io.sources import split_name
 from bmtools.models.settings import SpeedConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import Command, reads_records, writes_records
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject

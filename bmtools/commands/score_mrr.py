@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_scoring
 from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
 from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.results import finish, print_results
+from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
 from bmtools.cli.outputs import OutputFile
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.closing import after_score_suite
 from bmtools.cli.help import offers
 from bmtools.cli.options import (
     Command,
@@ -20,6 +19,7 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.results import as_tables, finish, print_results, prints_results
+from bmtools.cli.score_closing import after_score_suite
 from bmtools.cli.tables import print_table, terminal_width
 from bmtools.evaluation.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import (
     Command,
     InputFile,
@@ -18,6 +17,7 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_groups
 from bmtools.cli.settings import with_options
 from bmtools.errors import Reject

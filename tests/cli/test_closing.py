@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.cli import closing
+from bmtools.cli import closing, score_closing
 from bmtools.cli.closing import Closing
 
 SCORES = [{"model": "base", "pppl": 256.4, "interval": [245.7, 266.4], "sentences": 1090,
@@ -100,32 +100,33 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
      ("wrote t: dev accuracy 70.0% (one seed)", "bmtools predict FILE --model t")),
     (closing.after_predict(45, "out.jsonl", "t"),
      ("45 records with predictions of t to out.jsonl", "bmtools score-tasks FILE out.jsonl")),
-    (closing.after_score_suite(
+    (score_closing.after_score_suite(
         [{"model": "a", "missing": list("BCDEFG"), "averages": {"Mean": 81.25, "All": 80.0}},
          {"model": "b"}, {"model": "c", "table": "Table 2"}], 9, "s.jsonl"),
      ("a has 3 of 9 sets (missing: B, C, D, E, F and 1 more), All 80.00; b has 9 of 9 sets",
       "bmtools table s.jsonl")),
-    (closing.after_scoring(SCORES[:1], "pppl", "sentences", "s.jsonl"),
+    (score_closing.after_scoring(SCORES[:1], "pppl", "sentences", "s.jsonl"),
      ("base has pppl 256 [246, 266] over 1,090 sentences", "bmtools table s.jsonl")),
     # Tokens of two vocabularies do not compare, so bits per character decide.
-    (closing.after_scoring(SCORES, "pppl", "sentences", "-"),
+    (score_closing.after_scoring(SCORES, "pppl", "sentences", "-"),
      ("bio has the lowest of 2, bits/char 1.10, pppl 300 [290, 310] over 1,090 sentences", "")),
-    (closing.after_scoring([{**SCORES[0], "signature": "pppl:original|case:kept"},
-                            {**SCORES[1], "signature": "pppl:original|case:folded"}],
-                           "pppl", "sentences", "-"),
+    (score_closing.after_scoring([{**SCORES[0], "signature": "pppl:original|case:kept"},
+                                  {**SCORES[1], "signature": "pppl:original|case:folded"}],
+                                 "pppl", "sentences", "-"),
      ("scored 2 checkpoints that have no measure in common", "")),
-    (closing.after_scoring([{"model": "a", "perplexity": 3.0, "vocabulary": "a"},
-                            {"model": "b", "perplexity": 4.0, "vocabulary": "b"}],
-                           "perplexity", "masked_tokens", "-"),
+    (score_closing.after_scoring([{"model": "a", "perplexity": 3.0, "vocabulary": "a"},
+                                  {"model": "b", "perplexity": 4.0, "vocabulary": "b"}],
+                                 "perplexity", "masked_tokens", "-"),
      ("scored 2 checkpoints that have no measure in common", "")),
-    (closing.after_scoring([{"model": "a", "mrr": 0.1, "maskings": 9, "interval": [0.0, 0.2]},
-                            {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
-                           "mrr", "maskings", "-", lowest=False),
+    (score_closing.after_scoring(
+        [{"model": "a", "mrr": 0.1, "maskings": 9, "interval": [0.0, 0.2]},
+         {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
+        "mrr", "maskings", "-", lowest=False),
      ("b has the highest of 2, mrr 0.300 [0.200, 0.400] over 9 maskings", "")),
     # Words that one model skips are not the other's: the lines do not compare.
-    (closing.after_scoring([{"model": "a", "mrr": 0.1, "maskings": 9, "data": "x"},
-                            {"model": "b", "mrr": 0.3, "maskings": 9, "data": "y"}],
-                           "mrr", "maskings", "m.jsonl", lowest=False),
+    (score_closing.after_scoring([{"model": "a", "mrr": 0.1, "maskings": 9, "data": "x"},
+                                  {"model": "b", "mrr": 0.3, "maskings": 9, "data": "y"}],
+                                 "mrr", "maskings", "m.jsonl", lowest=False),
      ("scored 2 models, each on other maskings; their comparisons are over those that both count",
       "bmtools table m.jsonl")),
 ])
