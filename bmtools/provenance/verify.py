@@ -100,11 +100,11 @@ def _differences(node: Node) -> Iterator[Line]:
     assert path is not None
     files: Mapping[str, str] = record.get("files", {}) if path.is_dir() else {}
     claimed = record.get("sha256", node.id)
-    is_damaged = not record and _beside(path, path).is_file()
+    is_damaged = not record and record_path(path).is_file()
     if is_damaged:
-        yield _line(_beside(path, shown), CHANGED, None, None)
+        yield _line(record_path(shown), CHANGED, None, None)
     elif claimed != node.id or (files and hash_files(files) != claimed):
-        yield _line(_beside(path, shown), CHANGED, node.id, claimed)
+        yield _line(record_path(shown), CHANGED, node.id, claimed)
     if files:
         found = described_files(path)
         for name in sorted(files.keys() | found.keys()):
@@ -128,11 +128,6 @@ def _changed_twins(node: Node, lineage: Lineage) -> Iterator[Line]:
         if twin.is_file() and read_record(twin).get("sha256") == node.id \
                 and (digest := _hash(twin, node.id)) != node.id:
             yield _line(relative(twin), CHANGED, node.id, digest)
-
-
-def _beside(path: Path, shown: Path) -> Path:
-    """Return the place of a record as it is shown."""
-    return shown / NAME if path.is_dir() else record_of(shown)
 
 
 def _line(path: Path, state: str, recorded: str | None, found: str | None) -> Line:
