@@ -65,6 +65,10 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     datasets: dict[str, Dataset] = {}
     benchmarks: dict[str, Benchmark] = {}
 
+    def dataset(self, name: str) -> Dataset:
+        """Return what is stated about an input, by the name of its file."""
+        return self.datasets.get(name, Dataset())
+
 
 _OPTIONAL = ("name", "version", "licence", "base_models", "datasets", "benchmarks")
 STATED = tuple(name for name in About.__struct_fields__ if name not in _OPTIONAL)

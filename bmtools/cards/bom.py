@@ -175,14 +175,13 @@ def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
 
 
 def _data_component(file: Node, about: About, lineage: Lineage) -> Json:
-    stated = about.datasets.get(file.name)
-    url = (stated.url or (f"{_HUB}/datasets/{stated.hub}" if stated.hub else "")) if stated else ""
-    licence = (stated.licence if stated else "") or data_licence(lineage, file)
+    stated = about.dataset(file.name)
+    url = stated.url or (f"{_HUB}/datasets/{stated.hub}" if stated.hub else "")
     made = " ← ".join(f"bmtools {command}" for command in commands(lineage, file))
     return {"type": "data", "bom-ref": f"data:{file.id}", "name": file.name,
             "version": file.id[:12], "hashes": _hashes(file.id),
-            "licenses": _licences(licence),
-            "description": (stated.description if stated else "") or made,
+            "licenses": _licences(stated.licence or data_licence(lineage, file)),
+            "description": stated.description or made,
             "externalReferences": [{"type": "distribution", "url": url}] if url else [],
             "data": [{"type": "dataset", "name": file.name, "contents": {
                 "properties": list(_properties({"bmtools:made-by": made}))}}]}

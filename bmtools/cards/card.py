@@ -170,13 +170,13 @@ def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
     settings = lineage.root.record.get("settings", {})
     uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
     for file in data_of(lineage):
-        stated = about.datasets.get(file.name)
+        stated = about.dataset(file.name)
         documents, tokens = sizes(lineage, file)
-        licence = (stated.licence if stated else "") or data_licence(lineage, file)
+        licence = stated.licence or data_licence(lineage, file)
         yield [f"`{file.name}`", uses.get(file.name, "text"), f"{file.id[:_HASH_DIGITS]}...",
                f"{documents:,} documents, {tokens:,} tokens" if documents else "not counted",
                licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in commands(lineage, file))
-               or (stated.description or stated.url if stated else "") or "not recorded"]
+               or stated.description or stated.url or "not recorded"]
 
 
 def _training(settings: Mapping[str, Any]) -> list[list[str]]:

@@ -123,11 +123,6 @@ class ModelFacts:
         return length if length < _UNBOUNDED else 0
 
     @property
-    def languages(self) -> list[str]:
-        """Codes of the languages of its text."""
-        return language_codes(self.results.get("languages", ()))
-
-    @property
     def bases(self) -> dict[str, str]:
         """Names of the checkpoints it was made from, by role."""
         names = base_names(self.settings)
