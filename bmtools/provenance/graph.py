@@ -108,8 +108,8 @@ class Lineage:
         return [self.node(one) for one in ids]
 
     def steps(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the records of all steps with the names of what they made; of what was piped, those
-        of what was made of it, and perhaps again its own."""
+        """Yield the records of all steps with the names of outputs; what was piped into a step has
+        that of the step's output, and again its own."""
         for node in self.nodes:
             for record in node.records:
                 yield from ((node.name, step) for step in steps_of(record, all_piped=True))
