@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -42,7 +43,7 @@ def sign(directory: Path, key: Path) -> dict[str, Any]:
              if path.is_file() and path != directory / SIGNATURE]
     if not files:
         raise CheckpointError(f"{directory}: found no files, expected some to sign")
-    with _usable_key(key):
+    with _usable_key(key, "private"):
         config: Any = signing.Config().use_elliptic_key_signer(
             private_key=key, password=passphrase)
     with TemporaryDirectory() as folder:
@@ -56,6 +57,23 @@ def sign(directory: Path, key: Path) -> dict[str, Any]:
     return {"signed": str(directory), "signature": str(directory / SIGNATURE), "files": len(files)}
 
 
+def load_public_key(path: Path) -> Any:
+    """Return the settings by which signatures are checked with a key.
+
+    Args:
+        path: of the key of who signed, PEM.
+
+    Raises:
+        CheckpointError: a key that cannot be used.
+    """
+    _require_package("verify --public-key")
+    from model_signing import verifying
+
+    with _usable_key(path, "public"):
+        config: Any = verifying.Config().use_elliptic_key_verifier(public_key=path)
+    return config
+
+
 def signature_fault(directory: Path, public_key: Path) -> str:
     """Say what differs between a directory and its signature; empty where it holds.
 
@@ -66,12 +84,9 @@ def signature_fault(directory: Path, public_key: Path) -> str:
     Raises:
         CheckpointError: a key that cannot be used.
     """
-    _require_package("verify --public-key")
+    config = load_public_key(public_key)
     from cryptography.exceptions import InvalidSignature
-    from model_signing import verifying
 
-    with _usable_key(public_key):
-        config = verifying.Config().use_elliptic_key_verifier(public_key=public_key)
     signature = directory / SIGNATURE
     if not signature.is_file():
         return f"found no {SIGNATURE}, expected a signature as bmtools sign writes it"
@@ -103,10 +118,18 @@ def _hashing() -> Any:
 
 
 @contextmanager
-def _usable_key(key: Path) -> Iterator[None]:
+def _usable_key(key: Path, kind: str) -> Iterator[None]:
+    """Name a key that a library refuses, and one that is private where a public one is needed, or
+    the other way round."""
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
+        for found, way_out in (
+                ("private", f": openssl ec -in {quote(str(key))} -pubout -out key.pub"),
+                ("public", " that it was made from")):
+            if found != kind and f"{found.upper()} KEY-----".encode() in key.read_bytes():
+                raise CheckpointError(f"{key}: found a {found} key, expected the {kind} "
+                                      f"one{way_out}") from error
         reason = str(error).partition(". ")[0].rstrip(".")
         way_out = f"{PASSPHRASE} takes the passphrase" if "assword" in reason else _CURVES
         raise CheckpointError(f"{key}: no key that can be used ({reason}); {way_out}") from error

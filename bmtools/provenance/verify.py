@@ -13,7 +13,7 @@ from bmtools.provenance.graph import PIPE, Lineage, Node
 from bmtools.provenance.lineage import relative, trace
 from bmtools.provenance.manifest import NAME, described_files, hash_files
 from bmtools.provenance.record import hash_path, read_record, record_path, recorded_below
-from bmtools.provenance.sign import signature_fault
+from bmtools.provenance.sign import load_public_key, signature_fault
 
 Line = dict[str, Any]
 SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH, NOT_SIGNED = (
@@ -36,6 +36,8 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
         BmtoolsError: no record of a path, unless its signature is to be checked, or a key that
             cannot be used.
     """
+    if public_key:
+        load_public_key(public_key)  # before all is hashed
     found = {path: _outputs(path) for path in paths}
     for path in [] if public_key else [path for path in paths if not found[path]]:
         where = f", in it or below, expected {path / NAME} or outputs with records" \

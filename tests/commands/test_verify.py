@@ -203,6 +203,11 @@ def test_signatures(run: Run, copy: Path) -> None:
     outcome = run("verify", "merged", "--public-key", "key.pub")
     assert outcome.code == 1 and "merged" in outcome.err
     assert outcome.records[-1]["reason"].startswith("found no model.sig")
+    outcome = run("verify", "merged", "--public-key", "key.pem")
+    assert (outcome.code, outcome.out) == (1, ""), "before anything is hashed"
+    assert outcome.err.splitlines() == [
+        "bmtools: key.pem: found a private key, expected the public one: openssl ec -in key.pem "
+        "-pubout -out key.pub"]
     outcome = run("sign", "merged", "--key", "key.pem")
     assert outcome.code == 0, outcome.err
     assert outcome.records[0]["signature"] == "merged/model.sig"

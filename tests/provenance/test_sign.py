@@ -13,7 +13,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.provenance.manifest import hash_directory
-from bmtools.provenance.sign import sign, signature_fault
+from bmtools.provenance.sign import load_public_key, sign, signature_fault
 
 pytest.importorskip("model_signing")
 pytest.importorskip("OpenSSL")
@@ -93,12 +93,23 @@ def test_the_directory_may_be_moved(signed: Path, keys: Path) -> None:
 
 @pytest.mark.parametrize(("key", "expected"), [
     ("locked", "BMTOOLS_SIGN_PASSPHRASE takes the passphrase"), ("curve", "P-256"),
-    ("rsa", "openssl ecparam"), ("text", "openssl ecparam"), ("own.pub", "openssl ecparam")])
+    ("rsa", "openssl ecparam"), ("text", "openssl ecparam")])
 def test_other_keys_are_refused(signed: Path, keys: Path, key: str, expected: str) -> None:
     before = (signed / "model.sig").read_bytes()
     with pytest.raises(CheckpointError, match=f"{key}: no key that can be used.*{expected}"):
         sign(signed, keys / key)
     assert (signed / "model.sig").read_bytes() == before
+
+
+def test_the_other_key_of_a_pair_is_named(signed: Path, keys: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"own\.pub: found a public key, expected the private "
+                                              r"one that it was made from$"):
+        sign(signed, keys / "own.pub")
+    for name in ("own", "locked"):
+        with pytest.raises(CheckpointError, match=(
+                f"{name}: found a private key, expected the public one: openssl ec -in "
+                f".*{name} -pubout -out key.pub$")):
+            load_public_key(keys / name)
 
 
 def test_passphrases(signed: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
