@@ -49,6 +49,7 @@ class RecordError(DataError):
 
 
 _MOST_SUGGESTIONS = 7
+_PLURAL = re.compile(r"\b(?:corpora|[A-Za-z]+[^\Wsiu_]s)\b")
 _type_hints = cache(get_type_hints)
 Reject = Callable[[RecordError], None]
 
@@ -114,6 +115,26 @@ def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None
         meant = did_you_mean(one, known)
         require(one in known, name, repr(one),
                 f"names from {', '.join(known)}, separated by commas{meant and f'; {meant}'}")
+
+
+def count_of(count: int, counted: str) -> str:
+    """Say how many there are: `1 record`, `1,200 records`.
+
+    Args:
+        count: how many.
+        counted: words of which the first plural is what is counted: "unknown words, left as they
+            were".
+    """
+    return f"{count:,} {_PLURAL.sub(_singular, counted, count=1) if count == 1 else counted}"
+
+
+def _singular(plural: re.Match[str]) -> str:
+    word = plural[0]
+    if word == "corpora":
+        return "corpus"
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("sses", "shes", "ches", "xes")) else word[:-1]
 
 
 def did_you_mean(found: str, known: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from bmtools.errors import (
     RecordError,
     check_choices,
     choices,
+    count_of,
     did_you_mean,
     require,
     setting,
@@ -84,3 +85,15 @@ def test_the_name_that_was_meant(found: str, known: list[str], meant: str) -> No
 def test_a_mistyped_choice_is_answered_with_the_one_meant() -> None:
     with pytest.raises(ValueError, match=r"expected '' or small or large; did you mean 'large'\?$"):
         Shirt(size="lagre")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("counted", "one"), [
+    ("records", "record"), ("vocabularies", "vocabulary"), ("corpora", "corpus"),
+    ("passes", "pass"), ("batches", "batch"), ("sizes", "size"), ("masked copies", "masked copy"),
+    ("GPUs", "GPU"), ("contents", "content"),
+    ("unknown words (3%), in other texts", "unknown word (3%), in other texts"),
+    ("previous processes", "previous process"), ("of them without a fault then",) * 2, ("", "")])
+def test_one_is_not_many(counted: str, one: str) -> None:
+    assert count_of(1, counted) == f"1 {one}"
+    assert count_of(0, counted) == f"0 {counted}"
+    assert count_of(1200, counted) == f"1,200 {counted}"

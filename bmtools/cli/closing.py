@@ -13,6 +13,7 @@ from typing import Any
 from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
+from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, is_special
 from bmtools.translation.projection.counts import count_lines
 
@@ -58,13 +59,13 @@ def _after_set(task: str, output: str) -> str:
 def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
     """Close `export`, whose files no further command reads as they are."""
     totals = [f"{name}: {count:,}" for name, count in counts.items() if count]
-    return "; ".join([f"{records:,} records{_to(output)}", *totals])
+    return "; ".join([count_of(records, "records") + _to(output), *totals])
 
 
 def after_export_model(lines: Sequence[Line]) -> Closing:
     """Close `export model`."""
     facts = [f"wrote {line['model']}: {line['format']} in {line['precision']}, " + (
-        f"{line['tokens']:,} vectors of {line['dimensions']}" if "tokens" in line else
+        f"{count_of(line['tokens'], 'vectors')} of {line['dimensions']}" if "tokens" in line else
         f"logits within {max(found['max'] for found in line['difference'].values()):.2g} of the "
         "checkpoint's") for line in lines]
     return "; ".join(facts), ""
@@ -88,7 +89,7 @@ def after_clean(kept: int, counts: Mapping[str, int], output: str) -> Closing:
             for rule, count in rules.items())
         facts += [f"{what}: {', '.join(listed)}"] if rules else []
     dropped = sum(count for name, count in counts.items() if name.startswith("dropped "))
-    return ("; ".join([f"{kept:,} of {kept + dropped:,} records{_to(output)}", *facts]),
+    return ("; ".join([f"{kept:,} of {count_of(kept + dropped, 'records')}{_to(output)}", *facts]),
             with_file("dedup {} -o distinct.jsonl", output))
 
 
@@ -99,7 +100,7 @@ def after_translate(totals: str, output: str) -> Closing:
 
 def after_project(records: int, counts: Mapping[str, int], output: str) -> Closing:
     """Close `project`."""
-    facts = [f"{records:,} records{_to(output)}", *count_lines(counts)]
+    facts = [count_of(records, "records") + _to(output), *count_lines(counts)]
     return "; ".join(facts), with_file("split {} -o parts", output)
 
 
@@ -118,7 +119,7 @@ def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:
 
 
 def _shared(overlaps: Sequence[Line]) -> str:
-    shared = [f"{line['of']} shares {line[what]:,} {what} with {line['in']}"
+    shared = [f"{line['of']} shares {count_of(line[what], what)} with {line['in']}"
               for line in overlaps for what in SHARED if line[what]]
     if len(shared) > _MOST_SHARED:
         shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]
@@ -127,7 +128,7 @@ def _shared(overlaps: Sequence[Line]) -> str:
 
 def after_sample(rungs: Sequence[Line], output: str) -> Closing:
     """Close `sample`."""
-    facts = [f"{rung['sample']}: {rung['records']:,} records, "
+    facts = [f"{rung['sample']}: {count_of(rung['records'], 'records')}, "
              f"{format_figure('', rung['megabytes'])} MB of text" for rung in rungs]
     return "; ".join(facts) + _to(output), ""
 
@@ -136,8 +137,9 @@ def after_dedup(counts: Mapping[str, int], output: str) -> Closing:
     """Close `dedup`."""
     kept, exact, near = (counts.get(name, 0) for name in ("kept", "exact-duplicate",
                                                           "near-duplicate"))
-    return (f"{kept:,} of {kept + exact + near:,} records{_to(output)}; left out {exact:,} exact "
-            f"and {near:,} near duplicates", with_file("build-vocab {} -o vocabulary", output))
+    return (f"{kept:,} of {count_of(kept + exact + near, 'records')}{_to(output)}; left out "
+            f"{exact:,} exact and {count_of(near, 'near duplicates')}",
+            with_file("build-vocab {} -o vocabulary", output))
 
 
 def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> Closing:
@@ -149,15 +151,16 @@ def after_decontaminate(counts: Mapping[str, int], texts: int, output: str) -> C
         output: file of the records.
     """
     found = counts.get("contaminated", 0)
-    return (f"{found:,} of {counts.get('all', 0):,} records hold {contaminated_texts(counts):,} of "
-            f"{texts:,} evaluation texts{_to(output)}",
+    hold = "holds" if found == 1 else "hold"
+    return (f"{found:,} of {count_of(counts.get('all', 0), 'records')} {hold} "
+            f"{contaminated_texts(counts):,} of {count_of(texts, 'evaluation texts')}{_to(output)}",
             with_file("build-vocab {} -o vocabulary", output))
 
 
 def after_mix(parts: Sequence[Line], output: str) -> Closing:
     """Close `mix`."""
     whole = sum(part["megabytes"] for part in parts)
-    facts = [f"{part['corpus']}: {part['records']:,} records, "
+    facts = [f"{part['corpus']}: {count_of(part['records'], 'records')}, "
              f"{format_figure('share', part['megabytes'] / whole)} of the text, "
              f"{format_figure('', part['epochs'])} passes" for part in parts]
     return "; ".join(facts) + _to(output), ""
@@ -168,7 +171,7 @@ def after_build_vocab(line: Line, extends: bool = False) -> Closing:
     directory = line["tokenizer"]
     what = f"wrote {directory}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
     if "sample" in line:
-        what += f" from {line['sample']['documents']:,} documents"
+        what += f" from {count_of(line['sample']['documents'], 'documents')}"
     return what, _command("init-weights FILE --base CKPT --tokenizer {} -o initialised"
                           if extends else
                           "pretrain FILE --architecture bert-small --tokenizer {} -o model",
@@ -181,7 +184,7 @@ def after_compare_vocab(lines: Sequence[Line], paths: Mapping[str, Any]) -> Clos
     pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
               if line.get("scope") == scope and line.get("pieces_per_word") is not None}
     if not pieces:
-        return f"compared {len(paths)} vocabularies", ""
+        return f"compared {count_of(len(paths), 'vocabularies')}", ""
     best = min(pieces, key=pieces.__getitem__)
     count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
     return (f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})",
@@ -191,7 +194,8 @@ def after_compare_vocab(lines: Sequence[Line], paths: Mapping[str, Any]) -> Clos
 
 def after_tokenize(line: Line, tokenizer: object) -> Closing:
     """Close `tokenize`."""
-    return (f"wrote {line['output']}: {line['tokens']:,} tokens of {line['documents']:,} documents",
+    return (f"wrote {line['output']}: {count_of(line['tokens'], 'tokens')} of "
+            f"{count_of(line['documents'], 'documents')}",
             _command("pretrain {} --architecture bert-base --tokenizer {} -o model",
                      line["output"], tokenizer))
 
@@ -200,8 +204,9 @@ def after_find_contexts(summary: Line, sentences: int, output: str,
                         tokenizer: object = None) -> Closing:
     """Close `find-contexts`."""
     missing = summary["words"] - summary["found"]
-    what = (f"{summary['found']} of {summary['words']} words found, {missing} not found; "
-            f"{summary['occurrences']} occurrences, {sentences} sentences sampled{_to(output)}")
+    what = (f"{summary['found']} of {count_of(summary['words'], 'words')} found, {missing} not "
+            f"found; {count_of(summary['occurrences'], 'occurrences')}, "
+            f"{count_of(sentences, 'sentences')} sampled{_to(output)}")
     return what, with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
                            tokenizer or "vocabulary")
 
@@ -222,7 +227,7 @@ def after_comparing_inits(lines: Sequence[Line]) -> Closing:
     stage = "probe" if all("probe" in line for line in lines) else "start"
     best = min(lines, key=lambda line: line[stage]["loss"])
     when = "after training" if stage == "probe" else "before training"
-    return (f"{best['method']} has the lowest loss of {len(lines)} methods {when}, "
+    return (f"{best['method']} has the lowest loss of {count_of(len(lines), 'methods')} {when}, "
             f"{format_figure('loss', best[stage]['loss'])} nats a masked token",
             f"the same with --method {best['method']} -o DIR in place of --compare")
 
@@ -244,8 +249,8 @@ def after_training(line: Line) -> Closing:
         if loss is not None:
             facts = [f"{label} {format_figure('loss', loss)}"]
             break
-    return (f"wrote {line['checkpoint']}: {', '.join(facts)} after {line['steps']:,} steps and "
-            f"{line['tokens_seen']:,} tokens",
+    return (f"wrote {line['checkpoint']}: {', '.join(facts)} after "
+            f"{count_of(line['steps'], 'steps')} and {count_of(line['tokens_seen'], 'tokens')}",
             _command("score-pppl FILE --model {}", line["checkpoint"]))
 
 
@@ -253,11 +258,10 @@ def after_finetune(line: Line) -> Closing:
     """Close `finetune`."""
     name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
     seeds, folds = line["seeds"], line.get("folds", 0)
-    of = f"{folds} folds" if folds else f"{seeds} seeds"
+    of = count_of(folds, "folds") if folds else count_of(seeds, "seeds")
     spread = f"mean and deviation of {of}" if seeds > 1 or folds else "one seed"
-    lost = [f"{line[key]} {what} diverged" for key, what in (
-        ("diverged", "seed" + "s" * (line.get("diverged") != 1)),
-        ("diverged_folds", "fold" + "s" * (line.get("diverged_folds") != 1))) if key in line]
+    lost = [f"{count_of(line[key], what)} diverged" for key, what in (
+        ("diverged", "seeds"), ("diverged_folds", "folds")) if key in line]
     return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
             f"({'; '.join([spread, *lost])})",
             f"{_command('merge {}', line['checkpoint'])}/fold-* -o merged" if folds else
@@ -266,7 +270,7 @@ def after_finetune(line: Line) -> Closing:
 
 def after_merge(line: Line) -> Closing:
     """Close `merge`."""
-    return f"wrote {line['checkpoint']}: the mean of {line['models']} models", ""
+    return f"wrote {line['checkpoint']}: the mean of {count_of(line['models'], 'models')}", ""
 
 
 def after_energy(lines: Sequence[Line]) -> Closing:
@@ -277,7 +281,7 @@ def after_energy(lines: Sequence[Line]) -> Closing:
     missing = (f"; {len(whole['without'])} without figures, --watts declares the machine's power"
                if whole["without"] else "")
     hours = format_duration(whole.get("hours", 0) * 3600)
-    return f"{whole['steps']} steps, {', '.join([hours, *kinds])}{missing}", ""
+    return f"{count_of(whole['steps'], 'steps')}, {', '.join([hours, *kinds])}{missing}", ""
 
 
 def after_convert(line: Line) -> Closing:
@@ -291,14 +295,15 @@ def after_convert(line: Line) -> Closing:
 
 def after_predict(records: int, output: str, model: object) -> Closing:
     """Close `predict`."""
-    return (f"{records:,} records with predictions of {model}{_to(output)}",
+    return (f"{count_of(records, 'records')} with predictions of {model}{_to(output)}",
             with_file("score-tasks FILE {}", output))
 
 
 def after_report(page: Line, output: str) -> Closing:
     """Close `report`: what is on the page."""
-    others = f"; {page['skipped']:,} other files were skipped" if page["skipped"] else ""
-    return (f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {page['charts']} charts: "
+    others = f"; skipped {count_of(page['skipped'], 'other files')}" if page["skipped"] else ""
+    charts = count_of(page["charts"], "charts")
+    return (f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {charts}: "
             f"{', '.join(page['sections']).lower()}{others}", "")
 
 
@@ -322,7 +327,7 @@ def after_verify(lines: Sequence[Line]) -> Closing:
 
 def after_sign(line: Line) -> Closing:
     """Close `sign`."""
-    return (f"signed {line['files']} files of {line['signed']}: {line['signature']}",
+    return (f"signed {count_of(line['files'], 'files')} of {line['signed']}: {line['signature']}",
             f"bmtools verify {line['signed']} --public-key FILE")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bmtools.cli.figures import format_duration
+from bmtools.errors import count_of
 from bmtools.provenance.graph import PIPE, SOURCE, Lineage, Node
 from bmtools.reports.labels import without_controls
 from bmtools.reports.lineage_graph import HASH_DIGITS
@@ -49,16 +50,18 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str], settings: bool = F
 def total_lines(lineage: Lineage) -> Iterator[str]:
     """Say in words what all steps took, and what was not found."""
     totals = lineage.totals()
-    facts = [f"{totals['steps']} steps", f"{format_duration(totals.get('hours', 0) * _SECONDS)}"]
+    facts = [count_of(totals["steps"], "steps"),
+             format_duration(totals.get("hours", 0) * _SECONDS)]
     if totals["tokens_seen"]:
-        facts.append(f"{totals['tokens_seen']:,} tokens trained on")
+        facts.append(count_of(totals["tokens_seen"], "tokens trained on"))
     if totals.get("gpu_hours"):
         facts.append(f"{totals['gpu_hours']:.3g} GPU-hours")
     yield ", ".join(facts)
     for kind in ("measured", "allotted", "declared"):
         if found := totals.get(kind):
             emissions = f", {found['kg_co2eq']:.3g} kg CO2eq" if "kg_co2eq" in found else ""
-            yield f"{kind}: {found['kwh']:.3g} kWh{emissions} in {found['steps']} steps"
+            steps = count_of(found["steps"], "steps")
+            yield f"{kind}: {found['kwh']:.3g} kWh{emissions} in {steps}"
     for node in lineage.unresolved:
         yield f"not found here: {node.name} (SHA-256 {node.id})"
 
@@ -96,7 +99,7 @@ def _facts(step: Mapping[str, Any]) -> Iterator[str]:
     if "wall_seconds" in step:
         yield format_duration(step["wall_seconds"])
     if step.get("tokens_seen"):
-        yield f"{step['tokens_seen']:,} tokens"
+        yield count_of(step["tokens_seen"], "tokens")
     if step.get("seed") is not None:
         yield f"seed {step['seed']}"
     if step.get("licence"):

@@ -32,6 +32,7 @@ from bmtools.errors import (
     DataError,
     RecordError,
     Reject,
+    count_of,
     refuse,
     suggestion,
 )
@@ -353,6 +354,6 @@ def _collector(path: str) -> Iterator[Reject]:
             yield collect
         except (BmtoolsError, click.exceptions.Exit) as error:
             failure = error  # raised below: what was rejected may explain it
-    click.echo(f"bmtools: {count} bad record{'s' * (count != 1)} in {path}", err=True)
+    click.echo(f"bmtools: {count_of(count, 'bad records')} in {path}", err=True)
     if failure is not None:
         raise failure

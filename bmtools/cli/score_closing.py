@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bmtools.cli.closing import MISSING_NAMED, Closing, Line, with_file
 from bmtools.cli.figures import format_estimate, format_figure, heading
+from bmtools.errors import count_of
 
 
 def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
@@ -22,7 +23,7 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     scored = [line for line in lines if line.get(metric) is not None and "model" in line]
     next_command = with_file("table {}", output)
     if not scored:
-        return f"scored {len(lines)} checkpoints", next_command
+        return f"scored {count_of(len(lines), 'checkpoints')}", next_command
     models, counted = len({line["model"] for line in scored}), unit.replace("_", " ")
     if len({line.get("data") for line in scored}) > 1:
         return (f"scored {models} models, each on other {counted}; their comparisons are over "
@@ -41,14 +42,14 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     if ranked != metric:
         score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
-    return f"{best['model']} has {among}{score} over {best[unit]:,} {counted}", next_command
+    return f"{best['model']} has {among}{score} over {count_of(best[unit], counted)}", next_command
 
 
 def after_score_translation(lines: Sequence[Line], output: str) -> Closing:
     """Close `score-translation`."""
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
     score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
-    return (f"{best['model']} has chrF {score} over {best['segments']:,} segments",
+    return (f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}",
             with_file("table {}", output))
 
 
@@ -62,7 +63,7 @@ def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
         averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]
         more = f" and {len(missing) - MISSING_NAMED} more" * (len(missing) > MISSING_NAMED)
         without = f" (missing: {', '.join(missing[:MISSING_NAMED])}{more})" if missing else ""
-        has = f"{line['model']} has {sets - len(missing)} of {sets} sets{without}"
+        has = f"{line['model']} has {sets - len(missing)} of {count_of(sets, 'sets')}{without}"
         others = ", ".join(dict.fromkeys(line.get("other_metrics", {}).values()))
         facts.append(", ".join([has, *averages, *([
             f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]

@@ -13,6 +13,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from bmtools.cli.figures import format_clock, format_duration, format_figure, heading
+from bmtools.errors import count_of
 from bmtools.io.system import read_system
 from bmtools.status import Status
 
@@ -94,7 +95,7 @@ class Snapshot:
                             style="bright_black", complete_style="green",
                             finished_style="green"),
                 Text(f"{share:4.0%}  {self.done:>{len(f'{self.total:,}')},} of "
-                     f"{self.total:,} {self.unit}  {left} left"))
+                     f"{count_of(self.total, self.unit)}  {left} left"))
             lines.append(bar)
         texts = [] if self.total else [self.counts()]
         if shown := " · ".join(filter(None, [*texts, *self.figure_texts(), self.memory])):
@@ -108,8 +109,8 @@ class Snapshot:
         if not self.done:
             return ""
         if self.total:
-            return f"{self.done:,} of {self.total:,} {self.unit}"
-        return f"{self.done:,} {self.unit}, {_per_second(self.rate)} a second"
+            return f"{self.done:,} of {count_of(self.total, self.unit)}"
+        return f"{count_of(self.done, self.unit)}, {_per_second(self.rate)} a second"
 
     def figure_texts(self) -> list[str]:
         """Describe the figures, and the rate of the first one that counts."""

@@ -24,7 +24,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.corpus.describe.settings import DescribeConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
 
@@ -77,8 +77,8 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
 
         plot_corpora(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
-    finish(f"described {sum(line['records'] for line in own):,} records, "
-           f"{sum(line['words'] for line in own):,} words")
+    finish(f"described {count_of(sum(line['records'] for line in own), 'records')}, "
+           f"{count_of(sum(line['words'] for line in own), 'words')}")
 
 
 def _named(names: Sequence[str]) -> dict[str, str]:

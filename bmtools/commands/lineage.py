@@ -10,6 +10,7 @@ import click
 
 from bmtools.cli.options import Command, writes_records
 from bmtools.cli.results import finish
+from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, encode_lines, open_output
 
 
@@ -59,5 +60,6 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
             draw = lineage_dot if form == "dot" else lineage_mermaid
             stream.write(draw(lineage).encode())
     missing = len(lineage.unresolved)
-    finish(f"{len(lineage.nodes)} contents and {len(lineage.edges)} links" + (
+    links = count_of(len(lineage.edges), "links")
+    finish(f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (
         f"; {missing} not found, --search DIR looks further" if missing else ""))

@@ -23,7 +23,7 @@ from bmtools.cli.training_options import (
     takes_run_config,
 )
 from bmtools.distributed import world_size
-from bmtools.errors import Reject, refuse
+from bmtools.errors import Reject, count_of, refuse
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.reporting import PreflightConfig
 from bmtools.training.checks import check_run
@@ -103,13 +103,14 @@ def _summary(forecast: Forecast) -> Iterator[str]:
 
 
 def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
-    yield f"{phase.steps:,} steps of {phase.batch_size} {phase.layout} sequences"
-    yield f"{phase.tokens:,} tokens"
+    yield (f"{count_of(phase.steps, 'steps')} of "
+           + count_of(phase.batch_size, f"{phase.layout} sequences"))
+    yield count_of(phase.tokens, "tokens")
     yield f"at most {phase.max_length} tokens each, {phase.fill_rate:.1%} of positions filled"
     yield f"micro-batches of {phase.micro_batch_size} in {phase.memory_gib:,.1f} GiB"
     if phase.frozen_parameters:
         yield f"{phase.frozen_parameters / parameters:.0%} of the weights frozen"
-    yield f"{phase.tokens_per_second:,} tokens a second"
+    yield count_of(phase.tokens_per_second, "tokens a second")
     if phase.model_flop_utilisation is not None:
         yield f"{phase.model_flop_utilisation:.1%} of the GPU's peak"
     if phase.hours is not None:

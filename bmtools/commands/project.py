@@ -23,7 +23,7 @@ from bmtools.cli.options import (
 from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
 from bmtools.cli.results import finish, write_stream
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
-from bmtools.errors import Reject, setting
+from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.translation.projection.settings import Pairing, ProjectionConfig
@@ -129,4 +129,4 @@ def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, re
         stream.write(encode_calibration(calibration))
     error = "" if calibration.error is None else \
         f", expected calibration error {calibration.error:.4f} on sets left out"
-    finish(f"calibrated on {calibration.spans:,} spans to {path}{error}")
+    finish(f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")

@@ -15,6 +15,7 @@ from bmtools.cli.results import finish, print_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
+from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.reports.drawing import ImageFormat
@@ -89,7 +90,7 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
         return
     for reason, count in skipped.items():
         if count:
-            click.echo(f"bmtools: {count} {reason}", err=True)
+            click.echo(f"bmtools: {count_of(count, reason)}", err=True)
     print_results(lines, output)
     checkpoints = lines[:len(models)]
     names = [line["model"] for line in checkpoints]

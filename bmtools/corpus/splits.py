@@ -20,6 +20,7 @@ from bmtools.errors import (
     RecordError,
     Reject,
     check_choices,
+    count_of,
     refuse,
     require,
     require_seed,
@@ -90,7 +91,7 @@ class SplitConfig:
             found = [end - start for start, end in pairwise(borders)]
             if any(share > 0 and not size for share, size in zip(shares, found, strict=True)):
                 wanted = [name for name, share in zip(names, shares, strict=True) if share > 0]
-                raise DataError(f"found {documents} document{'s' * (documents != 1)}, too few for "
+                raise DataError(f"found {count_of(documents, 'documents')}, too few for "
                                 f"{', '.join(wanted)}; expected one for each at least")
         return {name: size for name, size in zip(names, found, strict=True) if size}
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import IO, BinaryIO
 
-from bmtools.errors import DataError, setting
+from bmtools.errors import DataError, count_of, setting
 
 MEGABYTES = 32
 """The default."""
@@ -100,6 +100,6 @@ def check_record_size(size: int, place: str) -> None:
     """
     if size > _most_bytes:
         most = _most_bytes // MEGABYTE
-        raise DataError(f"{place}: found a record of more than {most} megabyte{'s' * (most > 1)}, "
+        raise DataError(f"{place}: found a record of more than {count_of(most, 'megabytes')}, "
                         "expected a smaller one; "
                         f"{setting('max_record_megabytes')} raises the limit")

@@ -38,8 +38,8 @@ class ClassificationTask(TextTask[LabelledExample]):
     problem_type = "single_label_classification"
     key = "label"
     metrics = ("accuracy", "macro_f1", "micro_f1")
-    replaced: ClassVar[Mapping[str, str]] = {"label": "{} labels of the input replaced",
-                                             "score": "{} scores of the input replaced"}
+    replaced: ClassVar[Mapping[str, str]] = {"label": "labels of the input replaced",
+                                             "score": "scores of the input replaced"}
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[LabelledExample]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.errors import CheckpointError, RecordError, setting
+from bmtools.errors import CheckpointError, RecordError, count_of, setting
 from bmtools.io.jsonl import as_records
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
 from bmtools.models.checkpoint_files import check_for_inference
@@ -84,9 +84,10 @@ class Predictor:
                                 else self.task.vote(record, predictions), replaced)
         for count in unknown:
             count.warn()
-        notes = self.task.replaced if self.config.into == self.task.key else \
-            {self.config.into: f"predictions of {{}} records under {self.config.into!r} replaced"}
-        self.notes = [note.format(replaced[key]) for key, note in notes.items() if replaced[key]]
+        into = self.config.into
+        notes = self.task.replaced if into == self.task.key else \
+            {into: f"records had predictions under {into!r}, which are replaced"}
+        self.notes = [count_of(replaced[key], note) for key, note in notes.items() if replaced[key]]
 
     def _predict(self, task: Task[Any, Any], records: Sequence[Record],
                  unknown: UnknownTokens) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ class MultilabelTask(TextTask[LabelSetExample]):
     problem_type = "multi_label_classification"
     key = "labels"
     metrics = ("micro_f1", "macro_f1", "example_f1", "record_micro_f1", "record_macro_f1")
-    replaced: ClassVar[Mapping[str, str]] = {"labels": "{} labels of the input replaced"}
+    replaced: ClassVar[Mapping[str, str]] = {"labels": "labels of the input replaced"}
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[LabelSetExample]:

@@ -88,8 +88,8 @@ class NerTask(Task[TaggedText, Window]):
     metrics: tuple[str, ...] = ("f1",)
     input_settings = ("label_pieces", "protocol")
     replaced: ClassVar[Mapping[str, str]] = {
-        "entities": "{} entities of the input replaced",
-        "relations": "{} relations of the input dropped, as their entities went"}
+        "entities": "entities of the input replaced",
+        "relations": "relations of the input dropped, as their entities went"}
 
     def __init__(self, config: NerConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)

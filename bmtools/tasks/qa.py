@@ -103,7 +103,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
     key = "answers"
     metrics = ("f1", "exact_match", "strict_accuracy", "lenient_accuracy", "mrr")
     fixed_labels = True
-    replaced: ClassVar[Mapping[str, str]] = {"answers": "{} answers of the input replaced"}
+    replaced: ClassVar[Mapping[str, str]] = {"answers": "answers of the input replaced"}
 
     def __init__(self, config: QaConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)

@@ -77,7 +77,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
     key = "relations"
     metrics = ("micro_f1", "macro_f1", "weighted_f1")
     input_settings = ("directed", "within", "entities", "placeholders", "markers")
-    replaced: ClassVar[Mapping[str, str]] = {"relations": "{} relations of the input replaced"}
+    replaced: ClassVar[Mapping[str, str]] = {"relations": "relations of the input replaced"}
 
     def __init__(self, config: RelationsConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)

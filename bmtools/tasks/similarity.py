@@ -47,7 +47,7 @@ class SimilarityTask(TextTask[ScoredExample]):
     paired = True
     key = "score"
     metrics = ("pearson", "spearman")
-    replaced: ClassVar[Mapping[str, str]] = {"score": "{} scores of the input replaced"}
+    replaced: ClassVar[Mapping[str, str]] = {"score": "scores of the input replaced"}
 
     def __init__(self, config: SimilarityConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)

@@ -110,7 +110,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
             where the class leaves no choice.
         key: of records, that holds the annotation which the task learns.
         replaced: keys of records that are replaced or removed where predictions take the place of
-            annotations, with a note to be formatted with the number of values lost.
+            annotations, with a note that begins with the values lost, in the plural.
         metrics: scores whose mean over seeds is reported.
         metric: the score that chooses the epoch and the seed, higher is better: the setting
             `metric_for_best_model`, or the first of the metrics.

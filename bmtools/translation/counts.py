@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bmtools.errors import count_of
 from bmtools.translation.engines.engine import COUNTED
 from bmtools.translation.projection.counts import count_lines
 
@@ -61,27 +62,29 @@ class TranslationCounts:
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people: totals, and counts that deserve a look."""
-        yield (f"{self.records} records, {self.sentences} sentences ({self.distinct} different "
-               f"ones), {self.words} words")
+        ones = count_of(self.distinct, "different ones")
+        yield (f"{count_of(self.records, 'records')}, {count_of(self.sentences, 'sentences')} "
+               f"({ones}), {count_of(self.words, 'words')}")
         if self.unknown:
             share = 100 * self.unknown / self.words
-            yield f"{self.unknown} unknown words ({share:.1f}%), left as they were"
+            yield count_of(self.unknown, f"unknown words ({share:.1f}%), left as they were")
         if self.missing:
-            yield f"{self.missing} sentences without a translation"
+            yield count_of(self.missing, "sentences without a translation")
         if self.stripped:
-            yield f"{self.stripped} records lost their annotations"
+            yield count_of(self.stripped, "records left without annotations")
         if self.passed_on:
-            yield f"{self.passed_on} records in other languages, left as they were"
+            yield count_of(self.passed_on, "records in other languages, left as they were")
         if self.cached:
-            yield f"{self.cached} sentences known from the cache"
+            yield count_of(self.cached, "sentences known from the cache")
         if self.stored:
             sentences, size = self.stored
-            yield f"{sentences:,} sentences in the cache, {size / 1e6:,.1f} MB"
+            yield count_of(sentences, f"sentences in the cache, {size / 1e6:,.1f} MB")
         for key, meaning in COUNTED.items():
             if self.engine[key]:
-                yield f"{self.engine[key]} {meaning}"
+                yield count_of(self.engine[key], meaning)
         yield from count_lines(self.projection)
         if self.round_trips:
             mean = self.round_trip_sum / self.round_trips
-            yield (f"{self.round_trips} sentences translated back: chrF {mean:.1f} in the mean, "
-                   f"at worst {self.worst_round_trip:.1f}: {self.worst_sentence[:80]!r}")
+            yield count_of(self.round_trips, f"sentences translated back: chrF {mean:.1f} in the "
+                           f"mean, at worst {self.worst_round_trip:.1f}: "
+                           f"{self.worst_sentence[:80]!r}")

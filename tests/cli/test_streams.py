@@ -99,7 +99,7 @@ def test_a_signal_to_a_process(tmp_path: Path, number: signal.Signals, ignored: 
     time.sleep(0.2)
     _, err = process.communicate(json.dumps({"id": "1", "text": "asma"}).encode(), timeout=20)
     if ignored:
-        assert process.returncode == 0 and err.startswith(b"bmtools: 1 records to ")
+        assert process.returncode == 0 and err.startswith(b"bmtools: 1 record to ")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.bmtools.json"]
     else:
         assert process.returncode == 128 + number

@@ -27,7 +27,7 @@ def test_tokens_and_tags(lines) -> None:
     found, told = lines("conll")
     assert found == ["Il\tO", "cuore\tB-X", ",\tO", "duro\tB-X", ".\tO", "", ""]
     assert found == lines("conll")[0]
-    for part in ("1 records", "entities in parts left out: 1",
+    for part in ("1 record", "entities in parts left out: 1",
                  "entities that overlap another left out: 1",
                  "tokens divided at the border of an entity: 2", "left out: lang: 1"):
         assert part in told

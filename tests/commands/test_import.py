@@ -458,10 +458,10 @@ def test_parts_of_a_set_are_compared(run, source, tmp_path: Path) -> None:
     train, test = tmp_path / "gad-train.jsonl", tmp_path / "gad-test.jsonl"
     both = run("import", "gad", *paths)
     assert both.err.startswith(f"bmtools: 4 records; mixed, 2 of train and 2 of test: name one "
-                               f"alone, as {paths[0]}; test shares 1 texts with train in ")
+                               f"alone, as {paths[0]}; test shares 1 text with train in ")
     assert run("import", "gad", paths[0], "-o", train).code == 0
     outcome = run("import", "gad", paths[1], "-o", test, "--check-against", train)
-    assert f"; {test} shares 1 texts with {train} in " in outcome.err
+    assert f"; {test} shares 1 text with {train} in " in outcome.err
     assert "next: bmtools finetune classification --model CKPT" in outcome.err
     apart = run("import", "gad", source("Four.\t1\n"), "--check-against", train)
     assert f"; this part shares nothing with {train} in " in apart.err
@@ -479,7 +479,7 @@ def test_the_parts_of_an_archive(run, tmp_path: Path) -> None:
                 f'text="{part}"').replace("d.s", f"{number}.s").replace('"d"', f'"{number}"'))
     outcome = run("import", "ddi", path)
     assert f"mixed, 2 of train and 2 of test: name one alone, as {path}/DDICorpus/Train; test " \
-        "shares 1 texts with train" in outcome.err
+        "shares 1 text with train" in outcome.err
     alone = run("import", "ddi", path / "DDICorpus" / "Train")
     assert "mixed" not in alone.err
     assert len(alone.records) == 2

@@ -124,7 +124,7 @@ def test_sets_are_told_apart_after_an_interruption_too(
     command = ("import", "jsonl", *parts, "-o", tmp_path / "out.jsonl")
     told = "mixed, 2 of train and 2 of test"
     outcome = run(*command)
-    assert told in outcome.err and "test shares 1 texts with train" in outcome.err
+    assert told in outcome.err and "test shares 1 text with train" in outcome.err
     monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
     monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
     with monkeypatch.context() as patch:
@@ -132,7 +132,7 @@ def test_sets_are_told_apart_after_an_interruption_too(
         with pytest.raises(_Killed):
             run(*command, "--overwrite")
     again = run(*command, "--resume")
-    assert told in again.err and "test shares 1 texts with train" in again.err
+    assert told in again.err and "test shares 1 text with train" in again.err
 
 
 def _second_fails(read: Callable[..., Any]) -> Callable[..., Any]:

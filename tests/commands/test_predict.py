@@ -105,7 +105,7 @@ def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path
     outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", ANNOTATED),
                   "--into", "entities")
     assert "2 entities of the input replaced" in outcome.err
-    assert "1 relations of the input dropped" in outcome.err
+    assert "1 relation of the input dropped" in outcome.err
     assert "relations" not in outcome.records[0]
     assert all(entity["type"] == "DIS" for entity in outcome.records[0]["entities"])
 
@@ -116,7 +116,8 @@ def test_predictions_of_other_tasks_are_kept_beside_new_ones(
     outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", given))
     assert outcome.records[0]["predicted"]["label"] == "a"
     assert outcome.records[0]["predicted"]["entities"] != [1]
-    assert "bmtools: predictions of 1 records under 'predicted' replaced\n" in outcome.err
+    assert "bmtools: 1 record had predictions under 'predicted', which are replaced\n" \
+        in outcome.err
 
 
 def test_a_value_that_is_no_prediction_is_never_replaced(

@@ -139,7 +139,7 @@ def test_terms_and_entities_are_masked(
     details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
     assert [(line["id"], line["target"]) for line in details] == [
         ("a-m1", "cuore"), ("a-m2", "batte"), ("a", "cuore")]
-    assert outcome.err.startswith("bmtools: 1 records without a word to mask skipped\n")
+    assert outcome.err.startswith("bmtools: 1 record without a word to mask skipped\n")
 
 
 def test_a_text_without_mask_target_or_entities_is_refused(

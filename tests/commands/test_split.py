@@ -23,7 +23,7 @@ def test_check_compares_files_and_writes_nothing(run, parts: list[Path], tmp_pat
     train, dev, test = map(str, parts)
     assert [(line["of"], line["in"], line["records"], line["texts"]) for line in outcome.records] \
         == [(dev, train, 0, 0), (test, train, 2, 1), (test, dev, 2, 0)]
-    assert outcome.err.startswith(f"bmtools: {test} shares 1 texts with {train} in ")
+    assert outcome.err.startswith(f"bmtools: {test} shares 1 text with {train} in ")
     assert sorted(tmp_path.iterdir()) == sorted(parts)
     table = run("split", "--check", parts[0], parts[2], "--table")
     assert "Records of a file with a document, text or question of another" in table.out

@@ -93,8 +93,8 @@ def test_bad_records_are_collected(
     assert bad[0]["place"] == f"{path}:3"
     outcome = run(*memory, path, "--drop-annotations", "--other-languages", "keep")
     assert [record["id"] for record in outcome.records] == ["a", "b", "c", "d"]
-    assert "bmtools: 1 records lost their annotations\n" in outcome.err
-    assert "bmtools: 1 records in other languages, left as they were\n" in outcome.err
+    assert "bmtools: 1 record left without annotations\n" in outcome.err
+    assert "bmtools: 1 record in other languages, left as they were\n" in outcome.err
 
 
 def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
@@ -126,7 +126,7 @@ def test_a_memory_is_asked_before_a_program(
     assert record["text"] == "Nessun dolore.  A cough of 3 giorni."
     assert record["licence"] == "MIT"
     assert record["meta"]["translation"]["command"] == "sed"
-    assert "bmtools: 1 sentences from the translation memory\n" in outcome.err
+    assert "bmtools: 1 sentence from the translation memory\n" in outcome.err
 
 
 @pytest.mark.parametrize(("options", "message"), [

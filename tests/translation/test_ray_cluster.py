@@ -53,7 +53,7 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
     assert outcome.code == 0, outcome.err
     assert begun[0] == NODES and len(begun) == 5
     assert together.read_bytes() == alone.read_bytes()
-    assert "1 workers of the Ray cluster were lost" in outcome.err
+    assert "1 worker of the Ray cluster lost" in outcome.err
     assert outcome.out == ""
 
 

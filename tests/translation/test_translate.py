@@ -131,7 +131,7 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
         assert first["text"] == text
         assert first["meta"]["translation"]["missing"] == 1
         assert counts.missing == 1
-        assert "1 sentences without a translation" in list(counts.lines())
+        assert "1 sentence without a translation" in list(counts.lines())
 
 
 def test_source_and_target_must_differ() -> None:
@@ -187,7 +187,7 @@ def test_a_model_translates_records_from_the_command_line(
     assert retried.startswith("bmtools: 6 sentences with faults, tried")
     outcome = run(*command, path)
     assert outcome.records[0]["text"] == "\n".join(pairs.values())
-    assert "1 records, 6 sentences (6 different ones), 27 words" in outcome.err
+    assert "1 record, 6 sentences (6 different ones), 27 words" in outcome.err
 
 
 def test_files_and_dictionaries_can_be_translated(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
-from bmtools.errors import RecordError, Reject, refuse, require, setting
+from bmtools.errors import RecordError, Reject, count_of, refuse, require, setting
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
@@ -144,7 +144,7 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
     columns = [column.strip() for column in _columns(line)]
     needed = max(config.token_column, config.tag_column, 2)
     if len(columns) < needed:
-        raise RecordError(place, f"found {len(columns)} column{'s' * (len(columns) > 1)} in "
+        raise RecordError(place, f"found {count_of(len(columns), 'columns')} in "
                                  f"{line[:40]!r}, expected {needed} or more, by tab or space")
     token = columns[config.token_column - 1]
     at = config.tag_column or len(columns)

@@ -99,7 +99,7 @@ class BatchTranslator(Translator, Protocol):
 COUNTED = {
     "memory": "sentences from the translation memory",
     "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
-    "lost_workers": "workers of the Ray cluster were lost, and others did their work again",
+    "lost_workers": "workers of the Ray cluster lost, whose work others did again",
     "restarts": "times that the engine stood still or ended, and was started again",
     "requests": "requests to the server",
     "repeated requests": "requests sent again, since the server was busy, broken or silent",

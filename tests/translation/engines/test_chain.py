@@ -35,7 +35,7 @@ def test_the_engine_gets_what_the_memory_lacks(
     assert engine.calls == [["Cough."]]
     assert record["licence"] == "CC-BY-NC-4.0"
     assert record["meta"]["translation"]["memory"] == "memory.tsv"
-    assert "1 sentences from the translation memory" in counts.lines()
+    assert "1 sentence from the translation memory" in counts.lines()
     found = chain.translate(["Cough.", "No pain.", "What?"])
     assert [one.engine or one.fault for one in found] == ["dictionary", "memory", "not in the book"]
 
