@@ -25,7 +25,7 @@ from bmtools.cli.streams import (
     warnings_as_lines,
 )
 from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
-from bmtools.io.failures import not_utf8_name
+from bmtools.io.failures import not_permitted, not_utf8_name
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -209,6 +209,8 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
         return f"{message}{'' if message.endswith('?') else '.'} See '{path} --help'.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
+    if isinstance(error, PermissionError):
+        return not_permitted(error), 1
     if isinstance(error, BmtoolsError | OSError):
         return str(error), 1
     if unmet := _unmet_requirements():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import BmtoolsError, CheckpointError, DataError
+from bmtools.errors import BmtoolsError, CheckpointError
 
 _HINTS = {errno.ENOSPC: "make room, or write elsewhere",
           errno.EDQUOT: "make room, or write elsewhere",
@@ -53,10 +53,15 @@ def cannot_write(path: str | Path, error: OSError) -> WriteError:
                                                                           else ""))
 
 
-def cannot_list(path: str | Path, error: OSError) -> DataError:
-    """Return an error that names a directory that cannot be read, the reason and the way out."""
-    return DataError(f"{path}: this directory cannot be read ({reason(error)}); ask its owner, or "
-                     "name what in it can be read")
+def not_permitted(error: PermissionError) -> str:
+    """Say what this user may not use, and the way out."""
+    if error.filename is None:
+        return str(error)
+    path = Path(os.fsdecode(error.filename))
+    if not os.path.lexists(path):  # or what leads to it may not be looked at
+        return f"{path}: {reason(error)}; ask the owner of {path.parent}, or name another place"
+    kind = "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, which may raise
+    return f"{path}: found a {kind} that this user may not open; ask its owner, or leave it out"
 
 
 def reason(error: OSError) -> str:

@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.io.directories import RUN
-from bmtools.io.failures import cannot_list
 from bmtools.io.output import RECORD, record_of
 from bmtools.io.sources import open_bytes
 from bmtools.io.unfinished import hidden_path
@@ -99,10 +98,10 @@ def recorded_below(folder: Path) -> Iterator[Path]:
     is gone.
 
     Raises:
-        DataError: a folder that cannot be read.
+        OSError: a folder that cannot be read.
     """
     def fail(error: OSError) -> NoReturn:
-        raise cannot_list(Path(error.filename), error) from error
+        raise error
 
     for parent, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(name for name in folders

@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from bmtools import __version__
-from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.main import COMMANDS, bmtools, message_and_code
 
 Run = Callable[..., object]
 
@@ -117,3 +118,36 @@ def test_completion_names_the_commands(process) -> None:
     assert outcome.out.split() == [f"plain,score-{what}" for what in
                                    ("tasks", "suite", "translation", "pppl", "mrr", "masking",
                                     "space")]
+
+
+@pytest.mark.parametrize(("arguments", "blocked", "found"), [
+    (("report", ".", "-o", "page.html"), "private", "private: found a directory that"),
+    (("card", "model"), "config.json", "model/config.json: found a file that"),
+    (("lineage", "model"), "config.json", "model/config.json: found a file that")])
+def test_what_this_user_may_not_open_is_named(
+        run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        arguments: tuple[str, ...], blocked: str, found: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("private", "model"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+
+    def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Path, *options: Any, **more: Any) -> Any:
+            if path.name == blocked:
+                raise PermissionError(13, "Permission denied", str(path))
+            return method(path, *options, **more)
+        return refuse
+
+    for name in ("iterdir", "open", "read_text"):  # tests may run as root, who may open all
+        monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    assert outcome.err.splitlines() == [
+        f"bmtools: {found} this user may not open; ask its owner, or leave it out"]
+
+
+def test_what_may_not_be_looked_at() -> None:
+    assert message_and_code(PermissionError(13, "Permission denied", "gone/model")) == (
+        "gone/model: permission denied; ask the owner of gone, or name another place", 1)
+    assert message_and_code(PermissionError("no")) == ("no", 1)

@@ -187,8 +187,8 @@ def test_folders_without_records_or_that_cannot_be_read(
     outcome = run("verify", ".")
     assert outcome.code == 1
     assert outcome.err.splitlines()[-1] == (
-        "bmtools: small: this directory cannot be read (permission denied); ask its owner, or name "
-        "what in it can be read")
+        "bmtools: small: found a directory that this user may not open; ask its owner, or leave it "
+        "out")
 
 
 def test_signatures(run: Run, copy: Path) -> None:
