@@ -74,11 +74,13 @@ class _HashedSource(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size: int = self._stream.readinto1(buffer)  # type: ignore[attr-defined]
-        self._digest.update(buffer[:size])
-        if not size:
+        # readinto1 would wait for more where the stream's own buffer holds less than is asked for.
+        content: bytes = self._stream.read1(len(buffer))  # type: ignore[attr-defined]
+        buffer[:len(content)] = content
+        self._digest.update(content)
+        if not content:
             self._digests.note_read(self._name, self._digest.hexdigest())
-        return size
+        return len(content)
 
 
 class HashedFile(NamedFile):
