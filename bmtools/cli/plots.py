@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bmtools.cli.figures import format_estimate, heading, three_digits
+from bmtools.cli.progress import Block
 from bmtools.cli.tables import estimated
-from bmtools.errors import BmtoolsError, DataError, did_you_mean
+from bmtools.errors import BmtoolsError, DataError, count_of, did_you_mean
 from bmtools.installation import install_command
 from bmtools.reports.labels import without_controls
 from bmtools.scoring.table import get_nested, number_keys
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Line = Mapping[str, Any]
 _STEPS = ("step", "epoch")
@@ -30,6 +38,9 @@ _FINE = "hd"  # four dots a character
 _BOXES = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-|+++++")
 _TICKS = 5
 _NAME_WIDTH = 30
+_LEAST_HEIGHT = 8
+_REDRAW_SECONDS = 0.25
+_MOST_TIME = 0.2  # of a core, for plots of many lines
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,51 @@ def plots(lines: Sequence[tuple[str, Line]], x: str | None, keys: Sequence[str],
         raise DataError(f"no line has {wanted} and a number to plot; {said}")
     for key in shown:
         yield draw_curves(_curves(lines, over, key), over, key, style)
+
+
+@contextmanager
+def drawing_live(lines: Sequence[tuple[str, Line]], draw: Callable[[PlotStyle], list[str]],
+                 style: PlotStyle, rows: int) -> Iterator[None]:
+    """Show plots on the terminal of stderr, and draw them anew while lines come in.
+
+    Args:
+        lines: to which others are added.
+        draw: draws the plots of the lines so far.
+        style: of the plots; frames are lower where they would not fit.
+        rows: lines of the terminal.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    def drawn() -> RenderableType:
+        # The last line is short, for the terminal writes ^C behind it, which may not wrap.
+        so_far = Text(f"{count_of(len(lines), 'lines')} so far", "dim")
+        try:
+            texts = draw(style)
+            if (over := len("\n\n".join(texts).splitlines()) + 2 - rows) > 0:
+                lower = style.height - math.ceil(over / len(texts))
+                texts = draw(replace(style, height=max(lower, _LEAST_HEIGHT)))
+        except DataError:
+            return so_far.append(", nothing to draw yet")
+        return Group(Text.from_ansi("\n\n".join(texts), no_wrap=True, overflow="crop"), so_far)
+
+    def run() -> None:
+        shown, seconds = 0, 0.0
+        while not ended.wait(max(_REDRAW_SECONDS, seconds / _MOST_TIME)):
+            if len(lines) > shown:
+                shown, began = len(lines), time.monotonic()
+                block.show()
+                seconds = time.monotonic() - began
+
+    block, ended = Block(sys.stderr, drawn, style.width), threading.Event()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        block.close()
 
 
 def _present(lines: Iterable[Line], keys: Iterable[str], beside: str) -> list[str]:

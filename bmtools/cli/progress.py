@@ -131,11 +131,14 @@ class Block:
     Args:
         stream: a terminal.
         draw: returns what the block shows now.
+        width: most characters of a line.
     """
 
-    def __init__(self, stream: TextIO, draw: Callable[[], RenderableType]) -> None:
+    def __init__(self, stream: TextIO, draw: Callable[[], RenderableType],
+                 width: int = _MAX_WIDTH) -> None:
         self._stream = stream
         self._draw_lines = draw
+        self._width = width
         self._live: Live | None = None
         self._lock = threading.RLock()
         try:
@@ -162,7 +165,7 @@ class Block:
         from rich.live import Live
 
         with signals_deferred():  # a handler that prints would erase a block that is half drawn
-            self._live = Live(console=live_console(self._stream), auto_refresh=False,
+            self._live = Live(console=live_console(self._stream, self._width), auto_refresh=False,
                               transient=True, redirect_stdout=False, redirect_stderr=False,
                               get_renderable=self._draw_lines)
             self._live.start(refresh=True)
@@ -202,12 +205,17 @@ class Block:
                 self._terminal = -1
 
 
-def live_console(stream: TextIO) -> Console:
-    """Make the console of a terminal, which is not too wide to be read."""
+def live_console(stream: TextIO, width: int = _MAX_WIDTH) -> Console:
+    """Make the console of a terminal, which is not too wide to be read.
+
+    Args:
+        stream: the terminal.
+        width: most characters of a line.
+    """
     from rich.console import Console
 
     console = Console(file=stream, force_terminal=True, highlight=False)
-    console.width = min(console.width, _MAX_WIDTH)
+    console.width = min(console.width, width)
     return console
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext, suppress
+from shutil import get_terminal_size
+from typing import Any
 
 import click
 
 from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, sources, takes_files
-from bmtools.cli.progress import is_terminal, status_paused
+from bmtools.cli.progress import hide_status, is_terminal, status_paused
 from bmtools.cli.tables import terminal_width
+from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
+from bmtools.io.sources import STDIN
 
 _LOG = {"x": "x", "y": "y", "both": "xy"}
 _PIPE_WIDTH = 80
@@ -38,19 +43,39 @@ def command(files: tuple[str, ...], x: str | None, keys: tuple[str, ...], log: s
     """Draw training logs as curves and scores as bars, in the terminal.
 
     Curves of several files share a frame. Bars have the intervals of their scores. Colours and
-    characters are those that the terminal has; NO_COLOR leaves colours out.
+    characters are those that the terminal has; NO_COLOR leaves colours out. On a terminal the plot
+    of stdin is drawn anew while lines come in, and stays when they end, or with Ctrl-C.
     """
-    from bmtools.cli.plots import PlotStyle, plots, require_plotext
+    from bmtools.cli.plots import PlotStyle, drawing_live, plots, require_plotext
 
     require_plotext()
     names = sources(files)
-    lines = [(name, line) for name in names for _, line in read_objects(name)]
     encoding = (sys.stdout.encoding or "").lower()
     on_terminal = is_terminal(sys.stdout)
     style = PlotStyle(width or (terminal_width() if on_terminal else _PIPE_WIDTH), height,
                       on_terminal and not os.environ.get("NO_COLOR"), encoding.startswith("utf"),
                       _LOG.get(log or "", ""))
-    drawn = list(plots(lines, x, keys, style))
-    with status_paused():
-        print("\n\n".join(drawn))
-        sys.stdout.flush()
+    lines: list[tuple[str, dict[str, Any]]] = []
+
+    def draw(style: PlotStyle) -> list[str]:
+        return list(plots(lines[:], x, keys, style))
+
+    def show() -> None:
+        with status_paused():
+            print("\n\n".join(draw(style)), flush=True)
+
+    is_live = STDIN in names and on_terminal and is_terminal(sys.stderr) and not sys.stdin.isatty()
+    if is_live:
+        hide_status()
+    try:
+        with drawing_live(lines, draw, style, get_terminal_size().lines) if is_live \
+                else nullcontext():
+            for name in names:
+                for _, line in read_objects(name):
+                    lines.append((name, line))
+    except KeyboardInterrupt:
+        if is_live:
+            with suppress(DataError):
+                show()
+        raise
+    show()

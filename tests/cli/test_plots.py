@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
+import pty
 import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +146,82 @@ def test_plotext_may_be_missing(run: Callable[..., Any], tmp_path: Path,
     (tmp_path / "log.jsonl").write_text("{}\n")
     done = run("plot", tmp_path / "log.jsonl")
     assert done.code == 1 and "[plot]'" in done.err
+
+
+class LivePlot:
+    """`bmtools plot -` on a pseudo-terminal, whose lines a test writes one by one."""
+
+    def __init__(self, *arguments: str, rows: int = 40) -> None:
+        self._terminal, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 60, 0, 0))
+        environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
+        for name in ("COLUMNS", "LINES"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bmtools", "plot", "-", *arguments], stdin=subprocess.PIPE,
+            stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        self.printed = ""
+
+    def write(self, *lines: dict[str, Any]) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+        self.process.stdin.flush()
+
+    def read_until(self, text: str) -> str:
+        """Return what is printed from now on, until a text comes."""
+        found = ""
+        while text not in found:
+            found += os.read(self._terminal, 65536).decode()
+        self.printed += found
+        return found
+
+    def end(self) -> tuple[int, str]:
+        """Return the exit code, and what was printed after the last time that a block was drawn."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        with suppress(OSError):  # the other end is closed
+            while True:
+                self.printed += os.read(self._terminal, 65536).decode()
+        os.close(self._terminal)
+        last = self.printed.rpartition("so far")[2]
+        return self.process.wait(20), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", last).replace("\r", "")
+
+
+def test_a_live_plot_is_drawn_anew_while_lines_come_in() -> None:
+    plot = LivePlot("--y", "loss")
+    plot.write({"step": 1})
+    plot.read_until("1 line so far, nothing to draw yet")
+    plot.write({"step": 1, "loss": 5.0}, {"step": 2, "loss": 4.0})
+    assert "loss over step" in plot.read_until("3 lines so far")
+    plot.write({"step": 3, "loss": 1.25})
+    assert "1.25" in plot.read_until("4 lines so far")
+    code, final = plot.end()
+    assert code == 0
+    assert final.count("loss over step") == 1
+    assert "5.00" in final and "1.25" in final and "└" in final
+    assert len(final.strip().splitlines()) == 17, "the whole height"
+
+
+def test_a_live_plot_fits_and_stays_with_ctrl_c() -> None:
+    plot = LivePlot(rows=24)
+    plot.write(*({"step": step, "loss": 9.0 / step, "learning_rate": 1 / step}
+                 for step in range(1, 9)))
+    drawn = plot.read_until("8 lines so far")
+    assert "loss over step" in drawn and "learning rate over step" in drawn
+    assert drawn.count("\n") < 24
+    plot.process.send_signal(signal.SIGINT)
+    code, final = plot.end()
+    assert code == 130
+    assert final.count("loss over step") == final.count("learning rate over step") == 1
+    assert final.rstrip().endswith("bmtools: interrupted")
+
+
+def test_a_live_plot_ends_with_a_line_that_is_wrong() -> None:
+    plot = LivePlot()
+    plot.write({"step": 1, "loss": 5.0}, {"step": 2, "loss": 4.0})
+    plot.read_until("2 lines so far")
+    assert plot.process.stdin
+    plot.process.stdin.write(b"step 3\n")
+    code, final = plot.end()
+    assert code == 1 and "<stdin>:3: found 'step 3'" in final.replace("\n", "")
