@@ -19,6 +19,11 @@ def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
     def interval() -> list[float]:
         return sorted((figure(), figure()))
 
+    def calibration() -> Line:
+        return {**{key: figure() for key in ("error", "score", "precision", "kept", "threshold")},
+                "bins": [{"from": number / 10, "predictions": 4, "score": figure(),
+                          "precision": figure()} for number in (3, 9)]}
+
     return {
         "pppl.jsonl": [{"model": f"out/{model}", "pppl": figure(), "interval": interval(),
                         "bits_per_character": figure(), "data": "d", "signature": "pppl:original"}
@@ -42,8 +47,8 @@ def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
                 {"min_count": low, "max_count": 2 * low, "average_cosine": figure(),
                  "own_band_neighbours": figure()} for low in (1000, 5)]} for model in MODELS],
         "tasks.jsonl": [{"model": model, "task": "ner", "f1": figure(), "interval": interval(),
-                         "precision": figure(), "intervals": {"precision": interval()}}
-                        for model in MODELS],
+                         "precision": figure(), "intervals": {"precision": interval()},
+                         "calibration": calibration()} for model in MODELS],
         "ner.jsonl": [{"split": "train", "records": 4},
                       {"seed": 0, "epoch": 1, "of": 2, "loss": 3.3},
                       *({"checkpoint": f"out/tagger-{model}", "model": model, "best_seed": 1,

@@ -171,7 +171,8 @@ def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
 
 
 def line_chart(name: str, title: str, axis: tuple[str, str],
-               curves: Mapping[str, Curve], log: bool = False, joined: bool = False) -> Chart:
+               curves: Mapping[str, Curve], log: bool = False, joined: bool = False,
+               diagonal: bool = False) -> Chart:
     """Draw curves over one another.
 
     Args:
@@ -181,6 +182,7 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         curves: by their names.
         log: scale of the first axis.
         joined: draw a line from curve to curve, where each is a point.
+        diagonal: draw where both axes, from 0 to 1, agree.
     """
     with page_style():
         canvas = page_canvas(_PLOT + _LEGEND * _legend_rows(curves))
@@ -189,6 +191,8 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
             path = [point for curve in curves.values() for point in curve.points]
             axes.plot([point.x for point in path], [point.y for point in path], color=PALE,
                       linewidth=1)
+        if diagonal:
+            axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
         for number, curve in enumerate(curves.values()):
             colour = SERIES[number % len(SERIES)]
             xs, ys = [point.x for point in curve.points], [point.y for point in curve.points]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.cards.score_lines import metrics_of
+from bmtools.evaluation.calibration import PRECISION
 from bmtools.reports.charts import (
     Cell,
     Chart,
@@ -244,8 +245,35 @@ def tasks(study: Study) -> Section:
             [Path(line["model"]).name, line.get("task", "over seeds"), words_of(metric), value,
              *(bounds or (None, None))]
             for line in scored for metric, value, bounds in metrics_of(line)]))
+    _add_calibration(section, study.lines["tasks"])
     section.tables += _differences(study, of_predictions=False)
     return section
+
+
+def _add_calibration(section: Section, lines: Iterable[Line]) -> None:
+    """Draw how often mentions of each score are right (Guo et al. 2017, section 2)."""
+    calibrated = [line for line in lines if "calibration" in line]
+    by_task: defaultdict[str, list[Line]] = defaultdict(list)
+    for line in calibrated:
+        by_task[line["task"]].append(line)
+    for number, (task, own) in enumerate(by_task.items()):
+        title, named = f"Reliability of scores ({task})", [
+            (name, line["calibration"]) for name, line in zip(_line_names(own), own, strict=True)]
+        chart = line_chart(f"reliability-{number}", title, ("score", "share that is right"), {
+            f"{name}, error {found['error']:.3f}": Curve([
+                Point(one["score"], one["precision"]) for one in found["bins"]])
+            for name, found in named}, diagonal=True)
+        section.charts.append(Chart(chart.plot, Table(
+            title, ["model", "from", "predictions", "score", "share that is right"],
+            [[name, *map(one.get, ("from", "predictions", "score", "precision"))]
+             for name, found in named for one in found["bins"]])))
+    if calibrated:
+        section.note += " On the dashes, scores are the share that is right."
+        section.tables.append(Table("Calibration of scores", [
+            "model", "task", "expected calibration error", "mean score", "precision",
+            f"kept at a precision of {PRECISION:.0%}", "from the score"], [
+            [Path(line["model"]).name, line["task"], *map(line["calibration"].get, (
+                "error", "score", "precision", "kept", "threshold"))] for line in calibrated]))
 
 
 def suites(study: Study) -> Section:

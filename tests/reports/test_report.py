@@ -116,6 +116,17 @@ def test_a_chart_has_its_figures_in_order(page: Page, lines: dict[str, Any], tit
         [line[key], *line["interval"]] for line in lines[file]]
 
 
+def test_calibration_has_the_figures_of_the_scores(page: Page, lines: dict[str, Any]) -> None:
+    found = [(model, line["calibration"])
+             for model, line in zip(MODELS, lines["tasks.jsonl"], strict=True)]
+    assert page.tables["Reliability of scores (ner)"][1:] == [
+        [model, one["from"], one["predictions"], one["score"], one["precision"]]
+        for model, own in found for one in own["bins"]]
+    assert page.tables["Calibration of scores"][1:] == [
+        [model, "ner", *(own[key] for key in ("error", "score", "precision", "kept", "threshold"))]
+        for model, own in found]
+
+
 def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
     rows = page.tables["Mean reciprocal rank by tokens of the corpus"]
     assert [row[:3] for row in rows[1:]] == [
