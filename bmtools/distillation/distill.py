@@ -81,12 +81,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
         take_layers: start from some layers of the student, or of the teacher: even, how many, or
             their numbers from 0.
         tokenizer: directory of an architecture's vocabulary; the teacher's if left out.
-        recipe: name of a recipe that gives phases and settings.
-        phases: TOML file that gives them.
-        on_report: called with each line of metrics, a dictionary, and with `{"note": ...}` for
-            what is to be said to people.
-        resume: continue from the newest state; a finished run is left alone.
-        overwrite: replace an existing checkpoint or unfinished run.
+        recipe, phases, on_report, resume, overwrite: as for `pretrain`.
         settings: as for `pretrain`, and those of `DistillationConfig`, such as `temperature`.
 
     Returns:

@@ -222,13 +222,18 @@ def test_damaged_signatures_are_named(write_lines: Write, tmp_path: Path, damage
         run(path, against=[str(tmp_path / "s")])
 
 
+def written_and_rejected(path: Path) -> tuple[bytes, list[str]]:
+    """Return the lines that stay of a file, and what is said of bad ones."""
+    bad: list[str] = []
+    with found_in(path, lambda error: bad.append(str(error)), duplicates="exact") as (found, own):
+        return b"".join(found.write(own)), bad
+
+
 def test_bad_records_are_rejected_and_left_out(write_lines: Write, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "0", "text": "uno due"}\n\n{"id": 1}\n{"id": "2", "text": "Uno due"}\n'
                     '{"id": "3", "text": "tre", "meta": {"year": 1}}')
-    bad: list[str] = []
-    with found_in(path, lambda error: bad.append(str(error)), duplicates="exact") as (found, own):
-        lines = b"".join(found.write(own))
+    lines, bad = written_and_rejected(path)
     assert lines == (b'{"id": "0", "text": "uno due"}\n'
                      b'{"id": "3", "text": "tre", "meta": {"year": 1}}\n')
     assert bad == [f"{path}:3: key 'id': found a whole number, expected text"]
@@ -238,11 +243,8 @@ def test_lines_of_two_objects_are_bad_beside_blank_ones(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "0", "text": "uno"} {"id": "1", "text": "due"}\n\n'
                     '{"id": "2", "text": "uno"}\n')
-    bad: list[str] = []
-    with found_in(path, lambda error: bad.append(str(error)), duplicates="exact") as (found, own):
-        lines = b"".join(found.write(own))
+    lines, [reason] = written_and_rejected(path)
     assert lines == b'{"id": "2", "text": "uno"}\n'
-    [reason] = bad
     assert reason.startswith(f"{path}:1: found ")
 
 
