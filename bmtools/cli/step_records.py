@@ -35,8 +35,9 @@ from bmtools.provenance.step import Step, running
 
 SWITCH = "BMTOOLS_PROVENANCE"
 """Environment variable that turns the records of files and pipes off, by 0."""
-_CHANGING = ("--cache",)
-"""Directories that are read and written, so that no hash tells what was read."""
+_NO_INPUTS = ("--cache", "--search")
+"""Options of directories whose hash does not tell what was read: of one that is written as well, and
+of one in which inputs are looked for."""
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def _inputs(step: Step, sources: Mapping[str, Place]) -> tuple[dict[str, str], d
         path = Path(name)
         if digest := step.digests.read.get(name):
             add_input(inputs, without_places(source_name(name)), digest)
-        elif place.is_open or place.flag in _CHANGING:
+        elif place.is_open or place.flag in _NO_INPUTS:
             continue
         elif path.is_dir() and (place.flag != "FILES" or _is_described(path)):
             role = "model" if place.flag == "FILES" else place.flag.removeprefix("--")

@@ -27,6 +27,8 @@ from bmtools.reports.study import Line, Study
 _MOST_CURVES, _MOST_POINTS = 6, 60
 _HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
+# Their files tell of outputs, and are none.
+_DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
 _SPEED = ("parameters", "megabytes")
 
 
@@ -149,8 +151,10 @@ def lineage(study: Study) -> Section:
                           grow(edge.parent, edge.role) for edge in found.parents(id)])
 
     if found.edges:
-        used = {edge.parent for edge in found.edges}
-        section.branches = [grow(root, "") for root in found.roots if root not in used]
+        documents = {node.id for node in found.nodes if {*node.commands} & _DOCUMENTS}
+        used = {edge.parent for edge in found.edges if edge.child not in documents}
+        section.branches = [grow(root, "") for root in found.roots
+                            if root not in used | documents]
         section.note = "Below each output stands what it was made of; links lead to what stands " \
             "further up. Beginnings of SHA-256 name contents."
     return section

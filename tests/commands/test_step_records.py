@@ -211,3 +211,9 @@ def test_records_are_no_sources(run: Run, notes: Path, tmp_path: Path) -> None:
     assert run("import", "text", notes, "-o", folder / "a.jsonl").code == 0
     outcome = run("import", "auto", folder)
     assert outcome.code == 0 and len(outcome.records) == 2, outcome.err
+
+
+def test_where_inputs_are_looked_for_is_no_input(run: Run, notes: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree.txt"
+    assert run("lineage", notes, "--search", tmp_path, "-o", tree).code == 0
+    assert record_of(tree)["parents"] == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -170,6 +171,19 @@ def test_lineage_is_a_tree_in_which_each_content_stands_once(page: Page, folder:
         f"{_seconds(folder, 'small')} s, {small}", "text-1.jsonl source, 111111111111",
         f"model: base directory by pretrain, 4,000 tokens trained on, "
         f"{_seconds(folder, 'base')} s, {base}", "text-0.jsonl source, 000000000000"]
+
+
+def test_documents_about_outputs_are_no_outputs(tmp_path: Path, page: Page,
+                                                lines: dict[str, Any]) -> None:
+    folder = tmp_path / "study"
+    write_study(folder)
+    large = hash_directory(folder / "out" / "large")
+    (folder / "card.md").write_text("# A model")
+    (folder / "card.md.bmtools.json").write_text(json.dumps({
+        "command": "card", "inputs": {}, "parents": {"model": large}, "wall_seconds": 1.0,
+        "versions": {}, "sha256": hashlib.sha256(b"# A model").hexdigest()}))
+    write_report([folder], tmp_path / "page.html")
+    assert Page((tmp_path / "page.html").read_text()).leaves == page.leaves
 
 
 def _seconds(folder: Path, model: str) -> str:
