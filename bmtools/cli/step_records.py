@@ -36,8 +36,8 @@ from bmtools.provenance.step import Step, running
 SWITCH = "BMTOOLS_PROVENANCE"
 """Environment variable that turns the records of files and pipes off, by 0."""
 _NO_INPUTS = ("--cache", "--search")
-"""Options of directories whose hash does not tell what was read: of one that is written as well, and
-of one in which inputs are looked for."""
+"""Options of directories whose hash does not tell what was read: of one that is written as well,
+and of one in which inputs are looked for."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
     """Add up the energy and emissions of all steps, and state them.
 
     Prints a JSON line for each command and one for all: hours, GPU-hours, kWh and kgCO2eq of the
-    steps behind checkpoints, corpora and scores, each once.
+    steps behind checkpoints, corpora and scores, or all in a folder, each once.
     What counters measured, the share of it that was the commands', and what was declared stay
     apart. Options declare for all steps what BMTOOLS_POWER_WATTS, BMTOOLS_COUNTRY,
     BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare for steps that run.

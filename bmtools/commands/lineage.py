@@ -33,7 +33,8 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
             output: str) -> None:
     """Follow outputs back to the first bytes: commands, hashes, licences, hours.
 
-    PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote.
+    PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote,
+    or folders of such.
     Shows each step behind them with its command, date, duration, tokens, seed, licence and
     versions, and the totals of all, each step once. Steps are linked by the hashes in bmtools.json
     and in FILE.bmtools.json beside files; nothing is believed by its name alone, except sources of
@@ -51,7 +52,7 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
         elif form == "tree":
             text = sys.stdout if output == STDOUT else io.StringIO()
             seen: set[str] = set()
-            for root in lineage.roots:
+            for root in lineage.ends:
                 print_renderable(lineage_tree(lineage, root, seen, settings), text)
             text.write("\n".join(["", *total_lines(lineage), ""]))
             if isinstance(text, io.StringIO):

@@ -91,6 +91,12 @@ class Lineage:
         """The first output."""
         return self.node(self.roots[0])
 
+    @property
+    def ends(self) -> list[str]:
+        """The outputs of which no other was made."""
+        used = {edge.parent for edge in self.edges}
+        return [id for id in self.roots if id not in used]
+
     def node(self, id: str) -> Node:
         """Return a node."""
         return next(node for node in self.nodes if node.id == id)

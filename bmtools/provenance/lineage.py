@@ -14,7 +14,13 @@ from typing import Any
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.output import RECORD
 from bmtools.provenance.graph import DIRECTORY, PIPE, SOURCE, Edge, Lineage, Node
-from bmtools.provenance.record import hash_path, read_record, record_path, steps_of
+from bmtools.provenance.record import (
+    hash_path,
+    read_record,
+    record_path,
+    recorded_outputs,
+    steps_of,
+)
 
 _MOST_HASHED_BYTES = 1 << 30
 _MOST_NAME = 256
@@ -33,7 +39,7 @@ def trace(paths: Iterable[str | os.PathLike[str]],
     passed on.
 
     Args:
-        paths: checkpoints, vocabularies, shards, corpora, predictions, scores.
+        paths: checkpoints, vocabularies, shards, corpora, predictions, scores, or folders of such.
         search: directories that are looked through for records and sources.
         takes_changed: whether what has changed since it was recorded is taken for what it was, by
             its record or else by its name; its node has the hash that was recorded.
@@ -46,7 +52,9 @@ def trace(paths: Iterable[str | os.PathLike[str]],
     """
     _valid_record.cache_clear()
     _hash.cache_clear()
-    return _Trace([Path(one) for one in search], takes_changed).follow([Path(one) for one in paths])
+    outputs = [output for path in map(Path, paths)
+               for output in [*filter(Path.exists, recorded_outputs(path))] or [path]]
+    return _Trace([Path(one) for one in search], takes_changed).follow(outputs)
 
 
 class _Trace:

@@ -91,14 +91,22 @@ def record_path(path: Path) -> Path:
     return path / NAME if path.is_dir() else record_of(path)
 
 
-def recorded_below(folder: Path) -> Iterator[Path]:
+def recorded_outputs(path: Path) -> list[Path]:
+    """List an output that has a record, or those in a folder that has none, as of a whole study.
+
+    Raises:
+        OSError: a folder that cannot be read.
+    """
+    if record_path(path).is_file():
+        return [path]
+    return list(_recorded_below(path)) if path.is_dir() else []
+
+
+def _recorded_below(folder: Path) -> Iterator[Path]:
     """Yield the directories and files in a folder, and below, that have a record.
 
     Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
     is gone.
-
-    Raises:
-        OSError: a folder that cannot be read.
     """
     def fail(error: OSError) -> NoReturn:
         raise error

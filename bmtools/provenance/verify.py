@@ -12,7 +12,7 @@ from bmtools.io.output import record_of
 from bmtools.provenance.graph import PIPE, Lineage, Node
 from bmtools.provenance.lineage import relative, trace
 from bmtools.provenance.manifest import NAME, described_files, hash_files
-from bmtools.provenance.record import hash_path, read_record, record_path, recorded_below
+from bmtools.provenance.record import hash_path, read_record, record_path, recorded_outputs
 from bmtools.provenance.sign import load_public_key, signature_fault
 
 Line = dict[str, Any]
@@ -38,7 +38,7 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
     """
     if public_key:
         load_public_key(public_key)  # before all is hashed
-    found = {path: _outputs(path) for path in paths}
+    found = {path: recorded_outputs(path) for path in paths}
     for path in [] if public_key else [path for path in paths if not found[path]]:
         where = f", in it or below, expected {path / NAME} or outputs with records" \
             if path.is_dir() else f", expected {record_of(path)}"
@@ -55,13 +55,6 @@ def verify(paths: Sequence[Path], search: Sequence[Path] = (),
             yield {"path": str(path), "state": NOT_SIGNED, "reason": fault}
         else:
             yield {"path": str(path), "state": "as signed"}
-
-
-def _outputs(path: Path) -> list[Path]:
-    """List an output with a record, or those of a folder that has none of its own."""
-    if record_path(path).is_file():
-        return [path]
-    return list(recorded_below(path)) if path.is_dir() else []
 
 
 def _content_lines(outputs: Sequence[Path], search: Sequence[Path]) -> Iterator[Line]:

@@ -41,6 +41,8 @@ def test_steps_of_a_lineage_add_up_once(run: Run, study: Path) -> None:
     assert whole["declared"]["kg_co2eq"] == pytest.approx(
         whole["declared"]["kwh"] * records[0]["grid"]["g_per_kwh"] / 1000, rel=1e-4)
     assert "3 steps" in outcome.err
+    *others, total = run("energy", study).records  # the whole folder
+    assert total == whole and sorted(map(str, others)) == sorted(map(str, commands))
 
 
 def test_declared_afterwards_and_stated(run: Run, study: Path, tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ def test_a_tree_names_each_content_once(run: Run, scores: Path) -> None:
     assert "records=1" in run("lineage", scores, "--settings").out
 
 
+def test_a_folder_is_all_outputs_in_it(run: Run, scores: Path) -> None:
+    assert run("lineage", ".").out == run("lineage", scores).out
+
+
 def test_json_has_all_records(run: Run, scores: Path) -> None:
     [found] = run("lineage", scores, "--format", "json").records
     lineage = trace([scores])
