@@ -6,39 +6,102 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
+import time
 from pathlib import Path
 
 from chromium import Browser, browser
 from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
+from rich.text import Text
 
 from bmtools.reports.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
+BMTOOLS = (sys.executable, "-m", "bmtools")
+TRAIN = ("pretrain", "corpus.jsonl", "--tokenizer", "vocabulary", "--architecture", "bert-2x128",
+         "--max-length", "64", "--steps", "2000")
+SECONDS_OF_TRAINING = 30
+WIDE, NARROW = 100, 50
+PIXELS = 8.45  # of a character
+COLOURS = 128
+PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<body style="background:{background};color:{foreground};margin:12px">
+<pre style="font:14px/1.25 'DejaVu Sans Mono',monospace;margin:0">{code}</pre>"""
 
 
-def take(page: Browser, path: Path, name: str, width: int, dark: bool, section: str,
-         height: int) -> None:
-    """Take a picture of a page from a section on."""
+def take(page: Browser, path: Path, name: str, width: int, dark: bool, section: str = "",
+         height: int = 0) -> None:
+    """Take a picture of a page from a section on, or of all of it."""
     page.open(path, width, dark)
     top = page.run(f"document.getElementById('{section}').closest('section, body')"
                    ".getBoundingClientRect().top + scrollY") if section else 0
     image = IMAGES / f"{name}.png"
-    page.picture(image, height, top)
+    page.picture(image, height or page.run("document.body.offsetHeight + 24"), top)
     with Image.open(image) as taken:
-        taken.convert("RGB").save(image, optimize=True)
+        taken.convert("RGB").quantize(COLOURS).save(image, optimize=True)
+
+
+def take_terminal(page: Browser, folder: Path, name: str, columns: int, dark: bool,
+                  *command: str) -> None:
+    """Take a picture of what a command prints on a terminal of a width."""
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(f"$ bmtools {' '.join(command)}\n"
+                                 + on_terminal(folder, columns, *BMTOOLS, *command)))
+    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
+        file.write(console.export_html(theme=MONOKAI if dark else DEFAULT_TERMINAL_THEME,
+                                       code_format=PAGE, inline_styles=True))
+        file.flush()
+        take(page, Path(file.name), name, round(columns * PIXELS) + 24, dark)
+
+
+def on_terminal(folder: Path, columns: int, *command: str) -> str:
+    """Return what a command prints on stdout, which is a terminal."""
+    pid, stream = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("4H", 40, columns, 0, 0))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.chdir(folder)
+        os.environ["TERM"] = "xterm-256color"
+        os.execvp(command[0], command)
+    printed = b""
+    try:
+        while more := os.read(stream, 1 << 16):
+            printed += more
+    except OSError:  # the command has ended
+        os.waitpid(pid, 0)
+    return printed.decode().replace("\r\n", "\n")
 
 
 def main(study: Path) -> None:
     """Take all pictures of a study."""
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "page.html"
-        write_report([study], path, "Quickstart")
-        with browser(Path(folder) / "profile") as page:
-            take(page, path, "report", 1400, dark=False, section="predictions", height=860)
-            take(page, path, "report-phone", 380, dark=True, section="loss", height=1000)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        write_report([study], folder / "page.html", "Quickstart")
+        with browser(folder / "profile") as page:
+            take(page, folder / "page.html", "report", 1400, False, "predictions", 860)
+            take(page, folder / "page.html", "report-phone", 380, True, "loss", 1000)
+            # From the folder with the sources, so that no place of this machine is shown.
+            example, out = study.resolve().parent, study.name
+            take_terminal(page, example, "plot", WIDE, False, "plot", f"{out}/causal/metrics.jsonl",
+                          f"{out}/pretrained/metrics.jsonl", "--y", "loss")
+            take_terminal(page, example, "lineage", WIDE, False, "lineage",
+                          f"{out}/tagger-pretrained")
+            with subprocess.Popen([*BMTOOLS, *TRAIN, "-o", str(folder / "model")], cwd=study,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
+                time.sleep(SECONDS_OF_TRAINING)
+                take_terminal(page, folder, "watch", NARROW, True, "watch", "model", "--once")
+                training.terminate()
 
 
 if __name__ == "__main__":

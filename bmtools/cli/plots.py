@@ -38,6 +38,7 @@ _FINE = "hd"  # four dots a character
 _BOXES = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-|+++++")
 _TICKS = 5
 _NAME_WIDTH = 30
+_BAR_WIDTH = 10  # where names need to be cut
 _LEAST_HEIGHT = 8
 _REDRAW_SECONDS = 0.25
 _MOST_TIME = 0.2  # of a core, for plots of many lines
@@ -259,9 +260,11 @@ def bars(key: str, rows: Sequence[tuple[str, float, Sequence[float] | None]],
     """Draw a bar for each row: its name, the bar with the interval, and the figures."""
     full, low_end, line, middle, high_end = "█├─┼┤" if style.unicode else "#|-+|"
     figures = [format_estimate(key, value, bounds) for _, value, bounds in rows]
-    cut = [without_controls(name)[:_NAME_WIDTH] for name, *_ in rows]
+    room = style.width - max(map(len, figures)) - 4
+    longest = max(min(_NAME_WIDTH, room - _BAR_WIDTH), _NAME_WIDTH // 4)
+    cut = [without_controls(name)[:longest] for name, *_ in rows]
     named = max(map(len, cut))
-    width = max(style.width - named - max(map(len, figures)) - 4, 10)
+    width = max(room - named, _BAR_WIDTH // 2)
     ends = [end for _, value, bounds in rows for end in (value, *(bounds or ()))]
     least, most = min(0.0, *ends), max(0.0, *ends)
 

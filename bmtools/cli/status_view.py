@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any
 
 from bmtools.cli.figures import format_clock, format_duration, format_figure, heading
@@ -222,8 +222,11 @@ class _Sparkline:
 
         if not options.ascii_only:
             first, last = (format_figure(self.name, self.points[at]) for at in (0, -1))
-            yield Text(f"  {heading(self.name)} {first} {sparkline(self.points)} {last}", "dim",
-                       no_wrap=True, overflow="ellipsis")
+            before, after = f"  {heading(self.name)} {first} ", f" {last}"
+            room = max(options.max_width - len(before) - len(after), 1)
+            shown = self.points[::-1][::ceil(len(self.points) / room)][::-1]
+            yield Text(f"{before}{sparkline(shown)}{after}", "dim", no_wrap=True,
+                       overflow="ellipsis")
 
 
 def sparkline(points: Sequence[float]) -> str:

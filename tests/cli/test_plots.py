@@ -84,6 +84,13 @@ def test_bars_have_the_figures_of_their_lines() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.parametrize("bounds", [None, (10.25, 40.125)])
+@pytest.mark.parametrize("width", [40, 42, 60])
+def test_bars_fit_a_narrow_window(width: int, bounds: tuple[float, float] | None) -> None:
+    text = bars("pppl", [("frequency of corpus.jsonl", 20.0, bounds)], PlotStyle(width))
+    assert max(map(len, text.splitlines())) <= width and "frequenc" in text
+
+
 def lines_of(*lines: dict[str, Any], file: str = "log.jsonl") -> list[tuple[str, dict[str, Any]]]:
     return [(file, line) for line in lines]
 

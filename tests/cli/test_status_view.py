@@ -46,6 +46,13 @@ def test_a_sparkline_rises_and_falls_as_its_numbers() -> None:
     assert sparkline([2, 2]) == "▁▁"
 
 
+def test_a_long_curve_is_thinned_to_fit() -> None:
+    losses = [8.0 - number / 10 for number in range(48)]
+    snapshot = Snapshot("pretrain", 61.0, "training", 30, 120, "steps", losses=losses)
+    *_, line = drawn(snapshot, width=42)
+    assert line.startswith("  loss 8.00 ") and line.endswith("▁ 3.30") and 30 < len(line) <= 42
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_curve_stands_below_the_figures(width: int) -> None:
     snapshot = Snapshot("pretrain", 61.0, "training", 30, 120, "steps", 0.5, 180.0,
