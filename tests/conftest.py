@@ -111,6 +111,13 @@ def write_lines(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture(autouse=True)
+def no_accelerator_state() -> None:
+    """Forget the precision of earlier runs, which Accelerate keeps for the whole process."""
+    if state := sys.modules.get("accelerate.state"):
+        state.AcceleratorState._reset_state()
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Keep torch to one thread: tiny models lose more by threads than they gain."""

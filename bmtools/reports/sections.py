@@ -29,6 +29,7 @@ _HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
 # Their files tell of outputs, and are none.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
+_LEAST_SHARE = 0.01  # of the energy, to be drawn
 _SPEED = ("parameters", "megabytes")
 
 
@@ -178,11 +179,20 @@ def energy(study: Study) -> Section:
     known = [step for step in steps if step.has_energy]
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if known:
-        lines = total(steps, EnergyConfig())
-        section.note = statement(lines)
+        *lines, whole = total(steps, EnergyConfig())
+        section.note = statement([*lines, whole])
+
+        def share(line: Line) -> float:
+            """The largest share of a command in all energy of a kind."""
+            return max((line[kind]["kwh"] / (whole[kind]["kwh"] or 1) for kind in kinds
+                        if kind in line), default=0)
+
+        shown = sorted((line for line in lines if share(line) >= _LEAST_SHARE), key=share)
+        shown = [*reversed(shown), whole]
         section.charts.append(dot_chart(
-            "energy", "Energy of commands", "kWh", [line["command"] for line in lines], {
-                kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in lines]
+            "energy", f"Energy of commands, those of {_LEAST_SHARE:.0%} or more", "kWh",
+            [line["command"] for line in shown], {
+                kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in shown]
                 for kind in kinds}))
         section.tables.append(Table("Energy and emissions of steps", [
             "step", "command", *(f"kWh {kind}" for kind in kinds),

@@ -388,9 +388,8 @@ def test_a_new_head_is_left_out(model: Any, initial: dict) -> None:
 class Spy:
     """A trainer that records its calls."""
 
-    accelerator = Accelerator(cpu=True)
-
     def __init__(self) -> None:
+        self.accelerator = Accelerator(cpu=True)
         self.calls: list[tuple[int, RankBatch, int]] = []
 
     def step(self, number: int, share: RankBatch, turn: int) -> StepResult:
