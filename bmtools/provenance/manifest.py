@@ -27,7 +27,8 @@ NAME = "bmtools.json"
 CARD = "README.md"
 SIGNATURE = "model.sig"
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
-_LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
+_LICENCE = re.compile(r"^(license|license_name):((?:.|\n[ \t]*-)*)", re.MULTILINE)
+_COMMENT = re.compile(r"#.*")
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -161,12 +162,14 @@ def directory_licences(directory: Path) -> list[str]:
 
 
 def card_licence(directory: Path) -> str:
-    """Read the licence from a model card; empty where it names none."""
+    """Read the licence from a model card; empty where it names none, of a list all that it has."""
     card = directory / CARD
     head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
-    named = dict(_LICENCE.findall(head[1])) if head else {}
-    licence = named.get("license", "")
-    return str(named.get("license_name", licence) if licence == "other" else licence)
+    stated = dict(_LICENCE.findall(_COMMENT.sub("", head[1]))) if head else {}
+    found = {key: [name for one in re.split(r"[,\n]", value) if (name := one.strip("-[]'\" \t\r"))]
+             for key, value in stated.items()}
+    own = " ".join(found.get("license_name", ())) or "other"
+    return " AND ".join(own if name == "other" else name for name in found.get("license", ()))
 
 
 def hash_directory(directory: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.provenance.licence_names import licence_name
+from bmtools.provenance.licence_names import licence_name, licence_parts
 
 
 @pytest.mark.parametrize(("stated", "name"), [
@@ -22,6 +22,12 @@ from bmtools.provenance.licence_names import licence_name
     ("Creative Commons Attribution Non Commercial (CC BY-NC 4.0) license", "CC-BY-NC-4.0"),
     ("Creative Commons\n Attribution Non-Commercial No Derivatives licence", "CC-BY-NC-ND"),
     ("Creative Commons Attribution License (CC BY)", "CC-BY"),
+    ("cc_by_nc_4.0", "CC-BY-NC-4.0"), ("CCBY4.0", "CC-BY-4.0"), ("CC BY 4", "CC-BY-4.0"),
+    ("CC BY v. 4.0", "CC-BY-4.0"), ("CC BY 2023", "CC-BY"), ("CC-BY-SA-NC-4.0", "CC-BY-NC-SA-4.0"),
+    ("CC BY-ND-NC 3.0", "CC-BY-NC-ND-3.0"), ("CC BY license (CC BY 4.0)", "CC-BY-4.0"),
+    ("CC BY 4.0 or CC BY-NC 4.0", "CC-BY-4.0"),
+    ("Creative Commons Attribution License. The Creative Commons Public Domain Dedication waiver "
+     "(CC0) applies to the data", "CC-BY"),
     ("This work is in the public domain.", "public-domain"),
     ("All rights reserved.", ""), ("open-access", ""), ("the accB-yield", "")])
 def test_names(stated: str, name: str) -> None:
@@ -30,3 +36,18 @@ def test_names(stated: str, name: str) -> None:
 
 def test_the_most_precise_statement_counts() -> None:
     assert licence_name("", "http://creativecommons.org/licenses/by/4.0/", "CC BY") == "CC-BY-4.0"
+
+
+@pytest.mark.parametrize(("stated", "names"), [
+    ("CC BY 4.0; CC BY-NC 4.0", ["CC-BY-4.0", "CC-BY-NC-4.0"]),
+    ("MIT AND CC-BY-4.0 and CC-BY-SA-4.0", ["MIT", "CC-BY-4.0", "CC-BY-SA-4.0"])])
+def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]) -> None:
+    assert licence_parts(stated) == names
+
+
+@pytest.mark.parametrize(("stated", "name"), [
+    ("GNU General Public License v3.0", "GPL-3.0"),
+    ("GNU Lesser General Public License v2.1 or later", "LGPL-2.1-or-later"),
+    ("GNU Affero General Public License, version 3", "AGPL-3.0")])
+def test_names_of_gnu_in_full(stated: str, name: str) -> None:
+    assert licence_parts(stated) == [name]

@@ -23,7 +23,7 @@ from bmtools.corpus.languages import (
 )
 from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import require_extra
-from bmtools.provenance.licence_names import licence_name
+from bmtools.provenance.licence_names import licence_name, licence_parts
 from bmtools.records import Record
 
 Filter = Callable[[Record], Any]
@@ -45,7 +45,7 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
         "from-year": (config.from_year, partial(_other_year, operator.ge, config.from_year)),
         "to-year": (config.to_year, partial(_other_year, operator.le, config.to_year)),
         "licences": (allowed, lambda record: None if allowed.issuperset(map(
-            licence_kind, record.get("licence", "").split(" AND "))) else record.get(
+            licence_kind, licence_parts(record.get("licence", "")) or [""])) else record.get(
                 "licence", "no licence")),
         "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
             record["text"]) or None)}

@@ -52,6 +52,8 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"licences": "commercial"}, {"licence": "CC BY-NC-SA"}, {"licences": "CC BY-NC-SA"}),
     ({"licences": "commercial"}, {}, {"licences": "no licence"}),
     ({"licences": "commercial"}, {"licence": "MIT AND CC-BY-4.0"}, {}),
+    ({"licences": "CC-BY"}, {"licence": "CC BY 4.0; CC BY-NC 4.0"},
+     {"licences": "CC BY 4.0; CC BY-NC 4.0"}),
     ({"licences": "commercial"}, {"licence": "CC-BY-4.0 AND unknown"},
      {"licences": "CC-BY-4.0 AND unknown"}),
     ({"drop_truncated": True}, {"text": "A (ABSTRACT TRUNCATED)"},

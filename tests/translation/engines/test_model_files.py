@@ -22,6 +22,9 @@ from bmtools.translation.settings import ModelConfig
     ("---\nlanguage: en\nlicense: cc-by-nc-4.0\n---\n# NLLB", "cc-by-nc-4.0"),
     ("---\nlicense: \"apache-2.0\" # as OPUS\n---\n", "apache-2.0"),
     ("---\nlicense:\n- mit\ntags: [x]\n---\n", "mit"),
+    ("---\nlicense:\n- mit # code\n- 'cc-by-nc-4.0'\ntags: [x]\n---\n", "mit AND cc-by-nc-4.0"),
+    ("---\nlicense: [mit, other]\nlicense_name: gemma\n---\n", "mit AND gemma"),
+    ("---\nlicense: CC BY-NC 4.0\ntags:\n- x\n---\n", "CC BY-NC 4.0"),
     ("---\nlicense: other\nlicense_name: gemma\n---\n", "gemma"),
     ("---\nlicense: other\n---\n", "other"), ("---\ntags: x\n---\nlicense: mit\n", ""),
     ("# No front matter\nlicense: mit", ""), ("", ""), (None, "")])
