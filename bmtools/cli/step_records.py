@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from bmtools.provenance.record import (
     hash_content,
     hash_folder,
     make_record,
+    recorded_outputs,
     write_record,
 )
 from bmtools.provenance.step import Step, running
@@ -119,7 +120,8 @@ def _write_records(step: Step, sources: Mapping[str, Place], outputs: list[Path]
     if not (files or number or (redirected and stdout.size)):
         return
     try:
-        inputs, parents = _inputs(step, sources)
+        inputs, parents = _inputs(
+            step, sources, [*files, *([redirected.path] if redirected else [])])
         for path in files:
             content, of_bytes = step.digests.written[path]
             content = content or hash_content(str(path))
@@ -145,10 +147,12 @@ def _write_redirected(redirected: _Redirected, size: int, record: dict[str, Any]
         record_of(path).unlink(missing_ok=True)
 
 
-def _inputs(step: Step, sources: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
+def _inputs(step: Step, sources: Mapping[str, Place], written: Sequence[Path],
+            ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hashes of files by name, and those of models and other directories by role.
 
-    What was not read to its end by this process is read again, models once.
+    What was not read to its end by this process is read again, models once. A folder into which
+    the command has written is another one now; of it, the other outputs count.
     """
     inputs: dict[str, str] = {}
     parents: dict[str, str] = {}
@@ -161,6 +165,11 @@ def _inputs(step: Step, sources: Mapping[str, Place]) -> tuple[dict[str, str], d
         elif path.is_dir() and (place.flag != "FILES" or _is_described(path)):
             role = "model" if place.flag == "FILES" else place.flag.removeprefix("--")
             add_input(parents, role, hash_input(path))
+        elif path.is_dir() and any(file.is_relative_to(path.resolve()) for file in written):
+            for one in recorded_outputs(path):
+                if one.exists() and one.resolve() not in written:
+                    digest = hash_input(one) if one.is_dir() else hash_content(str(one))
+                    add_input(inputs, without_places(str(one)), digest)
         elif path.is_dir():
             add_input(inputs, without_places(name), hash_folder(path))
         elif file := path if path.is_file() else archive_of(name):

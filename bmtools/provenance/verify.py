@@ -64,7 +64,8 @@ def _content_lines(outputs: Sequence[Path], search: Sequence[Path]) -> Iterator[
     seen = {node.path.absolute() for node in nodes if node.path}
     # Of outputs with the same content, the lineage has one.
     nodes += [_node(path) for path in outputs if path.absolute() not in seen]
-    read = {edge.parent for edge in lineage.edges}
+    read = {id for node in lineage.nodes for step in node.steps
+            for links in (step.get("inputs", {}), step.get("parents", {})) for id in links.values()}
     for node in nodes:
         if node.path is None:
             yield {"path": node.name, "state": NOT_FOUND, "recorded": node.id}
@@ -116,7 +117,7 @@ def _changed_twins(node: Node, lineage: Lineage) -> Iterator[Line]:
     A file that was made anew has a record of its own, and is none of these.
     """
     outputs = {one.id: one.path for one in lineage.nodes}
-    twins = {path.absolute().with_name(edge.role) for edge in lineage.edges
+    twins = {path.absolute().parent / edge.role for edge in lineage.edges
              if edge.parent == node.id and (path := outputs[edge.child])}
     assert node.path is not None
     for twin in sorted(twins - {node.path.absolute()}):

@@ -169,6 +169,37 @@ def test_of_an_older_record_without_a_hash_nothing_is_said(run: Run, copy: Path)
     assert "6 as recorded, 1 without a hash in their record" in outcome.err
 
 
+def test_of_what_was_found_by_a_fingerprint_nothing_is_said(run: Run, copy: Path) -> None:
+    record = json.loads((copy / "words" / "bmtools.json").read_text())
+    del record["sha256"], record["files"]
+    (copy / "words" / "bmtools.json").write_text(json.dumps(record))
+    outcome = run("verify", "model")
+    assert outcome.code == 0, outcome.err
+    assert differing(outcome) == {"words": "no hash recorded"}
+
+
+def test_an_input_of_a_folder_below_is_looked_at(run: Run, copy: Path) -> None:
+    (copy / "below").mkdir()
+    (copy / "below" / "about.toml").write_text('name = "Febbre"\n')
+    assert run("card", "model", "--about", "below/about.toml", "-o", "card.md").code == 0
+    assert run("verify", "card.md").code == 0
+    (copy / "below" / "about.toml").write_text('name = "Tosse"\n')
+    outcome = run("verify", "card.md")
+    assert outcome.code == 1 and differing(outcome) == {"below/about.toml": "changed"}
+
+
+def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
+    assert run("report", ".", "-o", "page.html").code == 0
+    assert run("report", ".", "-o", "page.html", "--overwrite").code == 0
+    inputs = json.loads((copy / "page.html.bmtools.json").read_text())["inputs"]
+    assert set(inputs) == {"merged", "model", "small", "words", "corpus.jsonl.gz", "raw.jsonl"}
+    outcome = run("verify", ".")
+    assert outcome.code == 0 and not differing(outcome)
+    (copy / "model" / "vocab.txt").write_text("other")
+    outcome = run("verify", "page.html")
+    assert outcome.code == 1 and differing(outcome) == {"model/vocab.txt": "changed"}
+
+
 def test_folders_without_records_or_that_cannot_be_read(
         run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (copy / "empty").mkdir()
