@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 _NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
 
 
-def find_model(name: str, models: Iterable[str]) -> str:
-    """Find the model of a name: its path, or the one path that ends with it; empty without."""
-    same = [path for path in models if Path(path) == Path(name)] or \
-        [path for path in models if Path(path).name == Path(name).name]
+def find_model(name: str, models: Collection[str]) -> str:
+    """Find the model of a name: its path, or the one whose end agrees with it in most parts; empty
+    without, or where several do."""
+    same = [path for path in models if Path(path) == Path(name)]
+    parts = {path: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(
+        reversed(Path(path).parts), reversed(Path(name).parts), strict=False))) for path in models}
+    most = max(parts.values(), default=0)
+    same = same or [path for path, number in parts.items() if number == most > 0]
     return same[0] if len(same) == 1 else ""
 
 

@@ -56,7 +56,7 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
     """Read a model's lines of files that score commands wrote.
 
     Args:
-        facts: of the model, which lines name by its path or the last part of it.
+        facts: of the model, which lines name by its path, or the only one that ends like it.
         sources: the files; NAME=FILE names the set.
 
     Raises:
@@ -66,13 +66,14 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
     for source in sources:
         name, path = split_name(source)
         _require_same_model(facts, path)
-        before = len(found)
-        for place, line in read_objects(path):
+        before, lines = len(found), list(read_objects(path))
+        own = find_model(str(facts.path), {str(line.get("model", "")) for _, line in lines})
+        for place, line in lines:
             with reading(place, "no line of scores", "expected one of score-pppl, score-mrr, "
                          "score-tasks or score-suite", DataError):
                 # A line of finetune names the checkpoint that it began with.
-                if "compared" in line or "checkpoint" in line or \
-                        not find_model(str(line.get("model", "")), [str(facts.path)]):
+                if "compared" in line or "checkpoint" in line or not own or \
+                        line.get("model") != own:
                     continue
                 of = " ".join(filter(None, (name, line.get("set", "")))) or Path(path).stem
                 found += [Score(metric, value, of, _interval(bounds),
@@ -80,7 +81,8 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
                           for metric, value, bounds in metrics_of(line)]
         if len(found) == before:
             raise DataError(f"{setting('scores')}: found no score of {facts.path} in {path}, "
-                            "expected lines whose key 'model' is its path, or the last part of it")
+                            "expected lines whose key 'model' is its path, or the only one that "
+                            "ends like it")
     return found
 
 

@@ -6,8 +6,10 @@ import re
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+BASELINE = "frequency of "
+"""Beginning of the name of a baseline, before the path of its text."""
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 DASH = "\N{EN DASH}"
 _UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
@@ -27,9 +29,17 @@ def short_names(models: Sequence[str]) -> list[str]:
         distinct = next((count for count in range(1, len(own)) if all(
             other == own or other[-count:] != own[-count:] for other in parts)), len(own))
         name = printable("/".join(own[-distinct:]) or model)
+        if model.startswith(BASELINE) and not name.startswith(BASELINE):
+            name = BASELINE + name
         seen[name] += 1
         names.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
     return names
+
+
+def names_of(models: Iterable[str]) -> dict[str, str]:
+    """Name models as `short_names` does, each once."""
+    distinct = list(dict.fromkeys(models))
+    return dict(zip(distinct, short_names(distinct), strict=True))
 
 
 def words_of(key: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from bmtools.cards.score_lines import metrics_of
@@ -23,12 +22,12 @@ from bmtools.reports.charts import (
     page_style,
 )
 from bmtools.reports.drawing import page_canvas
-from bmtools.reports.labels import short_names, words_of
+from bmtools.reports.labels import names_of, short_names, words_of
 from bmtools.reports.mrr_flow import count_flow, level_names, plot_flow
 from bmtools.reports.mrr_plots import plot_progression
 from bmtools.reports.mrr_summary import MrrItem, MrrSummary
 from bmtools.reports.space_plot import vectors_charts
-from bmtools.reports.study import Line, Study
+from bmtools.reports.study import Line, Study, StudyDirectory
 
 # Settings of Table 2 of Buonocore et al. 2023 and further ones, with the values that mean off.
 _SETTINGS = {
@@ -90,30 +89,30 @@ def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
 
 def _joined(study: Study) -> Iterator[Table]:
     """Join models' corpora, beginnings and settings with their scores (Tables 1 and 2)."""
-    rows: dict[str, dict[str, Cell]] = {}
+    shown: dict[str, dict[str, Cell]] = {}
     for kind, metrics in (("mrr", ("mrr",)), ("pppl", ("pppl", "bits_per_character"))):
         for line in study.lines[kind]:
-            row = rows.setdefault(line["model"], {})
-            for metric in metrics:
-                row.setdefault(metric, line.get(metric))
-    shown: dict[str, dict[str, Cell]] = {}
-    for model, scores in rows.items():
-        directory = study.directory_of(model)
-        if directory is not None:
-            settings = directory.record.get("settings", {})
-            phases = settings.get("phases") or [{}]
-            shown[directory.name] = {
-                "text": _listed([*directory.record.get("inputs", {})]),
-                "tokens of the text": directory.corpus_tokens or None,
-                "from": ", ".join(directory.bases.values()),
-                "tokens trained on": study.trained_tokens(directory),
-                **{key: _setting(key, settings, phases) for key in _SETTINGS},
-                **scores}
+            directory = study.directory_of(line["model"])
+            if directory is not None:
+                row = shown.setdefault(directory.name, _description(study, directory))
+                for metric in metrics:
+                    row.setdefault(metric, line.get(metric))
     keys = list(dict.fromkeys(key for row in shown.values() for key in row
                               if any(one.get(key) not in (None, "") for one in shown.values())))
     if shown:
         yield Table("Models with their texts, settings and scores", ["model", *map(words_of, keys)],
                     [[name, *map(row.get, keys)] for name, row in shown.items()])
+
+
+def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
+    """Describe the text, the beginning and the settings of a model."""
+    settings = directory.record.get("settings", {})
+    phases = settings.get("phases") or [{}]
+    return {"text": _listed([*directory.record.get("inputs", {})]),
+            "tokens of the text": directory.corpus_tokens or None,
+            "from": ", ".join(directory.bases.values()),
+            "tokens trained on": study.trained_tokens(directory),
+            **{key: _setting(key, settings, phases) for key in _SETTINGS}}
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -130,8 +129,9 @@ def _setting(key: str, settings: Mapping[str, Any], phases: Sequence[Mapping[str
 
 
 def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
+    own = names_of(model for line in study.lines["compared"] for model in line["compared"])
     rows: list[list[Cell]] = [[
-        " - ".join(Path(model).name for model in line["compared"]),
+        " - ".join(own[model] for model in line["compared"]),
         words_of(" ".join(filter(None, (line.get("set"), line["metric"])))),
         line["difference"], *(line.get("interval") or (None, None)), line.get("p"),
         line.get("p_holm")] for line in study.lines["compared"]
@@ -224,9 +224,10 @@ def tasks(study: Study) -> Section:
             metric, f"Mean {words} over seeds", words, short_names([*own]), {words: [
                 Estimate.of(values["mean"], values.get("interval")) for values in own.values()]}))
     if tuned:
+        names = names_of(name for name, _, _ in tuned)
         section.tables.append(Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
-            [Path(name).name, words_of(metric), values["mean"],
+            [names[name], words_of(metric), values["mean"],
              *(values.get("interval") or (None, None)), values.get("deviation"),
              values.get("median")] for name, metric, values in tuned]))
     scored = [*study.lines["tasks"], *study.lines["seeds of tasks"]]
@@ -240,9 +241,10 @@ def tasks(study: Study) -> Section:
             f"task-{number}", title, words_of(metric), short_names([*by_model]),
             {metric: [*by_model.values()]}))
     if scored:
+        names = names_of(line["model"] for line in scored)
         section.tables.append(Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
-            [Path(line["model"]).name, line.get("task", "over seeds"), words_of(metric), value,
+            [names[line["model"]], line.get("task", "over seeds"), words_of(metric), value,
              *(bounds or (None, None))]
             for line in scored for metric, value, bounds in metrics_of(line)]))
     _add_calibration(section, study.lines["tasks"])
@@ -268,11 +270,12 @@ def _add_calibration(section: Section, lines: Iterable[Line]) -> None:
             [[name, *map(one.get, ("from", "predictions", "score", "precision"))]
              for name, found in named for one in found["bins"]])))
     if calibrated:
+        names = names_of(line["model"] for line in calibrated)
         section.note += " On the dashes, scores are the share that is right."
         section.tables.append(Table("Calibration of scores", [
             "model", "task", "expected calibration error", "mean score", "precision",
             f"kept at a precision of {PRECISION:.0%}", "from the score"], [
-            [Path(line["model"]).name, line["task"], *map(line["calibration"].get, (
+            [names[line["model"]], line["task"], *map(line["calibration"].get, (
                 "error", "score", "precision", "kept", "threshold"))] for line in calibrated]))
 
 
@@ -307,9 +310,9 @@ def space(study: Study) -> Section:
             section.charts.append(dot_chart(
                 key, f"{words.capitalize()} by frequency of words", words, bands, series))
         section.tables.append(Table("Measures", ["model", "measure", "value", "from", "to"], [
-            [Path(line["model"]).name, words_of(key), value,
-             *(line.get("intervals", {}).get(key) or (None, None))]
-            for line in lines for key, value in line.items() if isinstance(value, float)]))
+            [name, words_of(key), value, *(line.get("intervals", {}).get(key) or (None, None))]
+            for name, line in zip(names, lines, strict=True) for key, value in line.items()
+            if isinstance(value, float)]))
     for path in study.vectors:
         section.charts += vectors_charts(path)
     return section

@@ -20,7 +20,7 @@ from bmtools.reports.charts import (
     dot_chart,
     line_chart,
 )
-from bmtools.reports.labels import figure, words_of
+from bmtools.reports.labels import figure, names_of, words_of
 from bmtools.reports.score_sections import masking, predictions, ranks, space, suites, tasks
 from bmtools.reports.study import Line, Study
 
@@ -64,9 +64,10 @@ def overview(study: Study) -> Section:
             for one, took in zip(directories, seconds, strict=True)]))
     speed = study.lines["speed"]
     if speed:
+        names = names_of(line["model"] for line in speed)
         section.tables.append(Table("Size and speed on the CPU", [
             "model", *_SPEED, "tokens a second", "memory in MB"], [
-            [Path(line["model"]).name, *map(line.get, _SPEED), line["cpu"].get("tokens_per_second"),
+            [names[line["model"]], *map(line.get, _SPEED), line["cpu"].get("tokens_per_second"),
              line["cpu"].get("memory_megabytes")] for line in speed]))
     return section
 
@@ -175,7 +176,8 @@ def _facts(node: Node) -> str:
 def energy(study: Study) -> Section:
     """Show energy by how it is known: measured, allotted or declared, each apart."""
     section = Section("energy", "Energy")
-    steps = find_steps((Path(name).name, record) for name, record in study.lineage.steps())
+    names = names_of(name for name, _ in study.lineage.steps())
+    steps = find_steps((names[name], record) for name, record in study.lineage.steps())
     known = [step for step in steps if step.has_energy]
     kinds = [kind for kind in KINDS if any(kind in step.figures for step in known)]
     if known:

@@ -207,6 +207,19 @@ def test_scores_of_files(make: Any, run: Any, chain: Path, tmp_path: Path) -> No
     assert "other weights than those of" in done.err
 
 
+def test_scores_of_another_model_of_the_name_are_left_out(
+        make: Any, run: Any, chain: Path, tmp_path: Path) -> None:
+    scores, own = tmp_path / "scores.jsonl", str(chain / "pretrained")
+    scores.write_text("".join(json.dumps({"model": model, "pppl": pppl}) + "\n" for model, pppl in
+                              (("other/pretrained", 1.5), (own, 2.5))))
+    _, bom, _ = make("pretrained", "--scores", scores)
+    [metric] = bom["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    assert metric["value"] == "2.5"
+    scores.write_text(scores.read_text().replace(own, "third/pretrained"))
+    done = run("card", own, "--scores", scores)
+    assert done.code == 1 and "the only one that ends like it" in done.err
+
+
 def test_results_of_a_benchmark(run: Any, chain: Path, tmp_path: Path) -> None:
     out = tmp_path / "results.yaml"
     done = run("card", chain / "tagger", "--about", chain / "about.toml", "--eval-results", out)

@@ -20,6 +20,7 @@ from bmtools.reports.labels import (
     (["a/x", "a/x", "/"], ["x", "x (2)", "/"]),
     (["runs/a/start", "runs/a/model"], ["start", "model"]),
     (["m", "runs/m"], ["m", "runs/m"]), ([".", "x/y"], [".", "y"]),
+    (["frequency of /a/m.jsonl", "/b/m"], ["frequency of m.jsonl", "m"]),
     (["/a/m", "b/a/m", "a/m"], ["/a/m", "b/a/m", "a/m"])])
 def test_names_are_as_short_as_they_can_be(models: list[str], names: list[str]) -> None:
     assert short_names(models) == names

@@ -251,6 +251,32 @@ def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
         assert study.directories[0].record["tokens_seen"] == 20
 
 
+def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "model").mkdir(parents=True)
+        (tmp_path / name / "model" / "bmtools.json").write_text(
+            json.dumps({"command": "pretrain", "inputs": {f"{name}.jsonl": "0"}}))
+    scores = [
+        {"model": "a/model", "pppl": 10.5, "bits_per_character": 1.5, "data": "1"},
+        {"model": f"{tmp_path}/a/model", "mrr": 0.25, "maskings": 4, "data": "2"},
+        {"model": "b/model", "pppl": 20.5, "bits_per_character": 2.5, "data": "1"},
+        {"model": "a/model", "task": "ner", "f1": 0.5},
+        {"model": "b/model", "task": "ner", "f1": 0.7},
+        {"checkpoint": "a/model", "best_seed": 1, "test_f1": {"mean": 0.5}},
+        {"checkpoint": "b/model", "best_seed": 1, "test_f1": {"mean": 0.7}},
+        {"compared": ["a/model", "b/model"], "metric": "f1", "difference": -0.2}]
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in scores))
+    write_report([tmp_path], tmp_path / "page.html")
+    tables = Page((tmp_path / "page.html").read_text()).tables
+    head, *rows = tables["Models with their texts, settings and scores"]
+    assert head == ["model", "text", "tokens trained on", "mrr", "pppl", "bits per character"]
+    assert rows == [["a/model", "a.jsonl", 0, 0.25, 10.5, 1.5],
+                    ["b/model", "b.jsonl", 0, "", 20.5, 2.5]]
+    for title in ("Fine-tuning, over seeds", "Predictions against gold records"):
+        assert [row[0] for row in tables[title][1:]] == ["a/model", "b/model"]
+    assert tables["Differences between models"][1][0] == "a/model - b/model"
+
+
 def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any],
                                               tmp_path: Path) -> None:
     log = tmp_path / "small.jsonl"
