@@ -171,7 +171,8 @@ def _inputs(step: Step, sources: Mapping[str, Place], written: Sequence[Path],
                     digest = hash_input(one) if one.is_dir() else hash_content(str(one))
                     add_input(inputs, without_places(str(one)), digest)
         elif path.is_dir():
-            add_input(inputs, without_places(name), hash_folder(path))
+            add_input(inputs, without_places(name if path.name else str(path.resolve())),
+                      hash_folder(path))
         elif file := path if path.is_file() else archive_of(name):
             add_input(inputs, without_places(str(file)), hash_content(str(file)))
     return inputs, parents

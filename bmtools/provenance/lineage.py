@@ -242,7 +242,7 @@ class _Trace:
         names = list(_words(step.get("settings", {}))) if role in step.get("parents", {}) else \
             _spellings(role)
         places = [place, *place.parents[:_PLACES_ABOVE], Path.cwd()]
-        for name in filter(None, dict.fromkeys(names)):
+        for name in filter(lambda name: Path(name).name, dict.fromkeys(names)):  # none of "."
             for candidate in (*(one / name for one in places),
                               *self._names.get(Path(name).name, ())):
                 if _is_there(candidate):

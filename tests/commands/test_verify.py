@@ -200,6 +200,21 @@ def test_a_page_of_the_folder_in_which_it_lies(run: Run, copy: Path) -> None:
     assert outcome.code == 1 and differing(outcome) == {"model/vocab.txt": "changed"}
 
 
+def test_a_page_elsewhere_of_the_present_folder(
+        run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = copy.parent / "page.html"
+    assert run("report", ".", "-o", page).code == 0
+    record = copy.parent / "page.html.bmtools.json"
+    assert list(json.loads(record.read_text())["inputs"]) == ["chain"]
+    outcome = run("verify", page)
+    assert outcome.code == 0 and not differing(outcome)
+    # Older records have its name, by which whatever is around the page was hashed.
+    record.write_text(record.read_text().replace('"chain":', '".":'))
+    monkeypatch.setattr("bmtools.provenance.record.hash_folder", pytest.fail)
+    outcome = run("verify", page)
+    assert outcome.code == 0 and differing(outcome) == {".": "not found"}
+
+
 def test_folders_without_records_or_that_cannot_be_read(
         run: Run, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (copy / "empty").mkdir()
