@@ -188,7 +188,8 @@ def _in_words(types: str) -> str:
     """Name types as people do: "`int | null`" is a whole number or null."""
     names = {"str": "text", "int": "a whole number", "float": "a number", "object": "an object",
              "array": "a list", "bool": "true or false"}
-    return " or ".join(names.get(one, one) for one in types.strip("`").split(" | "))
+    kinds, of, length = types.partition(" of length ")
+    return " or ".join(names.get(one, one) for one in kinds.strip("`").split(" | ")) + of + length
 
 
 def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:

@@ -181,7 +181,9 @@ def _estimate(line: Line, key: str) -> tuple[float, Sequence[float] | None] | No
         value, bounds = value["mean"], value.get("interval")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return value, bounds
+    is_interval = isinstance(bounds, list) and [isinstance(one, int | float) for one in bounds] == [
+        True, True]
+    return value, bounds if is_interval else None
 
 
 def _curves(lines: Iterable[tuple[str, Line]], x: str, y: str) -> list[Curve]:

@@ -12,7 +12,7 @@ from bmtools.reports.drawing import page_image, require_matplotlib
 from bmtools.reports.labels import figure, without_controls
 from bmtools.reports.pages import page_templates
 from bmtools.reports.sections import Section, make_sections
-from bmtools.reports.study import read_study
+from bmtools.reports.study import nothing_found, read_study
 
 _TEMPLATE = "report_page.html"
 
@@ -35,6 +35,8 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
     require_matplotlib()
     study = read_study(paths)
     sections = list(make_sections(study))
+    if not sections:
+        raise nothing_found(paths)
     title = title or ", ".join(Path(path).resolve().name for path in paths)
     page = render_report(title, sections).encode("utf-8", "replace")
     with open_output(str(output)) as stream:

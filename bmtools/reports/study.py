@@ -10,7 +10,9 @@ from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from bmtools.cards.score_lines import find_model
 from bmtools.errors import DataError
@@ -23,9 +25,27 @@ from bmtools.provenance.fields import StepRecord
 from bmtools.provenance.graph import Lineage
 from bmtools.provenance.lineage import trace
 from bmtools.provenance.manifest import NAME, read_manifest, read_object
+from bmtools.records import readable
 from bmtools.reports.labels import short_names
 
 Line = dict[str, Any]
+
+
+class _Keys(TypedDict, total=False):
+    """Keys of lines that are used, for the types of their values."""
+
+    model: str
+    checkpoint: str
+    vocabulary: str
+    corpus: str
+    task: str
+    suite: str
+    data: str
+    phase: str
+    compared: list[str]
+    interval: tuple[float, float] | None
+
+
 # The first kind whose keys a line has is its own.
 _KINDS = {
     "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
@@ -159,9 +179,14 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
         elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
     if study.is_empty:
-        raise DataError(f"{', '.join(map(str, paths))}: found neither models nor scores, expected "
-                        f"checkpoints, or output of {_READ_BY}")
+        raise nothing_found(paths)
     return study
+
+
+def nothing_found(paths: Sequence[str | PathLike[str]]) -> DataError:
+    """Return the error of files in which there is nothing to show."""
+    return DataError(f"{', '.join(map(str, paths))}: found neither models nor scores, expected "
+                     f"checkpoints, or output of {_READ_BY}")
 
 
 def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
@@ -213,6 +238,10 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
             keys = ", ".join(list(line)[:6]) or "no key"
             found = "a record" if kind else f"the keys {keys}"
             raise DataError(f"{place}: found {found}, expected a line of {_READ_BY}")
+        try:
+            msgspec.convert(line, _Keys)
+        except msgspec.ValidationError as error:
+            raise DataError(f"{place}: {readable(str(error))}") from error
         if kind in _TRAINING:
             training.append(line)
         elif kind == "trained":

@@ -122,6 +122,9 @@ def test_scores_are_bars_with_their_intervals() -> None:
     assert mrr.splitlines()[1].endswith("0.123 [0.100, 0.200]") and len(mrr.splitlines()) == 2
     hits, f1 = plots(scores, None, ("hits_at_1", "test_f1"), PLAIN)
     assert hits.endswith("50.0% [40.0%, 60.0%]") and f1.endswith("70.0% [60.0%, 80.0%]")
+    for damaged in ([0.1], [None, 0.2], "0.1"):
+        [mrr] = plots(lines_of({"model": "a", "mrr": 0.5, "interval": damaged}), None, (), PLAIN)
+        assert mrr.endswith(" 0.500")
 
 
 @pytest.mark.parametrize(("x", "keys", "fault"), [

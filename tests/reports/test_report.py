@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,18 @@ def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_
         read_study([tmp_path / "other.jsonl"])
     with pytest.raises(DataError, match="found neither models nor scores"):
         read_study([tmp_path])
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"model": 3, "pppl": 2.5}', "scores.jsonl:1: key 'model': found a whole number, expected"),
+    ('{"model": "a", "pppl": 2.5, "interval": [1]}',
+     "scores.jsonl:1: key 'interval': found 1, expected a list of length 2"),
+    ('{"model": "a", "pppl": null}', "found neither models nor scores")])
+def test_a_line_without_a_figure_is_refused(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text(line)
+    with pytest.raises(DataError, match=re.escape(message)):
+        write_report([tmp_path / "scores.jsonl"], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
