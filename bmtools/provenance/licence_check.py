@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bmtools.errors import BmtoolsWarning, DataError
 from bmtools.io.output import record_of
+from bmtools.io.sources import source_name
 from bmtools.provenance.licence_names import licence_parts
 from bmtools.provenance.licences import (
     NO_DERIVATIVES,
@@ -51,7 +52,7 @@ def check_licences(origins: Mapping[str, Iterable[str]]) -> None:
     where: dict[str, str] = {}
     for origin, licences in origins.items():
         for part in (part for licence in sorted(licences) for part in licence_parts(licence)):
-            where.setdefault(part, origin)
+            where.setdefault(part, source_name(origin))
     for one in conflicts(where):
         first, second = (where[name] for name in (one.first, one.second))
         refuse_licences(f"{first} has {one.first} and {'' if first == second else f'{second} has '}"

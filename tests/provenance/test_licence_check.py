@@ -85,3 +85,8 @@ def test_all_inputs_are_compared() -> None:
     check_licences({"a": ["CC-BY-4.0"], "b": ["unknown", ""], "c": []})
     with pytest.raises(DataError, match=r"^c has CC-BY-NC-4.0 and a has CC-BY-SA-4.0, which"):
         check_licences({"c": ["MIT", "CC-BY-NC-4.0"], "a": ["CC-BY-SA-4.0"]})
+
+
+def test_text_of_a_pipe_is_named_as_elsewhere() -> None:
+    with pytest.raises(DataError, match="<stdin> has CC-BY-NC"):
+        check_licences({"-": ["CC-BY-SA-4.0", "CC-BY-NC-4.0"]})
