@@ -36,6 +36,9 @@ def set_positions(config: PretrainedConfig, old: PretrainedConfig, max_positions
         raise BmtoolsError(
             f"{setting('max_positions')}: found {max_positions}, but the base has "
             f"{positions} positions; expected more, or 0 to leave them as they are")
+    if getattr(config, "max_relative_positions", 1) < 1:
+        # DeBERTa's distances count on the number of positions; farther ones are cut off at these.
+        config.max_relative_positions = old.max_position_embeddings
     config.max_position_embeddings = max(positions, max_positions) + first_position(config)
     if rope_base:
         rope = getattr(config, "rope_parameters", None)

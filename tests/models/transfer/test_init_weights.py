@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import build_config, build_model, max_tokens
@@ -328,6 +328,27 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
         assert torch.equal(rows[2 * before:], rows[:10])
     with pytest.raises(BmtoolsError, match="max_positions: found 16, but the base has"):
         transfer(old, new, TransferConfig("average", max_positions=16))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("family", "buckets"), [("deberta", {}),
+                                                 ("deberta-v2", {"position_buckets": 8})])
+def test_distances_of_deberta_stay_with_more_positions(
+        base: Checkpoint, tmp_path: Path, family: str, buckets: dict[str, int]) -> None:
+    config = AutoConfig.for_model(
+        family, vocab_size=len(base.tokenizer), hidden_size=64, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=64, max_position_embeddings=40,
+        relative_attention=True, pos_att_type=["p2c", "c2p"], position_biased_input=False,
+        type_vocab_size=0, initializer_range=0.3, **buckets)
+    old = build_model(config).eval()
+    save_checkpoint(tmp_path / "base", old, base.tokenizer,
+                    Manifest("test", {}, base.vocabulary))
+    init_weights(tmp_path / "base", output=tmp_path / "out", max_positions=100)
+    made = load_checkpoint(tmp_path / "out").model
+    assert max_tokens(made) == 100
+    ids = torch.randint(5, 60, (1, 100), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(*(model(ids[:, :40]).logits for model in (old, made)))
+    assert made(ids).logits.isfinite().all()
 
 
 @torch.no_grad()
