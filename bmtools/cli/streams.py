@@ -92,12 +92,14 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Show our own warnings on stderr like other messages, those of the main process."""
+    """Show our own warnings on stderr like other messages, those of the main process, each once."""
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **kept: Any) -> None:
         if not issubclass(category, BmtoolsWarning):
             show_others(message, category, *place, **kept)
-        elif is_main_process():
+        elif is_main_process() and str(message) not in shown:
+            shown.add(str(message))
             click.echo(f"bmtools: {message}", err=True)
 
     with warnings.catch_warnings():

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bmtools.cli.streams import Ended, ended_by_signals
+from bmtools.cli.streams import Ended, ended_by_signals, warnings_as_lines
+from bmtools.errors import BmtoolsWarning
 
 
 @pytest.fixture
@@ -126,3 +128,10 @@ def test_a_signal_within_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[
         Loud()
         time.sleep(5)
     assert "ignored" not in capsys.readouterr().err
+
+
+def test_a_warning_that_comes_twice_stands_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_as_lines():
+        for text in ("a conflict", "a conflict", "another"):
+            warnings.warn(BmtoolsWarning(text), stacklevel=1)
+    assert capsys.readouterr().err == "bmtools: a conflict\nbmtools: another\n"
