@@ -353,4 +353,5 @@ def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dic
 def stated_licences(results: Mapping[str, Any]) -> list[str]:
     """Return the licences of tokenized text by a manifest; an empty one where some states none."""
     counts = results.get("licences", {})
-    return [*counts, *([""] if sum(counts.values()) < results.get("records", 0) else ())]
+    stated = sum(counts.values()) if isinstance(counts, Mapping) else 0
+    return [*counts, *([""] if stated < results.get("records", 0) else ())]

@@ -138,9 +138,13 @@ def check_checkpoint(directory: Path) -> None:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
     layers, tensors = config.get("num_hidden_layers"), len(_tensors(directory))
-    if isinstance(layers, int) and layers > tensors:  # a library would build them all
+    if layers is not None and not 0 <= layers <= tensors:  # a library would build them all
         raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, but "
                               f"{WEIGHTS} has {tensors} tensors; restore the checkpoint")
+    heads, width = config.get("num_attention_heads", 1), config.get("hidden_size", 0)
+    if heads < 1 or (width % heads and "head_dim" not in config):
+        raise CheckpointError(f"{directory / CONFIG}: found num_attention_heads {heads}, expected "
+                              f"a divisor of hidden_size {width}; restore the checkpoint")
     check_tokenizer(directory)
     require_versions()
 

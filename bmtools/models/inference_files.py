@@ -91,15 +91,16 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
 
 def require_finite(directory: Path, state: Mapping[str, Tensor]) -> None:
     """Refuse weights that are not finite: all comparisons with NaN are false, so scores of them
-    can look perfect.
+    can look perfect. Those above 1e19, whose squares float32 cannot hold, come of damage too.
 
     Raises:
         CheckpointError: names the first such weight.
     """
     for name, weight in state.items():
-        if not weight.sum().isfinite() and not weight.isfinite().all():
-            raise CheckpointError(f"{directory}: weights of {name} are not finite; train the "
-                                  "model again from a checkpoint before this one")
+        if not torch.linalg.vector_norm(weight.float()).isfinite():  # nor where squares overflow
+            raise CheckpointError(f"{directory}: weights of {name} are not finite, or too large "
+                                  "to square; train the model again from a checkpoint before this "
+                                  "one")
 
 
 def read_model_config(directory: Path) -> SimpleNamespace | None:

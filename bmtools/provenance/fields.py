@@ -41,6 +41,7 @@ class _Energy(TypedDict, total=False):
 
 class _Results(TypedDict, total=False):
     shards: int
+    records: int
     tokens: int
     parameters: int
     corpora: dict[str, dict[str, int]]

@@ -16,6 +16,8 @@ from bmtools.errors import (
 )
 from bmtools.masking.settings import Masking, MaskRateCurve
 
+_LARGEST_BATCH = 1 << 20  # sequences; the largest published are 65,536 (LAMB)
+
 
 @dataclass(frozen=True)
 class OptimizationConfig:
@@ -166,6 +168,8 @@ class BatchConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, max_length=8, batch_size=1)
+        require(self.batch_size <= _LARGEST_BATCH, "batch_size", self.batch_size,
+                f"up to {_LARGEST_BATCH:,}")
         require(0 <= self.initial_batch_size <= self.batch_size, "initial_batch_size",
                 self.initial_batch_size, f"0, or up to {setting('batch_size')}")
         require(0 <= self.ramp_ratio <= 1, "ramp_ratio", self.ramp_ratio, "0 to 1")

@@ -48,6 +48,7 @@ _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true 
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts"}
 _SUFFIX = ".toml"
 _MOST_BYTES = 1 << 20
+_MOST_DOTS = 5_000  # a key of n parts takes tomllib n² memory
 
 
 def read_run_config(name: str) -> RunConfig:
@@ -126,10 +127,14 @@ def parse_toml(content: bytes, place: str) -> dict[str, Any]:
     Raises:
         DataError: it is none, or it nests too deep.
     """
+    if any(line.count(b".") > _MOST_DOTS for line in content.splitlines()):
+        raise DataError(f"{place}: found a line with more than {_MOST_DOTS:,} dots, expected TOML")
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        found = tomllib.loads(content.decode("utf-8"))
+        repr(found)  # dotted keys nest deeper than Python can walk
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise DataError(f"{place}: not TOML ({error})") from error
+    return found
 
 
 def _line_of_key(text: str, message: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenizers import Tokenizer
 
 from bmtools.provenance.manifest import read_manifest
-from bmtools.vocab.tokenizer import CONFIG, RARE, TOKENIZER, check_casing, fingerprint
+from bmtools.vocab.tokenizer import CONFIG, TOKENIZER, check_casing, fingerprint, require_encoding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -60,7 +60,7 @@ def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, 
         backend = Tokenizer.from_file(str(directory / TOKENIZER))
         backend.no_truncation()
         backend.no_padding()
-        backend.encode(RARE)
+        require_encoding(directory, backend)
         roles = {role: _content(config[f"{role}_token"])
                  for role in _ROLES if config.get(f"{role}_token")}
         extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []

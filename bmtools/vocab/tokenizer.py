@@ -39,6 +39,7 @@ VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
 RARE = "\U00010380"
 """A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
+_LARGEST_ID = 1 << 24  # vocabularies have a million tokens at most
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
 Component = Mapping[str, Any]
@@ -67,9 +68,27 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     check_casing(directory, tokenizer)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
-    with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
-        tokenizer.backend_tokenizer.encode(RARE)
+    require_encoding(directory, tokenizer.backend_tokenizer)
     return tokenizer
+
+
+def require_encoding(directory: Path, backend: Tokenizer) -> None:
+    """Refuse a tokenizer that cannot encode text.
+
+    Raises:
+        CheckpointError: it cannot, or an id or a template is damaged so that the library would end
+            the program.
+    """
+    with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
+        if (largest := max(backend.get_vocab().values(), default=0)) > _LARGEST_ID:
+            raise ValueError(f"found a token's id {largest}, expected {_LARGEST_ID} at most")
+        steps = backend.post_processor and json.loads(backend.post_processor.__getstate__())
+        for step in flat_components(steps):
+            pieces = [*step.get("single", ()), *step.get("pair", ())]
+            named = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
+            if unknown := named.difference(step.get("special_tokens", named)):
+                raise ValueError(f"its template names {min(unknown)!r}, which it does not define")
+        backend.encode(RARE)
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
@@ -144,7 +163,9 @@ def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
     config, content = (read_object(path) if path.is_file() else {}
                        for path in (directory / CONFIG, directory / TOKENIZER))
     stated = config.get("do_lower_case")
-    written = lowercases(content.get("normalizer")) if content else uncased
+    with reading(directory / TOKENIZER, "its normalizer could not be read",
+                 "restore the tokenizer"):
+        written = lowercases(content.get("normalizer")) if content else uncased
     if written != uncased or (stated is not None and bool(stated) != uncased):
         raise CheckpointError(
             f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "

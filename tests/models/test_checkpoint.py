@@ -55,7 +55,7 @@ def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [load_checkpoint, load_for_inference])
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e36])
 def test_weights_that_are_not_finite_are_refused(saved: Path, load: Callable[[Path], Any],
                                                  value: float) -> None:
     weights = load_file(saved / "model.safetensors")

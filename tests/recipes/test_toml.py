@@ -148,6 +148,8 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
      "phase 'a': schedule: found 'step', expected linear or cosine or constant or wsd"),
     (ONE + "mask_curve = 'linear'", "phase 'a': mask_rate_end: found 0.0, "
                                     "expected a share above 0 beside mask_curve linear"),
+    (ONE + f"batch_size = {2**63}", "phase 'a': batch_size: found 9223372036854775808, "
+                                    "expected up to 1,048,576"),
     (ONE + "initial_batch_size = 99", "phase 'a': initial_batch_size: found 99, "
                                       "expected 0, or up to batch_size"),
     (ONE + "mask_replace_prob = 0.95",

@@ -281,13 +281,14 @@ READERS = (
     Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 0", weight=.5),
     Reader("in.txt", "score-translation --plain in.txt in.txt --resamples 9", weight=.5),
     Reader("memory.tsv", "translate --engine command --command cat --source-lang en --target-lang "
-           "it notes.jsonl --glossary memory.tsv"),
+           "it notes.jsonl --glossary memory.tsv", said=("the engine wrote nothing",)),
     Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),
     Reader("suite.toml", "score-suite --suite suite.toml Organs=suite.jsonl --table",
            said=("bmtools: --", "for Organs", "found the set 'Organs'")),
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
-    Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
+    Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl",
+           said=("the engine wrote nothing",)),
     *(Reader(file, "project annotated.jsonl --translations predicted.jsonl")
       for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("reviewed.jsonl", "project annotated.jsonl --translations predicted.jsonl --accept "

@@ -14,6 +14,7 @@ Run = Callable[..., Any]
 Change = Callable[[bytes], bytes]
 DEEP = 100_000
 SCORE = ("score-pppl", "--model", "model", "in.jsonl")
+TOPICS = ("describe", "in.jsonl", "--topics", "p.toml")
 TRAIN = ("pretrain", "--model", "model", "in.jsonl", "--steps", "1", "--max-length", "16", "-o",
          "out")
 
@@ -59,6 +60,17 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
      SCORE, "are no safetensors file"),
     ("model/config.json", keys(num_hidden_layers=2**31), SCORE,
      "found num_hidden_layers 2147483648, but model.safetensors has"),
+    ("model/config.json", keys(num_hidden_layers=-1), SCORE,
+     "found num_hidden_layers -1, but model.safetensors has"),
+    ("model/config.json", keys(num_attention_heads=3), SCORE,
+     "found num_attention_heads 3, expected a divisor of hidden_size 64"),
+    ("model/config.json", keys(num_attention_heads=0), TRAIN, "found num_attention_heads 0"),
+    ("model/tokenizer.json", lambda content: content.replace(b'": 7,', b'": 2147483648,', 1),
+     SCORE, "the tokenizer cannot encode text (found a token's id 2147483648"),
+    ("model/tokenizer.json", lambda content: content.replace(b'"id": "[SEP]"', b'"id": "[X]"', 1),
+     SCORE, "the tokenizer cannot encode text (its template names '[X]'"),
+    ("model/tokenizer.json", keys(normalizer=["x"]), SCORE,
+     "its normalizer could not be read ("),
     ("model/tokenizer.json", lambda content: content.replace(b'"[UNK]"', b'"[unk]"', 1)
      .replace(b'"unk_token":"[UNK]"', b'"unk_token":"[none]"')
      .replace(b'"unk_token": "[UNK]"', b'"unk_token": "[none]"'),
@@ -103,6 +115,10 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
      "not TOML (maximum recursion depth"),
     ("p.toml", bytes_of(b"a = " + b"7" * 5000), (*TRAIN, "--phases", "p.toml"),
      "not TOML (Exceeds"),
+    ("p.toml", bytes_of(b".".join([b"a"] * 3_000) + b" = 1"), TOPICS,
+     "not TOML (maximum recursion depth"),
+    ("p.toml", bytes_of(b".".join([b"a"] * DEEP) + b" = 1"), TOPICS,
+     "found a line with more than 5,000 dots"),
 ])
 def test_damaged_files_are_named(files: Path, run: Run, file: str, change: Change,
                                  command: tuple[str, ...], message: str) -> None:
@@ -134,6 +150,8 @@ def test_a_damaged_config_is_wrong_usage(files: Path, run: Run, content: bytes,
 @pytest.mark.parametrize(("changes", "message"), [
     ({"results": {"shards": 1}}, "shards: found no manifest"),
     ({"results": {"shards": [1], "tokens": 2}}, "bmtools.json: key 'results.shards': found a list"),
+    ({"results": {"shards": 1, "tokens": 2, "records": [1]}},
+     "bmtools.json: key 'results.records': found a list"),
     ({"results": []}, "bmtools.json: key 'results': found a list, expected an object"),
 ])
 def test_a_manifest_of_shards_is_checked(files: Path, run: Run, changes: dict[str, Any],

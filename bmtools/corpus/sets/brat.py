@@ -120,7 +120,7 @@ def _mention(line: str, place: str) -> Mention:
 
 def _arc(line: str, place: str) -> Arc:
     identity, _, rest = line.partition("\t")
-    kind, *arguments = rest.split()
+    kind, *arguments = rest.split() or [""]
     found = [_ARGUMENT.fullmatch(one) for one in arguments]
     if len(found) != 2 or found[0] is None or found[1] is None:
         raise RecordError(place, f"found {line[:40]!r}, expected R1 and TYPE Arg1:T1 Arg2:T2 by "
