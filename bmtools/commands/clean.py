@@ -58,11 +58,13 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
     that stay come out the same from a second pass with the same options.
     """
     from bmtools.corpus.cleaning.clean import cleaning_step
+    from bmtools.corpus.cleaning.filters import warn_of_unnamed_licences
     from bmtools.corpus.cleaning.lines import copied_lines, read_patterns
 
     most = configs["repairs"].max_line_copies
     configs["unwanted"] = read_patterns(remove) if remove else ()
     cleaning_step(**configs)  # asks for packages first
+    warn_of_unnamed_licences(configs["filters"])
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
     with ExitStack() as stack:

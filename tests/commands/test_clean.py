@@ -112,6 +112,14 @@ def test_packages_of_the_extra_are_asked_for(
                            f"{install_command('cleaning')}\n")
 
 
+def test_licences_without_a_known_name_are_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": "1", "text": "Asma.", "licence": "own notes"}\n')
+    outcome = run("clean", tmp_path / "in.jsonl", "--licences", "CC-YB,own notes,CCBY,commercial")
+    assert [line.split("'")[1] for line in outcome.err.splitlines()[:2]] == ["CC-YB", "own notes"]
+    assert "is no licence known by name" in outcome.err
+    assert "bmtools: 1 of 1 record " in outcome.err
+
+
 @pytest.mark.data
 def test_real_licences_and_marks(run: Run, data: Path, tmp_path: Path) -> None:
     reviews = data / "en/corpus/pubmed-drug-reviews.jsonl.gz"

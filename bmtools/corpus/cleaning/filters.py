@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import string
+import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -21,9 +22,10 @@ from bmtools.corpus.languages import (
     primary_language,
     two_letters,
 )
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import BmtoolsError, BmtoolsWarning, setting
 from bmtools.installation import require_extra
 from bmtools.provenance.licence_names import licence_name, licence_parts
+from bmtools.provenance.licences import TERMS, obligations
 from bmtools.records import Record
 
 Filter = Callable[[Record], Any]
@@ -35,6 +37,15 @@ _DIGITS = string.digits.encode()
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
                "odc-by", "odbl", "apache", "mit", "bsd")
 _VERSION = re.compile(r"[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
+
+
+def warn_of_unnamed_licences(config: FilterConfig) -> None:
+    """Warn of licences to keep that have no known name, which may be misspelt."""
+    for one in filter(None, map(str.strip, config.licences.split(","))):
+        if one != COMMERCIAL and TERMS in obligations(one):
+            warnings.warn(BmtoolsWarning(
+                f"{setting('licences')}: '{one}' is no licence known by name; records are kept "
+                "that state it in these words"), stacklevel=2)
 
 
 def source_filters(config: FilterConfig) -> dict[str, Filter]:
