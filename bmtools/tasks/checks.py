@@ -26,15 +26,17 @@ def find_task(directory: Path, task: str = "") -> str:
         CheckpointError: no task is known, or another one.
         BmtoolsError: no such task.
     """
-    trained = read_manifest(directory).get("settings", {}).get("task", "")
+    settings = read_manifest(directory).get("settings", {})
+    trained = settings.get("task", "")
     heads = read_config(directory).get("architectures") or [""]
     fitting = [trained] if trained else _possible_tasks(directory)
     tuned_for = " or ".join(fitting)
     if not tuned_for and heads[0].endswith(_UNTUNED):
+        checkpoint = (settings.get("exported") or {}).get("source", str(directory))
         raise CheckpointError(
             f"{directory}: found a model that was never fine-tuned ({heads[0]}), expected one that "
             f"bmtools finetune wrote: bmtools finetune {task or next(iter(TASKS))} --model "
-            f"{shlex.quote(str(directory))} --train FILE --dev FILE -o DIR")
+            f"{shlex.quote(checkpoint)} --train FILE --dev FILE -o DIR")
     if not task and not trained:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "

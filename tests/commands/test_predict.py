@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -158,6 +159,17 @@ def test_a_model_that_was_never_fine_tuned_says_how_to(
         f"bmtools: {language}: found a model that was never fine-tuned (BertForMaskedLM), expected "
         f"one that bmtools finetune wrote: bmtools finetune {task} --model {language} --train FILE "
         "--dev FILE -o DIR\n")
+
+
+def test_an_exported_model_that_was_never_fine_tuned_names_its_checkpoint(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    exported = shutil.copytree(models / "language", tmp_path / "exported")
+    (exported / "bmtools.json").write_text(json.dumps({"settings": {"exported": {
+        "format": "onnx", "precision": "float32", "source": "base"}}}))
+    outcome = run("predict", "--model", exported, write_lines("in.jsonl", *RECORDS))
+    assert outcome.code == 1
+    assert "bmtools finetune ner --model base --train FILE" in outcome.err
 
 
 def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Path,
