@@ -175,8 +175,8 @@ def _fewer(ways: _Ways) -> _Ways:
 def _unaccounted(place: str, text: str, found: str) -> DataError:
     instead = f"where the record has {_sample(found)}" if found else "at the end"
     return DataError(f"{place}: the text {_sample(text)} is not accounted for, {instead}; "
-                     "expected it in a record or in a class that is left out; please report "
-                     f"it, and leave out {setting('account')} to go on")
+                     "expected it in a record or in a class that is left out; report it, unless "
+                     f"the file is damaged there, and leave out {setting('account')} to go on")
 
 
 def account_in_words(counts: Counter[str]) -> str:

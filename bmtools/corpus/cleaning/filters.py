@@ -36,7 +36,7 @@ _LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
 _DIGITS = string.digits.encode()
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
                "odc-by", "odbl", "apache", "mit", "bsd")
-_VERSION = re.compile(r"[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
+_VERSION = re.compile(r"(?<![- ])[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
 
 
 def warn_of_unnamed_licences(config: FilterConfig) -> None:

@@ -32,15 +32,15 @@ _INVISIBLES = re.compile(f"(?:[{_INVISIBLE}]|(?:(?<=[\0-\u058f\u2000-\u206f])|^)
 _WHITE = re.compile(
     rf"[ \t\n{_SPACES}](?:(?<! )|(?=[ \t\n{_SPACES}]|\Z)|(?<=\A ))[ \t\n{_SPACES}]*")
 _TRUNCATION = re.compile(
-    r"\s*[(\[]\s*(?:(?:ABSTRACT|SUMMARY|TEXT|ARTICLE)\s+)?TRUNCATED"
+    r"(?<!\s)\s*[(\[]\s*(?:(?:ABSTRACT|SUMMARY|TEXT|ARTICLE)\s+)?TRUNCATED"
     r"(?:\s+AT\s+[\d.,]+\s+(?:WORDS|CHARACTERS))?\s*\.?\s*[)\]]", re.IGNORECASE)
 _BARE_TRUNCATION = re.compile(
-    r"\s*(?<![(\[])\b(?:ABSTRACT|SUMMARY) TRUNCATED(?: AT [\d.,]+ WORDS)?\b\.?")
+    r"(?<!\s)\s*(?<![(\[])\b(?:ABSTRACT|SUMMARY) TRUNCATED(?: AT [\d.,]+ WORDS)?\b\.?")
 # UTF-8 read as another encoding is a letter with a mark, or a sign of Windows-1252, before another.
 _MOJIBAKE = re.compile(
     "[\xc2-\xf4\u0102\u0139\u0192\u02c6\u02dc\u2020\u2021\u2030\u2026\u20ac]"
     "[\x80-\xbf\u0152-\u0192\u02c6-\u02dd\u2013-\u203a\u20ac\u2122]")
-_MOJIBAKE_WORD = re.compile(f"[^ \t\n]*{_MOJIBAKE.pattern}[^ \t\n]*")
+_MOJIBAKE_WORD = re.compile(f"(?<![^ \t\n])[^ \t\n]*{_MOJIBAKE.pattern}[^ \t\n]*")
 _COMPOSED = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
 _LIGATURES = re.compile("[\ufb00-\ufb06]")
 _DECOMPOSED = re.compile("[^\\W\\d_][\u0300-\u036f]+")

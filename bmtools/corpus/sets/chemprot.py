@@ -39,7 +39,8 @@ _ENTITY = Table("id", "T1", "type", "start", "end", "text", name="entity",
                 plural="annotations")
 _RELATION = Table("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2", name="relation",
                   plural="relations")
-_MARKED = re.compile(r"<< (?P<head>.+?) >>(?P<between>.*?)\[\[ (?P<tail>.+?) \]\]", re.DOTALL)
+_MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>.*?)\[\[ )"
+                     r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
 
 def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
@@ -156,14 +157,14 @@ def marked_records(names: Iterable[str], default_type: str = "ENTITY",
 
 def _marked_record(content: dict[str, Any], default_type: str, place: str) -> Record:
     text, label = content.get("text"), content.get("label")
-    marked = _MARKED.search(text) if isinstance(text, str) else None
+    marked = _MARKED.match(text) if isinstance(text, str) else None
     if marked is None or not isinstance(text, str) or not isinstance(label, str) or not label:
         raise RecordError(place, "found no text with << a >> before [[ b ]], or no label, expected "
                                  "SciBERT's ChemProt", content)
-    before = text[:marked.start()] + marked["head"] + marked["between"]
+    before = marked["before"] + marked["head"] + marked["between"]
     head, tail = ({"id": key, "start": start, "end": start + len(marked[part]),
                    "type": default_type, "text": marked[part]}
-                  for key, start, part in (("a", marked.start(), "head"),
+                  for key, start, part in (("a", len(marked["before"]), "head"),
                                            ("b", len(before), "tail")))
     return Record(id="", text=before + marked["tail"] + text[marked.end():], entities=[head, tail],
                   relations=[{"head": "a", "tail": "b", "type": label}], place=place)

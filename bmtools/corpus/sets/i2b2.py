@@ -22,8 +22,8 @@ Position = tuple[int, int, int, int]
 """Line and token of the first and of the last word; lines from 1, tokens from 0."""
 _TEXT, _CONCEPT, _RELATION, _ASSERTION = ".txt", ".con", ".rel", ".ast"
 _WHERE = r'c="(.*)" (\d{1,9}):(\d{1,9}) (\d{1,9}):(\d{1,9})'
-_CONCEPTS = re.compile(rf'{_WHERE}\|\|t="(.*?)"(?:\|\|a="(.*)")?')
-_RELATIONS = re.compile(rf'{_WHERE}\|\|r="(.*?)"\|\|{_WHERE}')
+_CONCEPTS = re.compile(rf'{_WHERE}\|\|t="([^"]*)"(?:\|\|a="([^"]*)")?')
+_RELATIONS = re.compile(rf'{_WHERE}\|\|r="([^"]*)"\|\|{_WHERE}')
 _ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
 
 

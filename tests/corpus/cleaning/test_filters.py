@@ -88,7 +88,8 @@ def test_measures() -> None:
     ("Creative Commons Attribution-NonCommercial 3.0 Unported", "cc-by-nc"),
     ("Apache-2.0", "apache"), ("MIT License", "mit"), ("Public Domain", "public-domain"),
     ("https://creativecommons.org/publicdomain/mark/1.0/", "cc-pdm"),
-    ("CC BY-SA 3.0 IT", "cc-by-sa")])
+    ("CC BY-SA 3.0 IT", "cc-by-sa"), ("a" + "-" * 400_000 + "b", "a" + "-" * 400_000 + "b")],
+    ids=str.__len__)
 def test_names_of_licences(licence: str, expected: str) -> None:
     assert licence_kind(licence) == expected
 

@@ -121,6 +121,14 @@ def test_text_that_never_ends_is_given_up() -> None:
     assert not Repairs(["truncation-marks"])(EditedText("A " + deep))
 
 
+def test_long_runs_take_no_hours() -> None:
+    run, gap = "一" * 400_000, " " * 400_000
+    edited = EditedText(f"perchÃ© {run}")
+    assert Repairs(["unicode"])(edited)
+    assert edited.text == f"perché {run}"
+    assert truncation_mark(f"TRUNCATED{gap}") == ""
+
+
 def test_own_patterns() -> None:
     edited = repaired("Pag. 3 di 9\nIl cuore.", "white-space",
                       unwanted=[re.compile(r"^Pag\. \d+ di \d+$", re.MULTILINE)])

@@ -123,6 +123,12 @@ def test_broken_types_are_mended(name: str, kind: str | None) -> None:
 MARKED = '{"text": "On [[x]: << DF >> ([[ sigma-1 ]]) >> a.", "label": "INHIBITOR", "metadata": []}'
 
 
+def test_markers_of_one_kind_take_no_hours(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text(json.dumps({"text": "<< a >> " * 20_000, "label": "x"}))
+    with pytest.raises(RecordError, match="found no text with << a >> before"):
+        list(marked_records([str(tmp_path / "in")]))
+
+
 def test_markers_become_entities(tmp_path: Path) -> None:
     (tmp_path / "in").write_text(f"{MARKED}\n\n")
     record, = marked_records([str(tmp_path / "in")])

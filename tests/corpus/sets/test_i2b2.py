@@ -85,9 +85,10 @@ def test_wrong_positions_and_absent_concepts(folder: Path) -> None:
 
 
 def test_faults_of_2010_are_named(folder: Path) -> None:
-    (folder / "rel/1.rel").write_text("aspirin\n")
-    with pytest.raises(RecordError, match=r"1\.rel:1: found .aspirin., expected c="):
-        list(i2b2_2010_records([str(folder)]))
+    for line in ("aspirin", 'c="aspirin" 1:0 1:0||r="PIP"||' * 1_000):  # joined: no hours of search
+        (folder / "rel/1.rel").write_text(f"{line}\n")
+        with pytest.raises(RecordError, match=r"1\.rel:1: found .*aspirin.*, expected c="):
+            list(i2b2_2010_records([str(folder)]))
     (folder / "rel/2.txt").write_text("x")
     with pytest.raises(DataError, match=r"2\.txt: found a second 2\.txt, after "):
         list(i2b2_2010_records([str(folder)]))
