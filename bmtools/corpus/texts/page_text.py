@@ -20,7 +20,7 @@ _START = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _ITEM = re.compile(r"[•◦▪‣\u2013\u2014*·]\s|\(?[a-z]\)\s|\(?\d{1,3}(?:\.\d+)*[.)]\s|\[\d+\]\s")
 _ENDS = ".!?:;…"
-_LEADERS = re.compile(r"(?:\. ?){4,}\w{0,6}$")  # of a table of contents
+_LEADERS = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){4,}+\w{0,6}$")  # of a table of contents
 
 
 class Paragraph(NamedTuple):

@@ -34,7 +34,7 @@ _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w:.-]+)""", re
 _LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
                    re.IGNORECASE)
 _WHITE = re.compile(r"[ \t\r\n\f]+")
-_ENDS_OF_LINES = re.compile(r"[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
+_ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
 _LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
                            re.IGNORECASE)
 # Pages that say so are Windows-1252, as browsers know.
