@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import log10
+from math import fsum, log10
 from typing import Any
 
 from bmtools.energy.settings import EnergyConfig
@@ -86,7 +86,7 @@ def _set_share(allotted: dict[str, Any], whole: Figures) -> None:
 
 
 def _sum(values: Iterable[float | None]) -> float:
-    return rounded(sum(value for value in values if value is not None))
+    return rounded(fsum(value for value in values if value is not None))  # in any order the same
 
 
 def _common(parts: Iterable[Figures], *names: str) -> dict[str, Any]:

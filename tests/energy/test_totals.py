@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import permutations
 from typing import Any
 
 import pytest
 
+from bmtools.energy.figures import add
 from bmtools.energy.settings import EnergyConfig
 from bmtools.energy.statement import statement
 from bmtools.energy.totals import find_steps, total
@@ -21,6 +23,11 @@ def record(number: int, command: str = "pretrain", run: str = "", **figures: Any
     """Make the record of a step."""
     return {"command": command, "sha256": f"hash {number}", "started": "2024-05-01T10:00:00+00:00",
             "energy": {"run": run or f"run {number}", **figures}}
+
+
+def test_sums_are_the_same_in_any_order() -> None:
+    assert {add([{"declared": {"kwh": one}} for one in order])["declared"]["kwh"] for order in
+            permutations((1.194107e-06, 7.10367e-07, 1.298801e-06))} == {3.20327e-06}
 
 
 def test_shared_steps_of_a_graph_count_once() -> None:
