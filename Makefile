@@ -34,8 +34,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Tiny models lose more to threads than they win; a process a core, and one for the time in which tests
-# wait, do the work. A test that hangs fails alone.
+# Tiny models lose more to threads than they win; a process a core does the work. A test that hangs
+# fails alone.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
 

@@ -30,11 +30,6 @@ DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" 
 WARM = Path(__file__).with_name("warm_bmtools.py")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Let one worker more than there are processors run: many tests wait for other processes."""
-    return system_module.usable_cores() + 1
-
-
 @dataclass(frozen=True)
 class Outcome:
     """Exit code and output of a command."""
