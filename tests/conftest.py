@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import os
 import signal
@@ -28,6 +29,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 pytest_plugins = ["ray_nodes", "toy_models"]
 DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 WARM = Path(__file__).with_name("warm_bmtools.py")
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and thousands of tests out of each later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)
