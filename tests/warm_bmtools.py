@@ -67,10 +67,15 @@ def call(path: str, arguments: list[str]) -> int:
 
 def serve(path: str) -> None:
     """Import what commands need, then fork a process for each call."""
+    import gc
+    import importlib
     import signal
 
-    import transformers.models.bert.modeling_bert  # noqa: F401
-
+    for name in ("accelerate", "huggingface_hub.repocard", "jinja2", "msgspec", "scipy.stats",
+                 "transformers.models.bert.modeling_bert"):
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # no process looks for garbage in all that, and copies it to do so
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
