@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+_UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
+# Embeddings, overrides and isolates; the marks of one direction turn nothing.
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 SEEDS = 2**32
 """Number of seeds that numpy, torch and scikit-learn all take, from 0 on."""
@@ -182,3 +187,13 @@ def choices(annotation: Any) -> tuple[Any, ...]:
         return get_args(annotation)
     literals = [part for part in get_args(annotation) if get_origin(part) is Literal]
     return (*choices(literals[0]), None) if len(literals) == 1 else ()
+
+
+def without_controls(text: str) -> str:
+    """Replace characters that cannot be printed, command a terminal, turn what is around them
+    into the other direction, or are not allowed in XML."""
+    if text.isprintable():
+        return text
+    return "".join(" " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+                   if unicodedata.category(sign) in _UNPRINTABLE or sign in _TURNING else sign
+                   for sign in text)

@@ -11,7 +11,9 @@ from importlib import util
 from pathlib import Path
 
 from bmtools import __version__
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
+
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 # `bmtools` is another project's name in the package index.
 DISTRIBUTION = "bmtools-lm"
@@ -145,3 +147,16 @@ def _recorded(name: str) -> str:
         return (metadata.distribution(DISTRIBUTION).read_text(name) or "").strip()
     except metadata.PackageNotFoundError:
         return ""
+
+
+def require_matplotlib() -> None:
+    """Check that matplotlib is installed, before any work is done.
+
+    Raises:
+        BmtoolsError: it is not.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise BmtoolsError(
+            f"{setting('plot')}: {error}; {install_command('plot')}") from error

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
 from rich.text import Text
 
-from bmtools.reports.report import write_report
+from bmtools.study.reports.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
 BMTOOLS = (sys.executable, "-m", "bmtools")

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from bmtools.distillation.needs import needs_of
-from bmtools.distillation.objective import DistillationObjective
-from bmtools.distillation.teacher import Teacher
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.recipes.distillation import DistillationConfig
+from bmtools.training.distillation.needs import needs_of
+from bmtools.training.distillation.objective import DistillationObjective
+from bmtools.training.distillation.teacher import Teacher
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:

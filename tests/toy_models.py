@@ -26,12 +26,12 @@ from transformers import (
 )
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus, EncodedDocument
-from bmtools.masking.strategies import make_strategy
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig

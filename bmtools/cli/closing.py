@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, is_special
 from bmtools.translation.projection.counts import count_lines
+from bmtools.values import format_duration, format_figure, heading
 
 _MOST_SHARED = 4
 Line = Mapping[str, Any]

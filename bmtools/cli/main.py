@@ -242,7 +242,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 
 def _print_error(message: str, code: int) -> int:
-    from bmtools.reports.labels import without_controls
+    from bmtools.errors import without_controls
 
     click.echo("bmtools: " + without_controls(" ".join(message.split())), err=True)
     return code

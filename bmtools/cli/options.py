@@ -25,7 +25,6 @@ from bmtools.cli.outputs import (
 from bmtools.cli.progress import hide_status, showing_status
 from bmtools.cli.step_records import recorded
 from bmtools.distributed import is_main_process
-from bmtools.energy.meter import metering
 from bmtools.errors import (
     BmtoolsError,
     CheckpointError,
@@ -36,6 +35,7 @@ from bmtools.errors import (
     refuse,
     suggestion,
 )
+from bmtools.io.energy.meter import metering
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 from bmtools.io.record_size import MEGABYTES, limiting_records
@@ -281,11 +281,11 @@ def writes_plot(content: str) -> Callable[[Function], Function]:
 def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) -> Path | None:
     if plot is None:
         return None
-    from bmtools.reports.drawing import SUFFIXES, require_matplotlib
+    from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
 
-    if plot.suffix.lower() not in SUFFIXES:
-        raise click.UsageError(f"--plot: found {plot}, expected a name in {', '.join(SUFFIXES)}",
-                               ctx)
+    if plot.suffix.lower() not in PLOT_SUFFIXES:
+        raise click.UsageError(f"--plot: found {plot}, expected a name in "
+                               f"{', '.join(PLOT_SUFFIXES)}", ctx)
     require_matplotlib()
     return plot
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.cli.figures import format_estimate, heading, three_digits
 from bmtools.cli.progress import Block
 from bmtools.cli.tables import estimated
-from bmtools.errors import BmtoolsError, DataError, count_of, did_you_mean
+from bmtools.errors import BmtoolsError, DataError, count_of, did_you_mean, without_controls
 from bmtools.installation import install_command
-from bmtools.reports.labels import without_controls
-from bmtools.scoring.table import get_nested, number_keys
+from bmtools.statistics.table import get_nested, number_keys
+from bmtools.values import format_estimate, heading, three_digits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import click
 
-from bmtools.cli.figures import format_duration, format_figure, heading
 from bmtools.cli.progress import elapsed_seconds, hide_status, status_paused
 from bmtools.cli.record_stream import write_line_stream
 from bmtools.cli.status_file import note_closing
@@ -21,8 +20,9 @@ from bmtools.cli.tables import (
 )
 from bmtools.distributed import is_main_process
 from bmtools.io.output import STDOUT, encode_lines, write_records
-from bmtools.provenance.step import noting_licences
+from bmtools.io.provenance.step import noting_licences
 from bmtools.status import counted
+from bmtools.values import format_duration, format_figure, heading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Line = Mapping[str, Any]

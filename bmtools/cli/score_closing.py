@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bmtools.cli.closing import MISSING_NAMED, Closing, Line, with_file
-from bmtools.cli.figures import format_estimate, format_figure, heading
 from bmtools.errors import count_of
+from bmtools.values import format_estimate, format_figure, heading
 
 
 def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,

@@ -15,7 +15,8 @@ from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
 from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
-from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
 
 takes_models = click.option(

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any
 
-from bmtools.cli.figures import format_clock, format_duration, format_figure, heading
 from bmtools.errors import count_of
 from bmtools.io.system import read_system
 from bmtools.status import Status
+from bmtools.values import format_clock, format_duration, format_figure, heading
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -20,11 +20,9 @@ from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
 from bmtools.io.folders import archive_of
 from bmtools.io.output import record_of
-from bmtools.io.sources import STDIN, source_name
-from bmtools.io.unfinished import real_path
-from bmtools.provenance.manifest import CARD, NAME, add_input, hash_input, without_places
-from bmtools.provenance.pipes import leave_record, pipe_number
-from bmtools.provenance.record import (
+from bmtools.io.provenance.manifest import CARD, NAME, add_input, hash_input, without_places
+from bmtools.io.provenance.pipes import leave_record, pipe_number
+from bmtools.io.provenance.record import (
     add_step,
     hash_content,
     hash_folder,
@@ -32,7 +30,9 @@ from bmtools.provenance.record import (
     recorded_outputs,
     write_record,
 )
-from bmtools.provenance.step import Step, running
+from bmtools.io.provenance.step import Step, running
+from bmtools.io.sources import STDIN, source_name
+from bmtools.io.unfinished import real_path
 
 SWITCH = "BMTOOLS_PROVENANCE"
 """Environment variable that turns the records of files and pipes off, by 0."""

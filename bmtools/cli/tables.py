@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from bmtools.cli.figures import format_estimate, heading
-from bmtools.reports.labels import without_controls
+from bmtools.errors import without_controls
+from bmtools.values import format_estimate, heading
 
 Line = Mapping[str, Any]
 _UNLIMITED_WIDTH = 10_000

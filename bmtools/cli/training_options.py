@@ -29,9 +29,9 @@ from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.directories import discard_run
+from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
 from bmtools.models.sizes import SIZES
-from bmtools.provenance.manifest import is_finished
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     DISTILLATION_FIELDS,

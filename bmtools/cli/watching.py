@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 import click
 import msgspec
 
-from bmtools.cli.figures import format_duration, format_figure
 from bmtools.cli.main import STOPPED
 from bmtools.cli.progress import Block, is_terminal, live_console
 from bmtools.cli.status_file import watched_path
 from bmtools.cli.status_view import Snapshot
 from bmtools.errors import BmtoolsError
 from bmtools.io.directories import RUN
+from bmtools.io.provenance.manifest import NAME
 from bmtools.io.unfinished import is_reserved, is_running, real_path, status_path
-from bmtools.provenance.manifest import NAME
+from bmtools.values import format_duration, format_figure
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

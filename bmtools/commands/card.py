@@ -10,7 +10,7 @@ from bmtools.cli.closing import after_card
 from bmtools.cli.options import Command, existing_directory, writes_file, writes_records
 from bmtools.cli.results import finish, write_lines
 from bmtools.commands.compare_models import Scores
-from bmtools.provenance.manifest import CARD
+from bmtools.io.provenance.manifest import CARD
 
 
 @click.command("card", cls=Command, examples=(
@@ -39,7 +39,7 @@ def command(model: Path, about: Path | None, scores: tuple[str, ...], search: tu
     with --about, from people. What nobody measured or stated is called so, and what is missing is
     counted at the end. The card's metadata is checked against the Hub's rules without asking it.
     """
-    from bmtools.cards.card import make_card
+    from bmtools.study.cards.card import make_card
 
     _keep_hash(model, output, bom, eval_results)
     made = make_card(model, about=about, scores=scores, search=search,

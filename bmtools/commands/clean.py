@@ -20,7 +20,7 @@ from bmtools.cli.options import (
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
 from bmtools.cli.results import finish, write_lines
 from bmtools.cli.settings import takes_settings
-from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
@@ -57,9 +57,9 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
     Entities, answers and sections move with their text. Each rule is counted on stderr; records
     that stay come out the same from a second pass with the same options.
     """
-    from bmtools.corpus.cleaning.clean import cleaning_step
-    from bmtools.corpus.cleaning.filters import warn_of_unnamed_licences
-    from bmtools.corpus.cleaning.lines import copied_lines, read_patterns
+    from bmtools.corpus.clean.clean import cleaning_step
+    from bmtools.corpus.clean.filters import warn_of_unnamed_licences
+    from bmtools.corpus.clean.lines import copied_lines, read_patterns
 
     most = configs["repairs"].max_line_copies
     configs["unwanted"] = read_patterns(remove) if remove else ()

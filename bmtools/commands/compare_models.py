@@ -49,7 +49,7 @@ def command(models: tuple[Path, ...], scores: tuple[str, ...], texts: str | None
     on the CPU, and the GPU if there is one, tokens a second and peak memory, measured here while
     models take turns; metrics with intervals, and differences from the first model, from files.
     """
-    from bmtools.reports.compare_models import compare_models
+    from bmtools.study.reports.compare_models import compare_models
 
     lines = print_results(compare_models(models, scores, texts, **asdict(config)), output)
     finish(*after_compare_models(lines, output))

@@ -65,7 +65,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.reports.vocab_report import plot_pieces
+    from bmtools.study.reports.vocab_report import plot_pieces
     from bmtools.vocab.comparison import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
@@ -83,7 +83,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
-    from bmtools.reports.vocab_report import comparison_tables
+    from bmtools.study.reports.vocab_report import comparison_tables
 
     for number, (title, header, rows, text_columns) in enumerate(comparison_tables(lines)):
         if number:

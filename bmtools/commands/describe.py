@@ -23,10 +23,10 @@ from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
-from bmtools.corpus.describe.settings import DescribeConfig
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
+from bmtools.study.describe.settings import DescribeConfig
 
 
 @click.command("describe", cls=Command, examples=(
@@ -64,8 +64,8 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
-    from bmtools.corpus.describe.describe import describe
-    from bmtools.corpus.describe.topics import read_topics
+    from bmtools.study.describe.describe import describe
+    from bmtools.study.describe.topics import read_topics
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(describe(
@@ -73,7 +73,7 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers),
         output, _print_tables)
     if plot is not None:
-        from bmtools.reports.corpus_plot import plot_corpora
+        from bmtools.study.reports.corpus_plot import plot_corpora
 
         plot_corpora(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
@@ -88,7 +88,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
-    from bmtools.reports.corpus_report import corpus_tables
+    from bmtools.study.reports.corpus_report import corpus_tables
 
     for number, (title, header, rows) in enumerate(corpus_tables(lines)):
         if number:

@@ -82,7 +82,7 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
     check_and_launch(plan, init, data, processes, shard, teacher)
     with interruptible(lambda: describe_leftover(output)):
-        from bmtools.distillation.distill import distill_lines
+        from bmtools.training.distillation.distill import distill_lines
 
         lines = distill_lines(plan, init, teacher, data, settings, reject)
         print_metrics(lines, after_training)

@@ -12,8 +12,8 @@ from bmtools.cli.options import Command, writes_records
 from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_lines
-from bmtools.energy.settings import EnergyConfig
 from bmtools.errors import DataError
+from bmtools.io.energy.settings import EnergyConfig
 
 
 @click.command("energy", cls=Command, examples=(
@@ -37,10 +37,10 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
     apart. Options declare for all steps what BMTOOLS_POWER_WATTS, BMTOOLS_COUNTRY,
     BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare for steps that run.
     """
-    from bmtools.energy import statement as statements
-    from bmtools.energy.totals import find_steps, total
     from bmtools.io.output import open_output
-    from bmtools.provenance.lineage import trace
+    from bmtools.study.energy import statement as statements
+    from bmtools.study.energy.totals import find_steps, total
+    from bmtools.study.lineage.lineage import trace
 
     steps = find_steps(trace(paths).steps())
     if not steps:

@@ -65,7 +65,7 @@ def conll(records: RecordReader, reject: Reject, output: str, scheme: Scheme,
     Every line of a text is a sentence. Entities in parts, or that overlap a longer one, are left
     out; relations and other keys are no part of the format.
     """
-    from bmtools.corpus.sets.conll_export import conll_lines
+    from bmtools.corpus.formats.sets.conll_export import conll_lines
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities",))
@@ -82,7 +82,7 @@ def pubtator(records: RecordReader, reject: Reject, output: str) -> None:
     The title is the key title, or the first section in meta, or the whole text. Concepts are those
     under identifier; an entity of a relation without one has its id for one.
     """
-    from bmtools.corpus.sets.pubtator import pubtator_lines
+    from bmtools.corpus.formats.sets.pubtator import pubtator_lines
 
     def lines(kept: Iterable[Record]) -> Iterator[str]:
         for record in kept:
@@ -106,7 +106,7 @@ def squad(records: RecordReader, reject: Reject, output: str) -> None:
     The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
     the same text make a paragraph.
     """
-    from bmtools.corpus.sets.squad_export import squad_parts
+    from bmtools.corpus.formats.sets.squad_export import squad_parts
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("question", "answers", "title"))
@@ -123,7 +123,7 @@ def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -
     Ids of entities that are not T1, T2 and so on are replaced; further annotations that import
     brat kept are written again.
     """
-    from bmtools.corpus.sets.brat import write_brat
+    from bmtools.corpus.formats.sets.brat import write_brat
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities", "relations"))
@@ -149,7 +149,7 @@ def model(model: Path, calibration: tuple[str, ...], config: ExportConfig, outpu
     on random tokens and on the texts. predict, score-pppl and score-mrr take the directory as
     --model; several formats get a directory each.
     """
-    from bmtools.models.exported.export import export_model
+    from bmtools.export.export import export_model
     from bmtools.tasks.inference import load_for_export
 
     lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,

@@ -20,8 +20,8 @@ from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.search.settings import ContextConfig
 from bmtools.status import counted
+from bmtools.text.settings import ContextConfig
 
 _existing = click.Path(path_type=Path, exists=True)
 
@@ -60,7 +60,7 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
     Each sentence is written once, with its sampled words and their first positions in it.
     """
     _check_usage(words, tokenizer, base, uncased)
-    from bmtools.search.contexts import find_contexts
+    from bmtools.text.contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
                            segmenter=segmenter, processes=processes,

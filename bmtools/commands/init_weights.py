@@ -124,7 +124,7 @@ def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwri
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
     """Print losses and neighbours."""
-    from bmtools.scoring.table import gather_rows, get_nested
+    from bmtools.statistics.table import gather_rows, get_nested
 
     columns = tuple(name for name in _COLUMNS if any(get_nested(line, name) is not None
                                                      for line in lines))

@@ -40,10 +40,10 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
     and in FILE.bmtools.json beside files; nothing is believed by its name alone, except sources of
     more than a gibibyte. What is not found is named with its hash.
     """
-    from bmtools.cli.lineage_tree import lineage_tree, total_lines
     from bmtools.cli.tables import print_renderable
-    from bmtools.provenance.lineage import trace
-    from bmtools.reports.lineage_graph import lineage_dot, lineage_json, lineage_mermaid
+    from bmtools.study.lineage.lineage import trace
+    from bmtools.study.lineage.tree import lineage_tree, total_lines
+    from bmtools.study.reports.lineage_graph import lineage_dot, lineage_json, lineage_mermaid
 
     lineage = trace(paths, search)
     with open_output(output) as stream:

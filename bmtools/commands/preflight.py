@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from bmtools.cli.closing import after_preflight
-from bmtools.cli.figures import format_duration
 from bmtools.cli.options import Command, directory, usage_errors
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
@@ -28,6 +27,7 @@ from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.reporting import PreflightConfig
 from bmtools.training.checks import check_run
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
+from bmtools.values import format_duration
 
 if TYPE_CHECKING:
     from bmtools.training.preflight import Forecast, PhaseForecast

@@ -96,7 +96,7 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
     if review:
         write_records(items, review)
     if review_page:
-        from bmtools.reports.review_page import write_review_page
+        from bmtools.study.reports.review_page import write_review_page
 
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items) if review or review_page else 0

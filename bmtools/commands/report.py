@@ -26,6 +26,6 @@ def command(paths: tuple[str, ...], title: str, output: str) -> None:
     sizes, losses over tokens, scores with intervals over the size of the corpus, fragmentation,
     ranks, tasks, masking, embedding space, lineage and energy, each with a table of all figures.
     """
-    from bmtools.reports.report import write_report
+    from bmtools.study.reports.report import write_report
 
     finish(*after_report(write_report(paths, output, title), output))

@@ -17,7 +17,8 @@ from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import read_list
 from bmtools.models.checkpoint_files import check_length
-from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, StatisticsConfig
+from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
 
 

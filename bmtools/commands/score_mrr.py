@@ -18,8 +18,8 @@ from bmtools.distributed import is_main_process
 from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.reports.drawing import ImageFormat
 from bmtools.scoring.settings import MrrConfig
+from bmtools.study.reports.drawing import ImageFormat
 
 
 @click.command("score-mrr", cls=Command, examples=(
@@ -68,13 +68,13 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     for each two checkpoints with their difference on the same maskings.
     """
     if plot is not None:
-        from bmtools.reports.drawing import require_matplotlib
+        from bmtools.installation import require_matplotlib
 
         require_matplotlib()
-    from bmtools.reports.mrr_report import write_mrr_report
-    from bmtools.reports.mrr_summary import MrrCollector
     from bmtools.scoring.mrr import mrr
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
+    from bmtools.study.reports.mrr_report import write_mrr_report
+    from bmtools.study.reports.mrr_summary import MrrCollector
 
     reference = read_reference(fail_below_baseline) if fail_below_baseline else []
     if fail_below_baseline and not reference:

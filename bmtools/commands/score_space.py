@@ -72,8 +72,8 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     with 95 % intervals over words, the change from the first checkpoint, the same by band, and a
     signature.
     """
-    from bmtools.reports.space_plot import make_panels, plot_spaces
     from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces, save_vectors
+    from bmtools.study.reports.space_plot import make_panels, plot_spaces
 
     prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
     spaces = []

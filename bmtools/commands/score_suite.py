@@ -21,7 +21,7 @@ from bmtools.cli.options import (
 from bmtools.cli.results import as_tables, finish, print_results, prints_results
 from bmtools.cli.score_closing import after_score_suite
 from bmtools.cli.tables import print_table, terminal_width
-from bmtools.evaluation.suite import Shown, Suite, SuiteSet, load_suite, suite_names
+from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
 _UNLIMITED_WIDTH = 10_000
 
@@ -82,13 +82,13 @@ def command(results: tuple[str, ...], suite: str, published: Shown, baseline: st
     if lists_sets:
         print_results(map(_describe, chosen.sets), output)
         return
-    from bmtools.evaluation.suite_scores import suite_scores
+    from bmtools.study.suites.suite_scores import suite_scores
 
     with usage_errors():
         lines = suite_scores(suite, sources(results), published=published, baseline=baseline,
                              name=name)
     if plot is not None:
-        from bmtools.reports.suite_report import plot_suite
+        from bmtools.study.suites.suite_report import plot_suite
 
         plot_suite(lines, chosen, plot)
     if form:
@@ -104,7 +104,7 @@ def _describe(one: SuiteSet) -> dict[str, Any]:
 
 
 def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
-    from bmtools.reports.suite_report import FORMS, suite_tables
+    from bmtools.study.suites.suite_report import FORMS, suite_tables
 
     width = _UNLIMITED_WIDTH if form else terminal_width()
     for number, (title, header, rows) in enumerate(suite_tables(lines, suite, width)):

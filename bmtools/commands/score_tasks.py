@@ -21,9 +21,9 @@ from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_groups
 from bmtools.cli.settings import with_options
 from bmtools.errors import Reject
-from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.io.sources import STDIN
-from bmtools.scoring.settings import StatisticsConfig
+from bmtools.statistics.settings import StatisticsConfig
+from bmtools.tasks.metrics.settings import TaskScoresConfig
 
 
 class NamedInputFile(InputFile):
@@ -32,7 +32,7 @@ class NamedInputFile(InputFile):
     def convert(self, value: Any, param: click.Parameter | None,
                 ctx: click.Context | None) -> Any:
         """Check the file; the name stays in front."""
-        from bmtools.evaluation.task_scores import split_name
+        from bmtools.tasks.metrics.task_scores import split_name
 
         name, path = split_name(value)
         found = super().convert(path, param, ctx)
@@ -70,9 +70,9 @@ def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path 
     models has their difference with a permutation test. Where mentions have scores, calibration
     says how far these are from the share that is right.
     """
-    from bmtools.evaluation.samples import TASK_METRICS
-    from bmtools.evaluation.task_scores import name_predictions, task_scores
     from bmtools.scoring.regression_gate import check_bound
+    from bmtools.tasks.metrics.samples import TASK_METRICS
+    from bmtools.tasks.metrics.task_scores import name_predictions, task_scores
 
     with usage_errors():
         if gold == STDIN and STDIN in (predictions or (STDIN,)):
@@ -81,7 +81,7 @@ def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path 
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(lines, output)
     if plot is not None:
-        from bmtools.reports.calibration_plot import plot_calibration
+        from bmtools.study.reports.calibration_plot import plot_calibration
 
         plot_calibration(lines, plot)
     scored = [line for line in lines if "task" in line]

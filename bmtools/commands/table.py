@@ -8,7 +8,7 @@ from bmtools.cli.options import Command, sources, takes_files
 from bmtools.cli.tables import fitting_columns, print_table, terminal_width
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
-from bmtools.scoring.table import gather_rows, number_keys
+from bmtools.statistics.table import gather_rows, number_keys
 
 
 @click.command("table", cls=Command, examples=(

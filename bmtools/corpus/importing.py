@@ -15,14 +15,14 @@ import msgspec
 
 from bmtools.corpus.duplicates import Duplicates, UniqueIds
 from bmtools.corpus.overlap import SetSeen, is_annotated
-from bmtools.corpus.sentences import sentence_records
 from bmtools.errors import BmtoolsError, RecordError, Reject
 from bmtools.io.output import encode_lines
 from bmtools.io.passes import PassRun
+from bmtools.io.provenance.licence_check import declared_fault, is_allowed
 from bmtools.io.workers import InputFile, Outcome
-from bmtools.provenance.licence_check import declared_fault, is_allowed
 from bmtools.records import Record, passes_check
-from bmtools.search.abbreviations import Abbreviations
+from bmtools.text.abbreviations import Abbreviations
+from bmtools.text.sentences import sentence_records
 
 _CHUNK_BYTES = 1 << 20
 Read = Callable[..., Iterator[Record]]

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
+from bmtools.corpus.formats.sets.eval_yaml import eval_yaml
 from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
-from bmtools.corpus.sets.eval_yaml import eval_yaml
 from bmtools.errors import (
     DataError,
     RecordError,
@@ -28,8 +28,8 @@ from bmtools.errors import (
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import encode_lines
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record, document_of
 
 SPLIT = "split.tsv"

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from bmtools.data.masking.ragged import offsets
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
 from bmtools.io.jsonl import Block
-from bmtools.masking.ragged import offsets
 from bmtools.records import ORIGINS, Record, full_text
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter
 from bmtools.vocab.tokenizer import unknown_ids

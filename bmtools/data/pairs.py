@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.data.samples import PAIR, PAIR_SPECIALS, SAMPLE, cut_evenly
 from bmtools.data.shards import Corpus
 from bmtools.data.word_starts import WordStarts
 from bmtools.keyed_random import choices, derive, to_uniform
-from bmtools.masking.ragged import offsets, ranges
 
 FOLLOWS, RANDOM, SWAPPED = 0, 1, 1
 """Labels of pairs, as in BERT and ALBERT: whether the second segment follows the first, or not."""

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets
 from bmtools.data.pairs import make_pairs
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts, whole_documents
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.data.shuffle import document_numbers
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.masking.ragged import offsets
 from bmtools.recipes.phases import MixtureWeight, Phase
 from bmtools.recipes.schedule import Schedule, count_steps
 from bmtools.recipes.settings import PhaseLengthConfig

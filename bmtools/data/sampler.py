@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.data.packing import pack
 from bmtools.data.pairs import make_pairs
 from bmtools.data.samples import (
@@ -24,7 +25,6 @@ from bmtools.data.shards import Corpus
 from bmtools.data.shuffle import Mixture, document_numbers
 from bmtools.data.word_starts import join
 from bmtools.errors import DataError
-from bmtools.masking.ragged import offsets, ranges
 from bmtools.recipes.schedule import PhaseStep, Schedule
 
 STREAM = 2

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.keyed_random import derive
-from bmtools.masking.ragged import offsets, ranges
 
 SAMPLE = np.dtype([
     ("corpus", "i4"), ("draw", "i8"), ("document", "i8"), ("start", "i8"), ("length", "i8"),

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets
 from bmtools.errors import DataError
 from bmtools.io.output import new_file
-from bmtools.masking.ragged import offsets
 
 SHARDS = "shard-*.safetensors"
 PROGRESS = "progress-{:05d}.json"

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from bmtools.data.masking.ragged import offsets as run_offsets
+from bmtools.data.masking.ragged import ranges
 from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
 from bmtools.data.word_starts import WordStarts, bits_at
 from bmtools.errors import CheckpointError
+from bmtools.io.provenance.manifest import add_input, read_manifest
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
-from bmtools.masking.ragged import offsets as run_offsets
-from bmtools.masking.ragged import ranges
-from bmtools.provenance.manifest import add_input, read_manifest
 from bmtools.records import ORIGINS
 
 __all__ = ["COMMAND", "Corpus", "EncodedDocument", "Shard", "is_shards"]

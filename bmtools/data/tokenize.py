@@ -25,9 +25,9 @@ from bmtools.io.directories import RUN, beside, discard_run, new_directory, refu
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import Block, RecordReader, parse_json
 from bmtools.io.parallel import map_parallel, read_blocks
+from bmtools.io.provenance.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.sources import source_name
 from bmtools.io.unfinished import remove_abandoned
-from bmtools.provenance.manifest import Manifest, is_finished, read_manifest
 from bmtools.records import ORIGINS
 from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from bmtools.cards.card import write_card
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
+from bmtools.io.provenance.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.checkpoint_files import (
     STATIC,
@@ -27,8 +27,8 @@ from bmtools.models.exported.formats import Exported, read_exported, warn_if_out
 from bmtools.models.exported.model import ExportedModel
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.precision import FLOAT32_ONLY
-from bmtools.provenance.manifest import Manifest, read_manifest
 from bmtools.status import set_status
+from bmtools.study.cards.card import write_card
 from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.tokenizer import (
     fingerprint,

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.installation import require_versions
+from bmtools.io.provenance.manifest import read_manifest, read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
 from bmtools.models.exported.formats import (
     MASKED_LM,
@@ -28,7 +29,6 @@ from bmtools.models.published_files import (
     megatron_file,
     pickled_files,
 )
-from bmtools.provenance.manifest import read_manifest, read_object
 
 CONFIG = "config.json"
 # Their positions are counted from behind the id of the padding token.

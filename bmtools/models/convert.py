@@ -18,6 +18,7 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_versions
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
+from bmtools.io.provenance.manifest import Manifest, directory_licences, hash_file, read_object
 from bmtools.models.checkpoint import (
     require_fitting_tokenizer,
     silence_transformers,
@@ -34,7 +35,6 @@ from bmtools.models.megatron_lm import read_megatron
 from bmtools.models.pickled_weights import read_weights
 from bmtools.models.published_files import OLD_CONFIG, megatron_file, pickled_files
 from bmtools.models.settings import Casing
-from bmtools.provenance.manifest import Manifest, directory_licences, hash_file, read_object
 from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG
 from bmtools.vocab.tokenizer import (
     TOKENIZER,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bmtools.distributed import local_rank, world_size
-from bmtools.energy.meter import watch_gpus
+from bmtools.io.energy.meter import watch_gpus
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
 from bmtools.models.architectures import build_model
 from bmtools.models.device import check_device, refuse_device

@@ -12,10 +12,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bmtools.cards.card import write_card
 from bmtools.errors import CheckpointError, require
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
+from bmtools.io.provenance.licence_check import check_licences, known_licences
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, read_manifest
 from bmtools.models.checkpoint_files import (
     WEIGHTS,
     check_checkpoint,
@@ -25,9 +26,8 @@ from bmtools.models.checkpoint_files import (
     weight_names,
 )
 from bmtools.models.inference_files import require_finite
-from bmtools.provenance.licence_check import check_licences, known_licences
-from bmtools.provenance.manifest import DirectoryHashes, Manifest, read_manifest
 from bmtools.status import set_status
+from bmtools.study.cards.card import write_card
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,

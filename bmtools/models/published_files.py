@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from bmtools.errors import CheckpointError
-from bmtools.provenance.manifest import read_object
+from bmtools.io.provenance.manifest import read_object
 
 WEIGHTS, BIN = "model.safetensors", "pytorch_model.bin"
 OLD_CONFIG = "bert_config.json"

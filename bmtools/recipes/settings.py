@@ -14,7 +14,7 @@ from bmtools.errors import (
     require_seed,
     setting,
 )
-from bmtools.masking.settings import Masking, MaskRateCurve
+from bmtools.recipes.masking import Masking, MaskRateCurve
 
 _LARGEST_BATCH = 1 << 20  # sequences; the largest published are 65,536 (LAMB)
 

@@ -30,9 +30,9 @@ from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import lm_head
-from bmtools.scoring.lines import rounded
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
+from bmtools.statistics.lines import rounded
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 

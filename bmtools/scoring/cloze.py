@@ -15,9 +15,9 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record, span_faults
 from bmtools.scoring.evaluation import gather_records
 from bmtools.scoring.settings import MaskUnit
-from bmtools.search.case_folding import Folding
-from bmtools.search.matching import Matcher
-from bmtools.search.word_lists import WordList
+from bmtools.text.case_folding import Folding
+from bmtools.text.matching import Matcher
+from bmtools.text.word_lists import WordList
 from bmtools.vocab.words import find_words
 
 _CHARACTERS_AT_ONCE = 1 << 20

@@ -24,16 +24,13 @@ from bmtools.models.transfer.context_embeddings import check_layers
 from bmtools.records import Record
 from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress
-from bmtools.scoring.lines import Line, rounded, signed
-from bmtools.scoring.settings import (
-    EmbeddingSpaceConfig,
-    Models,
-    StateReadingConfig,
-    split_settings,
-)
+from bmtools.scoring.lines import signed
+from bmtools.scoring.settings import EmbeddingSpaceConfig, Models, StateReadingConfig
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
-from bmtools.scoring.statistics import FEWEST_UNITS
+from bmtools.statistics.lines import Line, rounded
+from bmtools.statistics.settings import split_settings
+from bmtools.statistics.tests import FEWEST_UNITS
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import islice
+from itertools import combinations, islice
 from os import PathLike
 from typing import Any, Protocol, TypeVar
 
@@ -13,10 +13,10 @@ from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
-from bmtools.scoring.lines import Line
 from bmtools.scoring.predictor import Predictor
-from bmtools.scoring.settings import StatisticsConfig
-from bmtools.scoring.statistics import ModelTotals, compare_models
+from bmtools.statistics.lines import Line, rounded
+from bmtools.statistics.settings import StatisticsConfig
+from bmtools.statistics.tests import Metric, holm, paired_difference
 
 Progress = Callable[[Iterator[Any]], Iterable[Any]]
 Input = TypeVar("Input")
@@ -141,3 +141,60 @@ def gather_records(records: Iterable[Record], characters: int,
             chunk, gathered = [], 0
     if chunk:
         yield chunk
+
+
+class ModelTotals(Protocol):
+    """Sums of one predictor's scores."""
+
+    @property
+    def predictor(self) -> Predictor:
+        """Return the predictor that gave the scores."""
+        ...
+
+    def add(self, score: Any) -> None:
+        """Count a score."""
+
+    def metrics(self) -> dict[str, Metric]:
+        """Return the metrics that models are compared by."""
+        ...
+
+    def line(self) -> dict[str, Any]:
+        """Return the corpus-level scores."""
+        ...
+
+
+def compare_models(totals: Sequence[ModelTotals],
+                   statistics: StatisticsConfig) -> list[dict[str, Any]]:
+    """Compare each two models by each metric that both have, on the items that both count.
+
+    Returns:
+        lines: `compared`: the two models; `metric`; `difference`: the first one's score on these
+        items less the second one's, with its `interval`; `p`: of the paired permutation test;
+        `sentences`, and `maskings` where these are the items; `p_holm`: adjusted for as many
+        comparisons as there are by one metric (Holm 1979).
+    """
+    if not statistics.resamples:
+        return []
+    lines: list[dict[str, Any]] = []
+    by_metric = defaultdict(list)
+    for first, second in combinations(totals, 2):
+        others = second.metrics()
+        for name, one in first.metrics().items():
+            other = others[name]
+            both = one.counted & other.counted
+            if one.basis != other.basis or not both.any():
+                continue
+            sums = one.select(both).by_unit()
+            difference, bounds, p_value = paired_difference(
+                sums, other.select(both).by_unit(), statistics)
+            lines.append({
+                "compared": [first.predictor.name, second.predictor.name], "metric": name,
+                "difference": rounded(difference),
+                "interval": bounds and [rounded(bound) for bound in bounds],
+                "p": p_value, "sentences": sums.shape[1], one.items: int(both.sum())})
+            if p_value is not None:
+                by_metric[name].append(lines[-1])
+    for family in by_metric.values():
+        for line, adjusted in zip(family, holm([line["p"] for line in family]), strict=True):
+            line["p"], line["p_holm"] = rounded(line["p"]), rounded(adjusted)
+    return lines

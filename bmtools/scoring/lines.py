@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
-from array import array
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bmtools.installation import versions
-from bmtools.scoring.table import get_nested
+from bmtools.statistics.lines import FINGERPRINT_DIGITS, Line
 from bmtools.vocab.tokenizer import is_uncased, strips_accents
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Line = dict[str, Any]
-DIGITS = 6
-"""Digits after the point that scores are rounded to."""
-FINGERPRINT_DIGITS = 12
-"""Digits of a fingerprint that lines show."""
-NO_VALUE = "-"
-"""Group of records without the key."""
 _PACKAGES = ("torch", "transformers")
 _SHOWN = {True: "yes", False: "no"}
 
@@ -48,67 +35,3 @@ def text_fields(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
     """Say what a tokenizer drops of a text before it is read: its case, and its accents."""
     return {"case": "folded" if is_uncased(tokenizer) else "kept",
             "accents": "stripped" if strips_accents(tokenizer) else "kept"}
-
-
-def rounded(value: float) -> float | None:
-    """Round for output; None for what is not a number."""
-    return None if math.isnan(value) else round(float(value), DIGITS)
-
-
-def content_key(*parts: str) -> int:
-    """Hash texts to 64 bits, the same in every run; the sum of such keys is a hash of data."""
-    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
-def data_fields(keys: int) -> Line:
-    """Make the keys of a line that name its data, whatever their order.
-
-    Args:
-        keys: sum of the `content_key` of each item that counts.
-    """
-    return {"data": f"{keys % (1 << 64):016x}"[:FINGERPRINT_DIGITS]}
-
-
-def safe_exp(nats: float) -> float:
-    """Exponentiate a loss; beyond the range of floats it is infinite, not an error."""
-    return math.exp(nats) if nats < 700 else math.inf
-
-
-class Groups:
-    """Item numbers by the values of keys; four bytes for each item and key.
-
-    Args:
-        keys: of records; dots reach into objects, as in `meta.year`.
-    """
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self._values: dict[str, dict[str, int]] = {key: {} for key in keys}
-        self._codes = {key: array("i") for key in keys}
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Count the next item, of a record."""
-        for key, values in self._values.items():
-            name = _group_name(get_nested(record, key))
-            self._codes[key].append(values.setdefault(name, len(values)))
-
-    def scores(self, score: Callable[[np.ndarray], Line]) -> dict[str, dict[str, Line]]:
-        """Score the items of each value of each key, by their numbers; values in order of items.
-
-        Groups for which `score` returns nothing are left out.
-        """
-        found: dict[str, dict[str, Line]] = {}
-        for key, values in self._values.items():
-            codes = np.frombuffer(self._codes[key], dtype=np.int32)
-            order = np.argsort(codes, kind="stable")
-            borders = np.searchsorted(codes[order], np.arange(len(values) + 1))
-            for value, number in values.items():
-                if line := score(order[borders[number]:borders[number + 1]]):
-                    found.setdefault(key, {})[value] = line
-        return found
-
-
-def _group_name(value: Any) -> str:
-    if value is None:
-        return NO_VALUE
-    return ", ".join(map(_group_name, value)) if isinstance(value, list) else str(value)

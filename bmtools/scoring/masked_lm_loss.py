@@ -20,22 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from bmtools.data.masking.corruption import Coverage
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import as_records
-from bmtools.masking.corruption import Coverage
 from bmtools.models.checkpoint_files import require_length
 from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records
-from bmtools.scoring.lines import (
-    Groups,
-    Line,
-    content_key,
-    data_fields,
-    rounded,
-    safe_exp,
-    signed,
-)
+from bmtools.scoring.lines import signed
 from bmtools.scoring.masked_lm_sequences import (
     REPLACEMENTS,
     MaskedSequences,
@@ -45,14 +37,10 @@ from bmtools.scoring.masked_lm_sequences import (
     predict_batch,
     text_keys,
 )
-from bmtools.scoring.settings import (
-    AutocastInferenceConfig,
-    MaskedLmLossConfig,
-    Models,
-    StatisticsConfig,
-    split_settings,
-)
-from bmtools.scoring.statistics import interval
+from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, Models
+from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
+from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.tests import interval
 from bmtools.vocab.encoding import EncodedTexts
 from bmtools.vocab.unknown_tokens import UnknownTokens
 

@@ -20,27 +20,15 @@ from bmtools.records import MASK
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import (
-    DIGITS,
-    NO_VALUE,
-    Groups,
-    Line,
-    content_key,
-    data_fields,
-    signed,
-)
+from bmtools.scoring.lines import signed
 from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
-from bmtools.scoring.settings import (
-    InferenceConfig,
-    MaskUnit,
-    MrrConfig,
-    StatisticsConfig,
-    split_settings,
-)
-from bmtools.scoring.statistics import Metric, interval
-from bmtools.search.case_folding import CASELESS
-from bmtools.search.word_lists import read_word_list
+from bmtools.scoring.settings import InferenceConfig, MaskUnit, MrrConfig
+from bmtools.statistics.lines import DIGITS, NO_VALUE, Groups, Line, content_key, data_fields
+from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.tests import Metric, interval
+from bmtools.text.case_folding import CASELESS
+from bmtools.text.word_lists import read_word_list
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _HITS = (1, 5, 10)

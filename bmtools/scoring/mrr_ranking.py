@@ -24,10 +24,10 @@ from torch import Tensor
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record
 from bmtools.scoring.evaluation import score_in_windows
-from bmtools.scoring.lines import DIGITS, rounded
 from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, token_text
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length
 from bmtools.scoring.settings import MrrConfig
+from bmtools.statistics.lines import DIGITS, rounded
 
 Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]

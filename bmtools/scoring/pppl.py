@@ -19,20 +19,13 @@ from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import (
-    Groups,
-    Line,
-    content_key,
-    data_fields,
-    rounded,
-    safe_exp,
-    signed,
-    text_fields,
-)
+from bmtools.scoring.lines import signed, text_fields
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
-from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig, split_settings
-from bmtools.scoring.statistics import Metric, SamplingError, interval
+from bmtools.scoring.settings import InferenceConfig, PpplConfig
+from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
+from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.tests import Metric, SamplingError, interval
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")

@@ -19,9 +19,9 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.keyed_random import derive, uniforms
 from bmtools.records import Record
 from bmtools.scoring.evaluation import score_in_windows
-from bmtools.scoring.lines import DIGITS, Line, rounded, safe_exp
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
 from bmtools.scoring.settings import PpplConfig, Variant
+from bmtools.statistics.lines import DIGITS, Line, rounded, safe_exp
 from bmtools.vocab.words import word_starts
 
 if TYPE_CHECKING:

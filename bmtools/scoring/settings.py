@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import product
 from os import PathLike
 from typing import Any, Literal, get_args
 
 from bmtools.errors import check_choices, require, require_names, require_seed, setting
-from bmtools.masking.settings import Masking
 from bmtools.models.settings import parse_layers
+from bmtools.recipes.masking import Masking
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
 Variant = Literal["original", "within-word", "whole-word"]
@@ -56,28 +56,6 @@ class AutocastInferenceConfig(InferenceConfig):
     """
 
     precision: Literal["float32", "bf16", "fp16"] = "float32"
-
-
-@dataclass(frozen=True)
-class StatisticsConfig:
-    """Confidence intervals and tests of differences.
-
-    Args:
-        resamples: bootstrap resamples of sentences or documents behind an interval, of ten or
-            more, and exchanges of two models' results behind a p-value; 0 for neither.
-        confidence: confidence level of intervals, such as 0.95.
-        seed: seed of the draws.
-    """
-
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
-        require(0 < self.confidence < 1, "confidence", self.confidence,
-                "more than 0 and less than 1")
-        require_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -306,25 +284,6 @@ class StateReadingConfig:
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
         check_choices(self)
-
-
-def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:
-    """Sort keyword settings into the dataclasses that have a field of their name.
-
-    Returns:
-        an instance of each dataclass; fields without a keyword keep their defaults.
-
-    Raises:
-        TypeError: a keyword that no dataclass has.
-        ValueError: a value out of range.
-    """
-    known = [{field.name for field in fields(kind)} for kind in kinds]
-    unknown = sorted(set(settings).difference(*known))
-    if unknown:
-        raise TypeError(f"found {', '.join(unknown)}, expected some of "
-                        f"{', '.join(sorted(set().union(*known)))}")
-    return [kind(**{name: settings[name] for name in names & set(settings)})
-            for kind, names in zip(kinds, known, strict=True)]
 
 
 def _parse(name: str, text: str, parse: Callable[[str], Any], expected: str) -> list[Any]:

@@ -19,7 +19,7 @@ from bmtools.io.output import temporary_file
 from bmtools.keyed_random import derive
 from bmtools.records import Record
 from bmtools.scoring.settings import EmbeddingSpaceConfig
-from bmtools.search.reservoir import HIGHEST, word_keys
+from bmtools.text.reservoir import HIGHEST, word_keys
 from bmtools.vocab.words import WordCounter, find_words
 
 _TEXTS_AT_ONCE = 1_000

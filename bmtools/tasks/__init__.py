@@ -1,4 +1,4 @@
-"""Supervised tasks: one file each, with fine-tuning and prediction for all of them."""
+"""Supervised tasks: one file each, with fine-tuning, prediction and metrics for all of them."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,8 @@ from bmtools.lazy import export
 if TYPE_CHECKING:
     from bmtools.tasks.finetune import finetune as finetune
     from bmtools.tasks.inference import predict as predict
+    from bmtools.tasks.metrics.task_scores import task_scores as task_scores
 
-export(__name__, finetune="bmtools.tasks.finetune:finetune",
-       predict="bmtools.tasks.inference:predict")
+export(__name__, finetune="bmtools.tasks.finetune",
+       predict="bmtools.tasks.inference:predict",
+       task_scores="bmtools.tasks.metrics.task_scores")

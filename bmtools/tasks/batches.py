@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from bmtools.data.batches import RankBatch
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.tasks.answer_windows import IMPOSSIBLE
 from bmtools.tasks.task import InputT, Task
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from bmtools.errors import RecordError, setting
 from bmtools.records import Record
-from bmtools.search.segment import sentence_spans
 from bmtools.tasks.settings import RelationsConfig
+from bmtools.text.segment import sentence_spans
 
 Entity = Mapping[str, Any]
 Ends = tuple[str, str]

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
-from bmtools.evaluation.labels import score_labels
-from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
+from bmtools.tasks.metrics.labels import score_labels
 from bmtools.tasks.pairs import TextInput
 from bmtools.tasks.settings import ClassificationConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, mean_loss

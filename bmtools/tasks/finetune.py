@@ -10,13 +10,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bmtools.energy.meter import metering
 from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
+from bmtools.io.energy.meter import metering
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.folds import Fold, read_folds

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from bmtools.errors import CheckpointError, RecordError, count_of, setting
 from bmtools.io.jsonl import as_records
+from bmtools.io.provenance.manifest import NAME, read_manifest
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
 from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
-from bmtools.provenance.manifest import NAME, read_manifest
 from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS, load_task

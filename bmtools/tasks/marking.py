@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.tasks.candidates import Candidate
 from bmtools.tasks.settings import RelationsConfig
 from bmtools.tasks.task import encode_texts

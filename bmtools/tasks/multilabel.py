@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import DataError, Reject, refuse, setting
-from bmtools.evaluation.counts import Scores
-from bmtools.evaluation.labels import join_by_document, score_label_sets
-from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record, document_of
+from bmtools.tasks.metrics.counts import Scores
+from bmtools.tasks.metrics.labels import join_by_document, score_label_sets
 from bmtools.tasks.pairs import TextInput
 from bmtools.tasks.settings import MultilabelConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split

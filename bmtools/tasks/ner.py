@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.evaluation.spans import score_spans
-from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
+from bmtools.tasks.metrics.spans import score_spans
 from bmtools.tasks.settings import NerConfig, TaskConfig
 from bmtools.tasks.tagging import (
     OUTSIDE,

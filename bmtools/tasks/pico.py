@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bmtools.evaluation.spans import find_words, score_words, words_in
+from bmtools.tasks.metrics.spans import find_words, score_words, words_in
 from bmtools.tasks.ner import NerTask, TaggedText
 from bmtools.tasks.settings import PicoConfig
 

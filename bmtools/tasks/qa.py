@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.evaluation.answers import (
-    language_of,
-    match_answer,
-    merge_answers,
-    question_of,
-    right_answers,
-    score_answers,
-    score_factoids,
-)
-from bmtools.evaluation.labels import join_by_document
-from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.answer_windows import (
     IMPOSSIBLE,
@@ -31,6 +21,16 @@ from bmtools.tasks.answer_windows import (
     score_spans,
     tokenize_each,
 )
+from bmtools.tasks.metrics.answers import (
+    language_of,
+    match_answer,
+    merge_answers,
+    question_of,
+    right_answers,
+    score_answers,
+    score_factoids,
+)
+from bmtools.tasks.metrics.labels import join_by_document
 from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.settings import QaConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, with_question

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import (
     CheckpointError,
     DataError,
@@ -18,11 +19,10 @@ from bmtools.errors import (
     setting,
     suggestion,
 )
-from bmtools.evaluation.labels import score_labels
-from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.candidates import Candidate, Ends, Labels, find_candidates, label_candidates
 from bmtools.tasks.marking import PairInput, encode_pairs, mark, names_in_text
+from bmtools.tasks.metrics.labels import score_labels
 from bmtools.tasks.settings import RelationsConfig, TaskConfig
 from bmtools.tasks.task import (
     TRAIN,

@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
-from bmtools.evaluation.seeds import t_interval
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.provenance.licence_check import (
+    check_licences,
+    known_licences,
+    warn_of_no_derivatives,
+)
 from bmtools.io.sources import source_name
 from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
-from bmtools.provenance.licence_check import check_licences, known_licences, warn_of_no_derivatives
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.grid import grid_plans
 from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop

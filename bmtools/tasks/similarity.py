@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.evaluation.correlation import score_correlation
 from bmtools.records import Record
+from bmtools.tasks.metrics.correlation import score_correlation
 from bmtools.tasks.pairs import TextInput
 from bmtools.tasks.settings import SimilarityConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split

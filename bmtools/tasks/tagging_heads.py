@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.tasks.crf import Crf, pack
 from bmtools.tasks.heads import Head, head_of
 from bmtools.tasks.settings import NerConfig

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.masking.corruption import IGNORED
 from bmtools.models.exported.formats import read_exported
 from bmtools.records import Record
 from bmtools.tasks.settings import TaskConfig

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from bmtools.distillation.losses import teacher_divergence
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, setting
-from bmtools.masking.corruption import IGNORED
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.mlm import wide
-from bmtools.provenance.manifest import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.answer_windows import IMPOSSIBLE
 from bmtools.tasks.checks import find_task
@@ -22,6 +21,7 @@ from bmtools.tasks.inference import load_fine_tuned, on_device, run_by_length
 from bmtools.tasks.run_settings import PredictConfig, TaskDistillationConfig
 from bmtools.tasks.task import TRAIN, Example, Split, Task
 from bmtools.tasks.texts import TextTask
+from bmtools.training.distillation.losses import teacher_divergence
 from bmtools.training.objectives import LossTerm
 
 

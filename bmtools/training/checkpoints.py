@@ -21,14 +21,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bmtools.data.sampler import STREAM, StreamPosition
-from bmtools.energy import meter
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
+from bmtools.io.energy import meter
 from bmtools.io.failures import reading, require_room
 from bmtools.io.output import encode_lines
+from bmtools.io.provenance.manifest import Manifest, add_input, read_object
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
-from bmtools.provenance.manifest import Manifest, add_input, read_object
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS

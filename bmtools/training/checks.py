@@ -11,6 +11,8 @@ from bmtools.data.settings import ShardConfig
 from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
 from bmtools.installation import unmet_requirements
+from bmtools.io.provenance.licence_check import check_licences, known_licences
+from bmtools.io.provenance.manifest import directories
 from bmtools.models.checkpoint_files import (
     CONFIG,
     STATE_COPIES,
@@ -25,8 +27,6 @@ from bmtools.models.checkpoint_files import (
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.sizes import named_size
 from bmtools.models.transfer.take_layers import taken_layers
-from bmtools.provenance.licence_check import check_licences, known_licences
-from bmtools.provenance.manifest import directories
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan

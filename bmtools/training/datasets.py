@@ -10,15 +10,15 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
+from bmtools.data.masking.strategies import MaskStrategy, make_strategy
+from bmtools.data.masking.terms import TermList, spellings
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import open_corpus, tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.io.sources import read_list
-from bmtools.masking.strategies import MaskStrategy, make_strategy
-from bmtools.masking.terms import TermList, spellings
-from bmtools.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.status import counted, set_status
 from bmtools.training.checks import check_corpus_files, parent_licences
 from bmtools.training.distributed import others_wait

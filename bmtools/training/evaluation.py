@@ -11,10 +11,10 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.pairs import make_pairs
 from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.data.shards import Corpus
-from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted
 from bmtools.training.distributed import sum_over_processes

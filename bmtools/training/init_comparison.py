@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from bmtools.data.batches import SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
 from bmtools.data.tokenize import tokenize
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import max_tokens
 from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.settings import (

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
-from bmtools.masking.corruption import IGNORED
 from bmtools.models.memory import (
     GIB,
     STATE_COPIES,

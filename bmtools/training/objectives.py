@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documents
 from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead

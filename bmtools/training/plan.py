@@ -15,8 +15,8 @@ from typing import Any
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import refuse_existing
+from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.models.sizes import named_size
-from bmtools.provenance.manifest import DirectoryHashes
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     PHASE_KINDS,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from accelerate import Accelerator
 
 from bmtools.errors import Reject, refuse
+from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.provenance.manifest import is_finished, read_manifest
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model

@@ -15,9 +15,9 @@ from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTok
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
-from bmtools.energy import meter
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
+from bmtools.io.energy import meter
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from bmtools.corpus.languages import primary_language
 from bmtools.errors import BmtoolsError, setting
+from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import NOTHING_NEW, Translation, Translator
 from bmtools.translation.layers import Layer
 from bmtools.translation.quantities import lost_numbers, lost_units

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from bmtools.corpus.languages import primary_language
+from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.function_words import words_of_all_languages
 

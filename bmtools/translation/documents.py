@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
-from bmtools.corpus.languages import primary_language
-from bmtools.corpus.sentences import sections_of
 from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.provenance.licence_check import translation_fault
-from bmtools.provenance.licences import translated_licence
+from bmtools.io.provenance.licence_check import translation_fault
+from bmtools.io.provenance.licences import translated_licence
 from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.text.languages import primary_language
+from bmtools.text.sentences import sections_of
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import SentenceCache
 from bmtools.translation.counts import TranslationCounts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from bmtools.corpus.languages import primary_language
+from bmtools.text.languages import primary_language
 
 _FOLDER = Path(__file__).with_name("word_lists")
 

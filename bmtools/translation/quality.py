@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmtools.corpus.languages import primary_language
 from bmtools.errors import DataError, Reject, refuse, require
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import distinct
 from bmtools.status import set_status
+from bmtools.text.languages import primary_language
 from bmtools.translation.audit import Auditor
 from bmtools.translation.documents import TEXTS
 from bmtools.translation.engines.memory import read_pairs

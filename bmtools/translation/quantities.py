@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from bmtools.corpus.languages import primary_language
+from bmtools.text.languages import primary_language
 
 _SIGNS = str.maketrans({**{sign: f"^{figure}" for sign, figure in zip(
     "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789", strict=True)},

@@ -14,8 +14,8 @@ import msgspec
 from bmtools.errors import RecordError, Reject
 from bmtools.io.directories import discard_run
 from bmtools.io.output import encode_lines, open_output
+from bmtools.io.provenance.step import noting_licences
 from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
-from bmtools.provenance.step import noting_licences
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE
 from bmtools.translation.counts import TranslationCounts

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bmtools.corpus.languages import primary_language
 from bmtools.errors import (
     check_choices,
     require,
@@ -16,7 +15,8 @@ from bmtools.errors import (
     require_names,
     setting,
 )
-from bmtools.search.abbreviations import Abbreviations
+from bmtools.text.abbreviations import Abbreviations
+from bmtools.text.languages import primary_language
 
 Engine = Literal["memory", "apertium", "ctranslate2", "transformers", "command", "http"]
 Missing = Literal["reject", "keep", "drop"]

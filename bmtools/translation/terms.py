@@ -8,9 +8,9 @@ from functools import cache
 from typing import NamedTuple
 
 from bmtools.io.sources import read_list
-from bmtools.search.case_folding import CASELESS, Folding
-from bmtools.search.matching import Matcher
-from bmtools.search.word_lists import is_word
+from bmtools.text.case_folding import CASELESS, Folding
+from bmtools.text.matching import Matcher
+from bmtools.text.word_lists import is_word
 from bmtools.translation.engines.memory import read_pairs
 from bmtools.translation.quantities import lost_numbers, lost_units
 from bmtools.translation.settings import ProtectionConfig

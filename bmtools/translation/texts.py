@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bmtools.corpus.sentences import spans_between
+from bmtools.text.sentences import spans_between
 from bmtools.translation.engines.engine import Translation, plain_line
 from bmtools.translation.settings import DocumentConfig
 

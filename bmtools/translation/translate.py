@@ -18,7 +18,7 @@ from bmtools.io.failures import naming
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
 from bmtools.records import Record
-from bmtools.search.abbreviations import read_abbreviations
+from bmtools.text.abbreviations import read_abbreviations
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.counts import TranslationCounts

@@ -8,7 +8,7 @@ from collections import Counter
 from functools import cache
 from importlib import util
 
-from bmtools.corpus.languages import load_identifier, primary_language
+from bmtools.text.languages import load_identifier, primary_language
 
 _SCRIPTS = {"LATIN": "Latn", "CYRILLIC": "Cyrl", "GREEK": "Grek", "CJK": "Hani", "HIRAGANA": "Jpan",
             "KATAKANA": "Jpan", "HANGUL": "Kore", "ARABIC": "Arab", "HEBREW": "Hebr",

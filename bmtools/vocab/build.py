@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerFast
 from bmtools.errors import DataError, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.sources import read_list
-from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import full_text
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig

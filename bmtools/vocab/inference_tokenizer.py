@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tokenizers import Tokenizer
 
-from bmtools.provenance.manifest import read_manifest
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.vocab.tokenizer import CONFIG, TOKENIZER, check_casing, fingerprint, require_encoding
 
 if TYPE_CHECKING:

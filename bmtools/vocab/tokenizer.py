@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.provenance.manifest import read_object
+from bmtools.io.provenance.manifest import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast

@@ -28,14 +28,11 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import BertTokenizer
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import count_parts
 from bmtools.data.shards import Corpus
-from bmtools.distillation.needs import needs_of
-from bmtools.distillation.objective import DistillationObjective
-from bmtools.distillation.teacher import Teacher
-from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
@@ -43,6 +40,9 @@ from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.auto import resolve_precision
+from bmtools.training.distillation.needs import needs_of
+from bmtools.training.distillation.objective import DistillationObjective
+from bmtools.training.distillation.teacher import Teacher
 from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast

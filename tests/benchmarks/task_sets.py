@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from bmtools.corpus.sets.conll import conll_records
-from bmtools.corpus.sets.ddi import ddi_records
-from bmtools.corpus.sets.squad import squad_records
+from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.sets.ddi import ddi_records
+from bmtools.corpus.formats.sets.squad import squad_records
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.tasks.candidates import find_candidates, label_candidates
 from bmtools.tasks.marking import mark
 from bmtools.tasks.settings import RelationsConfig

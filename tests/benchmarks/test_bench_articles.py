@@ -19,7 +19,7 @@ import pytest
 from lxml import etree
 
 from bmtools.corpus.account import squeezed
-from bmtools.corpus.texts.jats import jats_records
+from bmtools.corpus.formats.texts.jats import jats_records
 from bmtools.records import Record
 
 _ROUNDS = 25

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
 

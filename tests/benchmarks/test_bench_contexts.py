@@ -52,10 +52,10 @@ _OPENED = """
 from bmtools.io.parallel import read_blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.search.contexts import find_contexts
-from bmtools.search.case_folding import Folding
-from bmtools.search.matching import Matcher
-from bmtools.search.word_lists import read_word_list
+from bmtools.text.contexts import find_contexts
+from bmtools.text.case_folding import Folding
+from bmtools.text.matching import Matcher
+from bmtools.text.word_lists import read_word_list
 rule = json.dumps({"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
                    "strip_accents": None, "lowercase": True})
 targets = read_word_list(words, rule)

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.cleaning.clean import cleaning_step
-from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.clean.clean import cleaning_step
+from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import refuse
 from bmtools.io.jsonl import Block, RecordReader, parse_lines
 from bmtools.io.workers import RecordWorker

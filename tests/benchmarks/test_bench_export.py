@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForTokenClassification, BertConfig
 
+from bmtools.export.export import export_model
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_for_inference, save_checkpoint
-from bmtools.models.exported.export import export_model
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.tokenizer import fingerprint
 
 _CLASS = "AutoModelForTokenClassification"

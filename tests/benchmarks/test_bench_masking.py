@@ -23,10 +23,10 @@ import pytest
 import torch
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
+from bmtools.data.masking.corruption import IGNORED, MaskedTokens, corrupt
+from bmtools.data.masking.strategies import mask_words
+from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.keyed_random import derive
-from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt
-from bmtools.masking.strategies import mask_words
-from bmtools.masking.token_batch import TokenBatch
 
 _SEQUENCES = 32
 _ROUNDS = 25

@@ -27,10 +27,10 @@ import torch
 from texts import made_up_texts
 from transformers import BertConfig, BertForMaskedLM
 
-from bmtools.corpus.sets.curated import curated_records
+from bmtools.corpus.formats.sets.curated import curated_records
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from test_bench_scoring import build, run, write
 
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.tasks.heads import load_encoder, with_new_head
 
 _ROUNDS = 7

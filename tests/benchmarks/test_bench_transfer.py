@@ -33,7 +33,7 @@ from bmtools.models.transfer.context_embeddings import (
 )
 from bmtools.models.transfer.init_weights import transfer
 from bmtools.models.transfer.vocab_overlap import find_overlap
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint
 
 _ROUNDS = 3

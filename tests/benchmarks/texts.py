@@ -12,7 +12,7 @@ from transformers import BertTokenizer
 
 from bmtools.data.tokenize import tokenize
 from bmtools.io.jsonl import RecordReader
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.vocab.tokenizer import save_tokenizer
 
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"

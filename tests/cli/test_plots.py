@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from bmtools.cli.figures import three_digits
 from bmtools.cli.plots import Curve, PlotStyle, bars, draw_curves, plots
 from bmtools.errors import DataError
+from bmtools.values import three_digits
 
 plotext = pytest.importorskip("plotext")
 PLAIN = PlotStyle(80, 20, unicode=False)

@@ -77,9 +77,9 @@ def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
              max_length: int = 32) -> Path:
         import torch
 
+        from bmtools.io.provenance.manifest import Manifest
         from bmtools.models.architectures import build_config, build_model
         from bmtools.models.checkpoint import save_checkpoint
-        from bmtools.provenance.manifest import Manifest
         from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
         words = load_tokenizer(tokenizer)

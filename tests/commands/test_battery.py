@@ -23,7 +23,7 @@ import click
 import pytest
 
 from bmtools.cli.main import COMMANDS, bmtools
-from bmtools.provenance.manifest import hash_directory
+from bmtools.io.provenance.manifest import hash_directory
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")

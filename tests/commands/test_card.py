@@ -15,7 +15,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from huggingface_hub import ModelCard
 
 from bmtools.cli.main import main
-from bmtools.provenance.manifest import hash_directory
+from bmtools.io.provenance.manifest import hash_directory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MODELS = ("first", "initialised", "pretrained", "distilled", "tagger", "merged", "exported")

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.models.exported.export import export_model
-from bmtools.reports import model_speed
-from bmtools.reports.compare_models import compare_models, read_scores
+from bmtools.export.export import export_model
+from bmtools.study.reports import model_speed
+from bmtools.study.reports.compare_models import compare_models, read_scores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

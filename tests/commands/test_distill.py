@@ -17,9 +17,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from bmtools.distillation.cache import DATABASE
-from bmtools.distillation.teacher import Teacher
-from bmtools.provenance.manifest import hash_directory
+from bmtools.io.provenance.manifest import hash_directory
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
     Phase,
@@ -37,6 +35,8 @@ from bmtools.recipes.settings import (
     ReplayConfig,
 )
 from bmtools.recipes.toml import load_recipe
+from bmtools.training.distillation.cache import DATABASE
+from bmtools.training.distillation.teacher import Teacher
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -377,7 +377,8 @@ def test_another_run_reads_what_the_teacher_gave(
     [documents] = outputs.execute("SELECT count(*) FROM documents").fetchone()
     for path in (tmp_path / "one").iterdir():
         assert bytes(tmp_path / "outputs") not in path.read_bytes(), path.name
-    monkeypatch.setattr(sys.modules["bmtools.distillation.distill"], "load_checkpoint", None)
+    module = sys.modules["bmtools.training.distillation.distill"]
+    monkeypatch.setattr(module, "load_checkpoint", None)
     again = run(*cached, tmp_path / "two")
     assert again.code == 0, again.err
     assert [line.get("loss") for line in again.records] == \

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bmtools.models.exported.export import export_model
+from bmtools.export.export import export_model
 from bmtools.models.settings import SpeedConfig
-from bmtools.reports import model_speed
+from bmtools.study.reports import model_speed
 from bmtools.tasks import finetune
 
 pytestmark = pytest.mark.usefixtures("one_thread")

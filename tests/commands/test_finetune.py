@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import bmtools.tasks
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer

@@ -503,7 +503,7 @@ def test_account_of_text(run, shell, source) -> None:
 
 
 def test_account_shows_a_line_that_is_lost(run, source, monkeypatch) -> None:
-    from bmtools.corpus.texts import plain_text
+    from bmtools.corpus.formats.texts import plain_text
 
     blocks = plain_text._blocks
     monkeypatch.setattr(plain_text, "_blocks", lambda *given: list(blocks(*given))[:-1])

@@ -22,8 +22,8 @@ from transformers import (
 
 import bmtools.models
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.provenance.manifest import hash_directory
 from bmtools.models.settings import METHODS, FocusConfig, TokenDistillationConfig, TransferConfig
-from bmtools.provenance.manifest import hash_directory
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",

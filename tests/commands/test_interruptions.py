@@ -14,7 +14,7 @@ from commands.test_battery import kit_paths  # noqa: F401
 from commands.test_outputs import ALL, DIRECTORIES, WRITE_NOTHING, make_kit
 
 from bmtools.io.failures import NamedFile
-from bmtools.provenance.manifest import Manifest
+from bmtools.io.provenance.manifest import Manifest
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bmtools.export.export import export_model
 from bmtools.installation import install_command
-from bmtools.models.exported.export import export_model
 
 
 def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,

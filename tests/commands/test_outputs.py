@@ -26,8 +26,8 @@ from bmtools.cli import options
 from bmtools.cli.main import bmtools
 from bmtools.errors import BmtoolsError
 from bmtools.io.directories import place_of
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.unfinished import reserved
-from bmtools.provenance.manifest import Manifest
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")

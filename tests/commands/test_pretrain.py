@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from bmtools.provenance.manifest import hash_directory
+from bmtools.io.provenance.manifest import hash_directory
 from bmtools.recipes.phases import (
     Phase,
     RunConfig,

@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.tokenizer import fingerprint
 
 # Later words are likelier: `batte` first, then `cuore`, then `il`.

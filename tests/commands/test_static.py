@@ -14,8 +14,8 @@ from safetensors.numpy import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from bmtools.errors import CheckpointError
+from bmtools.export.export import export_model
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.exported.export import export_model
 from bmtools.models.static import distill_static
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.inference import predict
@@ -67,7 +67,7 @@ def test_an_encoder_without_a_head_is_enough(tiny_checkpoint: Path, static: Path
     encoder.save_pretrained(tmp_path / "encoder")
     (tmp_path / "encoder" / "bmtools.json").unlink(missing_ok=True)
     # A graph and inputs to calibrate it on are of no use here.
-    monkeypatch.setattr("bmtools.models.exported.export.Graph", None)
+    monkeypatch.setattr("bmtools.export.export.Graph", None)
     export_model(tmp_path / "encoder", tmp_path / "own", format="static", dimensions=8)
     found, expected = (load_file(path / "model.safetensors")["embeddings.weight"]
                        for path in (tmp_path / "own", static))

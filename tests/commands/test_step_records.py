@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.provenance.manifest import hash_directory
+from bmtools.io.provenance.manifest import hash_directory
 
 Run = Callable[..., Any]
 NOTES = b"Il paziente ha la febbre.\nNon ha dolore.\n"

@@ -210,7 +210,7 @@ def test_a_page_elsewhere_of_the_present_folder(
     assert outcome.code == 0 and not differing(outcome)
     # Older records have its name, by which whatever is around the page was hashed.
     record.write_text(record.read_text().replace('"chain":', '".":'))
-    monkeypatch.setattr("bmtools.provenance.record.hash_folder", pytest.fail)
+    monkeypatch.setattr("bmtools.io.provenance.record.hash_folder", pytest.fail)
     outcome = run("verify", page)
     assert outcome.code == 0 and differing(outcome) == {".": "not found"}
 

@@ -236,7 +236,7 @@ def test_eval_yaml_is_what_its_readers_expect(divide, tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_blurbs_sizes_of_hoc(divide, data: Path, tmp_path: Path) -> None:
-    from bmtools.corpus.sets.hoc import hoc_records
+    from bmtools.corpus.formats.sets.hoc import hoc_records
 
     records = list(hoc_records([str(data / "en/cls/HoC/hoc-original.tar.gz")]))
     report = divide(records, counts="1295,186,371", stratify="labels")

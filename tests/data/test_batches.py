@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bmtools.data.batches import ScheduledBatches
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import BmtoolsError
-from bmtools.masking.corruption import IGNORED
 from bmtools.recipes.settings import BatchConfig
 
 TEXTS = [f"Il cuore pompa il sangue. {'E il polmone filtra aria. ' * n}" for n in range(9)]

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from bmtools.data.shard_files import DocumentBatch, ShardWriter, concatenate, shard_path
 from bmtools.data.shards import Corpus, EncodedDocument, Shard, is_shards
 from bmtools.errors import CheckpointError, DataError
-from bmtools.provenance.manifest import Manifest
+from bmtools.io.provenance.manifest import Manifest
 
 BOUND = 100
 

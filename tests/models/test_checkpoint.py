@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer, logging
 
 from bmtools.errors import CheckpointError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import train_tokenizer

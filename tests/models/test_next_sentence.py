@@ -11,11 +11,11 @@ from toy_models import tiny_config
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
 
 from bmtools.errors import CheckpointError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead, join_head, read_head
 from bmtools.models.transfer.init_weights import init_weights
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import train_tokenizer

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from bmtools.masking.settings import MaskRateCurve
+from bmtools.recipes.masking import MaskRateCurve
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import PhaseStep, Schedule, count_steps
 from bmtools.recipes.settings import (

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
 
-from bmtools.corpus.languages import load_identifier
 from bmtools.io.directories import BESIDE
+from bmtools.text.languages import load_identifier
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -22,8 +22,8 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
@@ -189,7 +189,7 @@ def save(tmp_path: Path) -> Callable[[CheckpointPredictor], Path]:
 @pytest.fixture(scope="session")
 def sentences(data: Path) -> list[str]:
     """Two hundred sentences of native clinical Italian."""
-    from bmtools.search.segment import sentence_spans
+    from bmtools.text.segment import sentence_spans
 
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
         texts = [json.loads(line)["text"] for line in itertools.islice(stream, 80)]

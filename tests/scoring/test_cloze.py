@@ -16,8 +16,8 @@ from bmtools.records import MASK, Record, check
 from bmtools.scoring import cloze
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.settings import MaskUnit
-from bmtools.search.case_folding import CASELESS
-from bmtools.search.word_lists import WordList, read_word_list
+from bmtools.text.case_folding import CASELESS
+from bmtools.text.word_lists import WordList, read_word_list
 
 
 def listed(*terms: str) -> WordList:

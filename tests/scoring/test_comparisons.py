@@ -16,7 +16,8 @@ from bmtools.scoring.mrr import MrrTotals
 from bmtools.scoring.mrr_ranking import score_masked_words
 from bmtools.scoring.pppl import PpplTotals
 from bmtools.scoring.pppl_sentences import score_sentences
-from bmtools.scoring.settings import MrrConfig, PpplConfig, StatisticsConfig
+from bmtools.scoring.settings import MrrConfig, PpplConfig
+from bmtools.statistics.settings import StatisticsConfig
 
 FEW = StatisticsConfig(resamples=200)
 WORDS = ("cuore", "rene", "il", "##re", ".", "batte", "vede", "ve", "la", "dolore")

@@ -14,12 +14,12 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from bmtools.errors import BmtoolsError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
 from bmtools.models.mlm import encode, lm_head
 from bmtools.models.mlm import masked_lm_loss as mlm_loss
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import MASK
 from bmtools.scoring.embedding_space import embedding_space
 from bmtools.scoring.masked_lm_loss import masked_lm_loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bmtools.scoring.lines import Groups, content_key, data_fields
+from bmtools.statistics.lines import Groups, content_key, data_fields
 
 
 def test_values_and_their_members() -> None:

@@ -22,12 +22,8 @@ from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
 from bmtools.scoring.pppl_sentences import score_sentences
-from bmtools.scoring.settings import (
-    Combination,
-    InferenceConfig,
-    MaskedLmLossConfig,
-    StatisticsConfig,
-)
+from bmtools.scoring.settings import Combination, InferenceConfig, MaskedLmLossConfig
+from bmtools.statistics.settings import StatisticsConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 WEIGHTS = {"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1}

@@ -17,10 +17,11 @@ import bmtools.scoring
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.evaluation import compare_models
 from bmtools.scoring.mrr import MrrTotals, agreement
 from bmtools.scoring.mrr_ranking import MaskScore, best_ranks, best_tokens, score_masked_words
-from bmtools.scoring.settings import InferenceConfig, MrrConfig, StatisticsConfig
-from bmtools.scoring.statistics import compare_models
+from bmtools.scoring.settings import InferenceConfig, MrrConfig
+from bmtools.statistics.settings import StatisticsConfig
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
 WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
@@ -396,7 +397,7 @@ def test_one_call_from_python_does_what_the_command_does(
 def test_the_published_set_is_counted_whole(
         known: Callable[..., CheckpointPredictor], data: Path) -> None:
     """897 maskings over 54 sentences (Buonocore et al. 2023), in the 22 areas of the file."""
-    from bmtools.corpus.sets.curated import curated_records
+    from bmtools.corpus.formats.sets.curated import curated_records
 
     path = data / "it/mrr/mlm_data.json"
     records = list(curated_records([str(path)]))

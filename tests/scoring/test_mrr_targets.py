@@ -14,8 +14,8 @@ from tokenizers.models import Unigram
 from bmtools.records import MASK, Record
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.mrr_targets import TargetLookup
-from bmtools.search.case_folding import CASELESS
-from bmtools.search.word_lists import read_word_list
+from bmtools.text.case_folding import CASELESS
+from bmtools.text.word_lists import read_word_list
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
@@ -80,7 +80,7 @@ def test_terms_are_found_in_decomposed_text(tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_published_set_has_as_many_single_tokens_decomposed(data: Path, name: str) -> None:
-    from bmtools.corpus.sets.curated import curated_records
+    from bmtools.corpus.formats.sets.curated import curated_records
 
     records = list(curated_records([str(data / "it/mrr/mlm_data.json")]))
     sentences = {one["text"].replace(MASK, one["target"]) for one in records}

@@ -22,10 +22,11 @@ from bmtools.errors import BmtoolsError, BmtoolsWarning, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring import pppl_sentences
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
+from bmtools.scoring.evaluation import compare_models
 from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, encode_sentence, score_sentences
-from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision, StatisticsConfig
-from bmtools.scoring.statistics import compare_models
+from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.tokenizer import fingerprint
 
 TEXTS = (

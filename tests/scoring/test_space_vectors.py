@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from bmtools.errors import BmtoolsError, DataError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.scoring.embedding_space import prepare_spaces
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_sample import WordContext

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.sets.ddi import ddi_records
+from bmtools.corpus.formats.sets.ddi import ddi_records
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.tasks.candidates import find_candidates, label_candidates

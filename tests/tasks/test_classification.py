@@ -19,7 +19,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
-from bmtools.provenance.manifest import read_manifest
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
 from bmtools.tasks.heads import load_encoder

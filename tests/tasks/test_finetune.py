@@ -14,8 +14,8 @@ import torch
 from toy_models import learn_wordpiece, save_random
 
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.io.provenance.manifest import Manifest, read_manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
-from bmtools.provenance.manifest import Manifest, read_manifest
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches

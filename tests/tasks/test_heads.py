@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
 
 from bmtools.errors import CheckpointError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.tasks.heads import Head, head_of, load_encoder, with_new_head
 from bmtools.tasks.inference import run_model

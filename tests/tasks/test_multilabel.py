@@ -15,9 +15,9 @@ from tasks.test_classification import SIGNS, WORDS
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.corpus.sets.hoc import hoc_records
+from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.errors import DataError, RecordError
-from bmtools.provenance.manifest import read_manifest
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.batches import input_labels
 from bmtools.tasks.heads import load_encoder

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from toy_models import learn_wordpiece, save_random
 
-from bmtools.evaluation.task_scores import task_scores
 from bmtools.io.output import encode_lines
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import predict
+from bmtools.tasks.metrics.task_scores import task_scores
 from bmtools.tasks.pico import PicoTask
 from bmtools.tasks.settings import PicoConfig
 

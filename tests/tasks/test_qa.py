@@ -18,12 +18,12 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import DataError, RecordError
-from bmtools.evaluation.answers import match_answer
-from bmtools.provenance.manifest import read_manifest
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.answer_windows import cut_into_answer_windows, score_spans, tokenize_each
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
+from bmtools.tasks.metrics.answers import match_answer
 from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
 from bmtools.tasks.settings import QaConfig

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 import bmtools
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.tasks import seed_run
 from bmtools.tasks.read_tokens import PartialEmbedding

@@ -16,12 +16,12 @@ from transformers import AutoModel, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import CheckpointError, DataError, RecordError
-from bmtools.evaluation.task_scores import Predictions, task_scores
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
+from bmtools.tasks.metrics.task_scores import Predictions, task_scores
 from bmtools.tasks.relations import PairsExample, RelationsTask
 from bmtools.tasks.settings import RelationsConfig
 

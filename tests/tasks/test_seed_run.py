@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from toy_models import save_random
 
 import bmtools
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.precision import PrecisionChoice
-from bmtools.provenance.manifest import read_manifest
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
 from bmtools.tasks.run_settings import FinetunePlan, LoraConfig

@@ -10,10 +10,10 @@ from toy_models import learn_wordpiece, save_random
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.errors import CheckpointError, DataError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import head_of, load_encoder

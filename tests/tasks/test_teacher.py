@@ -17,7 +17,7 @@ from transformers import (
 
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.provenance.manifest import hash_directory, read_manifest
+from bmtools.io.provenance.manifest import hash_directory, read_manifest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,7 +10,7 @@ import pytest
 from toy_models import learn_wordpiece, save_random
 
 import bmtools.tasks
-from bmtools.corpus.sets.pubmedqa import pubmedqa_records
+from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder

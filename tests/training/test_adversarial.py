@@ -10,7 +10,7 @@ import torch
 from toy_models import FAMILIES, tiny_config
 from transformers import AutoModelForMaskedLM
 
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.provenance.manifest import Manifest
 from bmtools.training import checkpoints
 from bmtools.training.checkpoints import (
     Progress,

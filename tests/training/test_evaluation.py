@@ -11,8 +11,8 @@ from accelerate import Accelerator
 from toy_models import join_nsp_head
 
 from bmtools.data.batches import SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
-from bmtools.masking.strategies import make_strategy
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import ObjectiveConfig

@@ -13,7 +13,8 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import SpecialTokens
-from bmtools.masking.strategies import make_strategy
+from bmtools.data.masking.strategies import make_strategy
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.settings import (
@@ -23,7 +24,6 @@ from bmtools.models.settings import (
     TransferConfig,
 )
 from bmtools.models.transfer.context_embeddings import Sentence
-from bmtools.provenance.manifest import Manifest
 from bmtools.records import Record
 from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet

@@ -18,9 +18,9 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
-from bmtools.masking.strategies import make_strategy
 from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead

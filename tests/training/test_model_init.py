@@ -11,8 +11,8 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.errors import BmtoolsError
-from bmtools.masking.strategies import make_strategy
 from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule

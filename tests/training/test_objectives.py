@@ -10,7 +10,7 @@ from torch.distributed.utils import _to_kwargs
 from toy_batches import make_batch, packed_of, taught_by
 from toy_models import join_nsp_head
 
-from bmtools.masking.corruption import IGNORED
+from bmtools.data.masking.corruption import IGNORED
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.training.objectives import (

@@ -18,12 +18,11 @@ from safetensors.torch import load_file
 from toy_models import SENTENCES, tiny_config
 from transformers import BertForPreTraining
 
-import bmtools.distillation
 import bmtools.training
 from bmtools.errors import refuse
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.precision import PrecisionChoice
-from bmtools.provenance.manifest import read_manifest
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule
@@ -103,7 +102,7 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     again = bmtools.training.pretrain({"text": [corpus]}, tmp_path / "m", architecture="bert-1x64",
                                       tokenizer=vocabulary, steps=4, resume=True, **given)
     assert again == found
-    small = bmtools.distillation.distill(str(corpus), tmp_path / "s", teacher=tmp_path / "m",
+    small = bmtools.training.distill(str(corpus), tmp_path / "s", teacher=tmp_path / "m",
                                      architecture="bert-1x64", steps=2, temperature=1.5, **given)
     assert {"mlm", "kl", "cosine"} <= small["last"].keys()
 

@@ -16,10 +16,10 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.data.batches import Batches, Collator, RankBatch, ScheduledBatches, SpecialTokens
+from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
-from bmtools.masking.strategies import make_strategy
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import BertTokenizer, BertTokenizerFast
 
-from bmtools.corpus.sets.conll import conll_records
+from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.vocab.comparison import Term, compare_vocab, read_terms

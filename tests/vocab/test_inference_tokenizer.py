@@ -10,7 +10,7 @@ import pytest
 from toy_models import SENTENCES
 
 from bmtools.errors import CheckpointError
-from bmtools.provenance.manifest import Manifest
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.settings import SpecialTokenStyle, TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer

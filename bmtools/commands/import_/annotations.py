@@ -31,7 +31,7 @@ def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, def
 
     The text is the tokens with one space between them.
     """
-    from bmtools.corpus.sets.conll import ConllConfig, conll_records
+    from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
 
     with usage_errors():
         config = ConllConfig(token_column, tag_column or 0, default_type, documents)
@@ -53,7 +53,7 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
     A mention that is not at its offset moves to its nearest occurrence. One that occurs nowhere is
     counted, and collected under --rejects; its text stays.
     """
-    from bmtools.corpus.sets.standoff import standoff_records
+    from bmtools.corpus.formats.sets.standoff import standoff_records
 
     return standoff_records(files, annotations, counts, reject)
 
@@ -67,6 +67,6 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
 def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject,
             unmasked: bool) -> Iterator[Record]:
     """BioBIT's curated maskings, one record with text and target for each."""
-    from bmtools.corpus.sets.curated import curated_records, unmasked_records
+    from bmtools.corpus.formats.sets.curated import curated_records, unmasked_records
 
     return (unmasked_records if unmasked else curated_records)(files, reject)

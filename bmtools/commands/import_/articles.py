@@ -11,14 +11,14 @@ import click
 from bmtools.cli.options import takes_sets
 from bmtools.cli.settings import takes_settings
 from bmtools.commands.import_.importing import imports_texts, source_format
-from bmtools.corpus.texts.settings import JatsConfig
+from bmtools.corpus.formats.texts.settings import JatsConfig
 from bmtools.errors import Reject
 from bmtools.records import Record
 
 
 def _account(records: Iterator[Record], name: str, counts: Counter[str],
              config: JatsConfig) -> Iterator[Record]:
-    from bmtools.corpus.texts.jats import jats_account
+    from bmtools.corpus.formats.texts.jats import jats_account
 
     return jats_account(records, name, counts, config)
 
@@ -37,7 +37,7 @@ def pmc(files: tuple[str, ...], config: JatsConfig, counts: Counter[str],
     sections with their depth, path and offsets. Tables, references and footnotes are left out.
     Licences get their SPDX names. Archives (.tar.gz) are streamed, and never unpacked to disk.
     """
-    from bmtools.corpus.texts.jats import jats_records
+    from bmtools.corpus.formats.texts.jats import jats_records
 
     return jats_records(files, config, counts)
 
@@ -56,7 +56,7 @@ def xmi(files: tuple[str, ...], types: str | None, counts: Counter[str],
     An entity's type is the name of its element, its features are in attributes. Links between
     annotations become relations. Offsets, which count UTF-16 units, become code points.
     """
-    from bmtools.corpus.sets.xmi import xmi_records
+    from bmtools.corpus.formats.sets.xmi import xmi_records
 
     names = tuple(name.strip() for name in (types or "").split(",") if name.strip())
     return xmi_records(files, names, counts, reject)

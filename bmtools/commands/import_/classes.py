@@ -49,7 +49,7 @@ def hoc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterato
 
     meta.document is the abstract, meta.label_paths the finer classes of the archive.
     """
-    from bmtools.corpus.sets.hoc import hoc_records
+    from bmtools.corpus.formats.sets.hoc import hoc_records
 
     return hoc_records(files, counts, reject)
 

@@ -29,7 +29,7 @@ def mimic(files: tuple[str, ...], kinds: str, marks: str | None, counts: Counter
     Their columns are found by name. meta has kind, patient, admission and date; notes that are
     marked as errors are left out.
     """
-    from bmtools.corpus.texts.mimic import mimic_records
+    from bmtools.corpus.formats.texts.mimic import mimic_records
 
     return mimic_records(files, list(filter(None, kinds.split(","))), marks, counts, reject)
 
@@ -51,7 +51,7 @@ def parquet(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[
 
     Columns are taken as import jsonl takes keys; those of bytes, as images, are left out.
     """
-    from bmtools.corpus.texts.arrow import parquet_records
+    from bmtools.corpus.formats.texts.arrow import parquet_records
 
     return parquet_records(files, id_key, text_key, counts, reject)
 
@@ -69,7 +69,7 @@ def dataset(files: tuple[str, ...], splits: str, id_key: str, text_key: str,
 
     meta.split is the split. Nothing is fetched, and no script in the folder is run.
     """
-    from bmtools.corpus.texts.arrow import dataset_records
+    from bmtools.corpus.formats.texts.arrow import dataset_records
 
     return dataset_records(files, list(filter(None, splits.split(","))), id_key, text_key, counts,
                            reject)

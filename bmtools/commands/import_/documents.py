@@ -14,7 +14,7 @@ from bmtools.records import Record
 
 
 def _files_in_folders(names: Sequence[str], *_: Any, **__: Any) -> Iterator[tuple[str, Any]]:
-    from bmtools.corpus.texts.documents import files_in_folders
+    from bmtools.corpus.formats.texts.documents import files_in_folders
 
     return files_in_folders(names)
 
@@ -33,7 +33,7 @@ def html(files: tuple[str, ...], counts: Counter[str], reject: Reject,
 
     Title, language, licence and date are what the page states. Nothing is fetched.
     """
-    from bmtools.corpus.texts.web import html_records
+    from bmtools.corpus.formats.texts.web import html_records
 
     return html_records(files, counts, reject, folder)
 
@@ -46,7 +46,7 @@ def warc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
 
     meta has the address and the time of download. Other records, types and answers are counted.
     """
-    from bmtools.corpus.texts.web import warc_records
+    from bmtools.corpus.formats.texts.web import warc_records
 
     return warc_records(files, counts, reject)
 
@@ -61,7 +61,7 @@ def pdf(files: tuple[str, ...], counts: Counter[str], reject: Reject,
     Running heads, feet and page numbers are left out, divided words joined. meta.sections has the
     offsets of pages. Images are not read.
     """
-    from bmtools.corpus.texts.pdf import pdf_records
+    from bmtools.corpus.formats.texts.pdf import pdf_records
 
     return pdf_records(files, counts, reject, folder)
 
@@ -75,7 +75,7 @@ def epub(files: tuple[str, ...], counts: Counter[str], reject: Reject,
 
     meta.sections has the offsets of chapters, in the order of reading.
     """
-    from bmtools.corpus.texts.epub import epub_records
+    from bmtools.corpus.formats.texts.epub import epub_records
 
     return epub_records(files, counts, reject, folder)
 
@@ -89,6 +89,6 @@ def auto(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
     Known are text, table, jsonl, mimic, pubmed, pmc, xmi, html, warc, pdf, epub and parquet, with
     their defaults; other files are counted. meta.file is the file.
     """
-    from bmtools.corpus.texts.mixed import mixed_records
+    from bmtools.corpus.formats.texts.mixed import mixed_records
 
     return mixed_records(files, counts, reject)

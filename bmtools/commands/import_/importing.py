@@ -57,7 +57,7 @@ def _make_changes(values: dict[str, Any]) -> None:
     path, sentences = values.pop("abbreviations"), values.pop("sentences")
     if path and not sentences:
         raise click.UsageError("--abbreviations: expected --sentences beside it")
-    from bmtools.search.abbreviations import read_abbreviations
+    from bmtools.text.abbreviations import read_abbreviations
 
     given = {key: values.pop(key) for key in ("lang", "source", "licence")}
     if given["lang"] and not re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)*", given["lang"]):
@@ -118,7 +118,7 @@ def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[.
         records = changes.made(records, reject)
         records = with_unique_ids(records, duplicates, counts, reject)
         if changes.sentences:
-            from bmtools.corpus.sentences import sentence_records
+            from bmtools.text.sentences import sentence_records
 
             records = sentence_records(records, counts, reject, changes.abbreviations)
         records = _not_empty(records, names, allow_empty, counts)

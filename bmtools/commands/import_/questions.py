@@ -26,7 +26,7 @@ def squad(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Itera
     An answer that is not at its offset moves to its nearest occurrence; one that the text does not
     contain is counted, and collected under --rejects. answers is empty where there is none.
     """
-    from bmtools.corpus.sets.squad import squad_records
+    from bmtools.corpus.formats.sets.squad import squad_records
 
     return squad_records(files, counts, reject)
 
@@ -46,7 +46,7 @@ def bioasq(files: tuple[str, ...], question_type: QuestionType, counts: Counter[
     question, over whose snippets score-tasks --task factoid merges. The text of a yes/no or summary
     question is its snippets, and its answer is label or meta.ideal_answer.
     """
-    from bmtools.corpus.sets.bioasq import bioasq_records
+    from bmtools.corpus.formats.sets.bioasq import bioasq_records
 
     return bioasq_records(files, question_type, counts, reject)
 
@@ -62,7 +62,7 @@ def biobit_qa(files: tuple[str, ...], split: str, counts: Counter[str],
 
     What repeats is counted: records, and questions that other splits have, too.
     """
-    from bmtools.corpus.sets.bioasq import biobit_records
+    from bmtools.corpus.formats.sets.bioasq import biobit_records
 
     return biobit_records(files, split, counts, reject)
 
@@ -81,7 +81,7 @@ def pubmedqa(files: tuple[str, ...], ids: str | None, without_ids: str | None,
 
     The text is the abstract without its conclusion, which is meta.long_answer.
     """
-    from bmtools.corpus.sets.pubmedqa import pubmedqa_records, read_ids
+    from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records, read_ids
 
     return pubmedqa_records(files, read_ids(ids) if ids else None,
                             read_ids(without_ids) if without_ids else (), reject)
@@ -92,6 +92,6 @@ def pubmedqa(files: tuple[str, ...], ids: str | None, without_ids: str | None,
 @imports
 def nli(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """MedNLI and other sets of SNLI's form, one record for every pair of sentences."""
-    from bmtools.corpus.sets.nli import nli_records
+    from bmtools.corpus.formats.sets.nli import nli_records
 
     return nli_records(files, counts, reject)

@@ -38,7 +38,7 @@ def bioc(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Counter[st
     The passages are joined by a blank. Relations are between annotations, or between concepts as
     in BioRED and BC5CDR, so that pairs of their mentions are made.
     """
-    from bmtools.corpus.sets.bioc import bioc_records
+    from bmtools.corpus.formats.sets.bioc import bioc_records
 
     return bioc_records(files, mention_pairs, counts, reject)
 
@@ -53,7 +53,7 @@ def bioc_json(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Count
 
     It is read as import bioc reads the XML.
     """
-    from bmtools.corpus.sets.bioc import bioc_json_records
+    from bmtools.corpus.formats.sets.bioc import bioc_json_records
 
     return bioc_json_records(files, mention_pairs, counts, reject)
 
@@ -73,7 +73,7 @@ def biored(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple[s
     concepts, so that pairs of their mentions are made. What is lost is counted, and collected
     under --rejects. The original BioRED is read by import pubtator or import bioc.
     """
-    from bmtools.corpus.sets.biored import biored_records
+    from bmtools.corpus.formats.sets.biored import biored_records
 
     return biored_records(files, entities, relations, mention_pairs, counts, reject)
 
@@ -87,7 +87,7 @@ def brat(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterat
     Entities may be in parts. Events, attributes, normalisations and notes stay under meta.brat.
     A mention that is not at its offset moves to its nearest occurrence.
     """
-    from bmtools.corpus.sets.brat import brat_records
+    from bmtools.corpus.formats.sets.brat import brat_records
 
     return brat_records(files, counts, reject)
 
@@ -120,7 +120,7 @@ def chemprot(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple
     The relations of BioBIT's Italian files seem to name the entities of the English ones, which are
     numbered otherwise: 47 % of those of train join a chemical and a gene, in English all do.
     """
-    from bmtools.corpus.sets.chemprot import chemprot_records, marked_records
+    from bmtools.corpus.formats.sets.chemprot import chemprot_records, marked_records
 
     if bool(entities) != bool(relations):
         raise click.UsageError("found one of --entities and --relations, expected both, or neither "
@@ -143,7 +143,7 @@ def ddi(files: tuple[str, ...], default_type: str, counts: Counter[str],
     Pairs that interact become relations; the false pairs are all others of a sentence's entities.
     The corpus's zip is read as it is, a part of it by its path. meta.document is the document.
     """
-    from bmtools.corpus.sets.ddi import ddi_records
+    from bmtools.corpus.formats.sets.ddi import ddi_records
 
     return ddi_records(files, default_type, counts, reject)
 
@@ -156,7 +156,7 @@ def i2b2_2010(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> I
 
     Files of one name belong together, whatever folders they are in.
     """
-    from bmtools.corpus.sets.i2b2 import i2b2_2010_records
+    from bmtools.corpus.formats.sets.i2b2 import i2b2_2010_records
 
     return i2b2_2010_records(files, counts, reject)
 
@@ -169,7 +169,7 @@ def i2b2_xml(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> It
 
     Links of 2012 become relations.
     """
-    from bmtools.corpus.sets.i2b2 import i2b2_xml_records
+    from bmtools.corpus.formats.sets.i2b2 import i2b2_xml_records
 
     return i2b2_xml_records(files, counts, reject)
 
@@ -189,7 +189,7 @@ def multiclinai(files: tuple[str, ...], annotations: tuple[str, ...], counts: Co
     Tables of DisTEMIST and MultiCardioNER are read, too. A mention that is not at its offset moves
     to its nearest occurrence.
     """
-    from bmtools.corpus.sets.multiclinai import multiclinai_records
+    from bmtools.corpus.formats.sets.multiclinai import multiclinai_records
 
     return multiclinai_records(files, annotations, counts, reject)
 
@@ -205,6 +205,6 @@ def pubtator(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Counte
     The text is the title, a blank and the abstract. Relations are between concepts, so that pairs
     of their mentions are made. A mention that is not at its offset moves to its nearest occurrence.
     """
-    from bmtools.corpus.sets.pubtator import pubtator_records
+    from bmtools.corpus.formats.sets.pubtator import pubtator_records
 
     return pubtator_records(files, mention_pairs, counts, reject)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bmtools.commands.import_.importing import imports_texts, source_format
-from bmtools.corpus.texts.plain_text import Unit
+from bmtools.corpus.formats.texts.plain_text import Unit
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
 from bmtools.records import Record
 
 if TYPE_CHECKING:
-    from bmtools.corpus.texts.pubmed_updates import NewestInFile
+    from bmtools.corpus.formats.texts.pubmed_updates import NewestInFile
 
 
 def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
@@ -28,7 +28,7 @@ def _text_account(records: Iterator[Record], name: str, counts: Counter[str],
 
 def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], updates: bool,
                     **options: Any) -> Iterator[Record]:
-    from bmtools.corpus.texts.pubmed_account import pubmed_account
+    from bmtools.corpus.formats.texts.pubmed_account import pubmed_account
 
     if updates:
         raise click.UsageError("--account: found --updates beside it, which leaves out whole "
@@ -38,7 +38,7 @@ def _pubmed_account(records: Iterator[Record], name: str, counts: Counter[str], 
 
 def _pubmed_plan(names: Sequence[str], jobs: int, updates: bool,
                  **_: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    from bmtools.corpus.texts.pubmed_updates import find_newest, in_order
+    from bmtools.corpus.formats.texts.pubmed_updates import find_newest, in_order
 
     if not updates:
         yield from ((name, {}) for name in names)
@@ -68,7 +68,7 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, updates:
     article's. The parts of a structured abstract come one a line behind their labels, and
     meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
     """
-    from bmtools.corpus.texts.pubmed import file_records, pubmed_records
+    from bmtools.corpus.formats.texts.pubmed import file_records, pubmed_records
 
     if newest:
         return file_records(newest, titles, other_abstracts, counts, reject)
@@ -88,7 +88,7 @@ def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
 
     Ids are the name of the file and the number of the line.
     """
-    from bmtools.corpus.texts.plain_text import text_records
+    from bmtools.corpus.formats.texts.plain_text import text_records
 
     return text_records(files, unit or "line")
 
@@ -107,6 +107,6 @@ def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[st
 
     Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
     """
-    from bmtools.corpus.texts.other_jsonl import jsonl_records
+    from bmtools.corpus.formats.texts.other_jsonl import jsonl_records
 
     return jsonl_records(files, id_key, text_key, counts, reject)

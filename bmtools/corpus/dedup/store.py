@@ -17,8 +17,8 @@ from bmtools.corpus.dedup.settings import DedupConfig
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
+from bmtools.io.provenance.manifest import Manifest, read_manifest
 from bmtools.io.sources import source_name
-from bmtools.provenance.manifest import Manifest, read_manifest
 
 if TYPE_CHECKING:
     from bmtools.corpus.dedup.deduplicate import Deduplicated

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 
 from bmtools.corpus.splits import values_of
-from bmtools.corpus.words import ChunkWords
 from bmtools.errors import Reject
 from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import full_text
-from bmtools.search.reservoir import word_keys
+from bmtools.text.reservoir import word_keys
+from bmtools.text.words import ChunkWords
 
 _UNSTATED = ""
 _NO_RECORD = (1 << 32) - 1  # no record has so many bytes

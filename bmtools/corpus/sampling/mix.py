@@ -16,11 +16,11 @@ from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import DataError, Reject, setting
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import temporary_file
+from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.keyed_random import derive
-from bmtools.provenance.licence_check import check_licences, known_licences
 
 _BUCKET_BYTES = 64 * MEGABYTE
 _MOST_BUCKETS = 256  # open files

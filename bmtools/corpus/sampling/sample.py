@@ -24,11 +24,11 @@ from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import open_output
 from bmtools.io.parallel import read_blocks
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.sources import source_name
 from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
-from bmtools.provenance.manifest import Manifest
 from bmtools.status import counted
 
 REST = 254

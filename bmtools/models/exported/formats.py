@@ -1,8 +1,7 @@
 """The table of formats that models are exported to, and directories of exported models.
 
-A new format adds its line to the table, and a module with two functions: `write(source,
-directory)` writes its files (`source` is an `export.Source`), `load(directory, threads, streams)`
-returns a `Run`. Importing this costs nothing.
+A new format adds its line to the table, a writer to `export.writers` and a loader to
+`models.exported.engines`. Importing this costs nothing.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.installation import require_extra
-from bmtools.provenance.manifest import NAME, hash_directory, read_manifest
+from bmtools.io.provenance.manifest import NAME, hash_directory, read_manifest
 from bmtools.records import readable
 
 if TYPE_CHECKING:
@@ -40,13 +39,11 @@ class Format:
     """A format of exported models.
 
     Args:
-        module: in this package.
         extra: that installs its packages.
         needs: packages that running an exported model needs.
         needs_to_write: further ones that writing it needs; with int8 alone in `needs_for_int8`.
     """
 
-    module: str
     extra: str
     needs: tuple[str, ...]
     needs_to_write: tuple[str, ...] = ()
@@ -65,15 +62,11 @@ class Format:
         """Name the engine with its version."""
         return f"{self.needs[0]} {metadata.version(self.needs[0])}"
 
-    def load_module(self) -> Any:
-        """Import what writes and loads it."""
-        return import_module(f"{__package__}.{self.module}")
-
 
 FORMATS = {
-    "onnx": Format("onnx_format", "onnx", ("onnxruntime",), ("onnx", "onnxscript")),
-    "openvino": Format("openvino_format", "openvino", ("openvino",), needs_for_int8=("nncf",)),
-    "ctranslate2": Format("ctranslate2_format", "ctranslate2", ("ctranslate2",)),
+    "onnx": Format("onnx", ("onnxruntime",), ("onnx", "onnxscript")),
+    "openvino": Format("openvino", ("openvino",), needs_for_int8=("nncf",)),
+    "ctranslate2": Format("ctranslate2", ("ctranslate2",)),
 }
 
 

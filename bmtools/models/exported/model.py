@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bmtools.models.exported.formats import FORMATS, Exported, Run
+from bmtools.models.exported.engines import LOADERS
+from bmtools.models.exported.formats import Exported, Run
 
 
 class ExportedModel(nn.Module):
@@ -36,10 +37,8 @@ class ExportedModel(nn.Module):
 
     def load(self, threads: int, streams: int = 1) -> Run:
         """Load it, to be called by as many threads as there are streams, on as many cores."""
-        run: Run = FORMATS[self.exported.format].load_module().load(self._directory, threads,
-                                                                    streams)
-        self._run = run
-        return run
+        self._run = LOADERS[self.exported.format](self._directory, threads, streams)
+        return self._run
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor,
                 **others: Tensor) -> SimpleNamespace:

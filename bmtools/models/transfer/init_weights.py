@@ -18,6 +18,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.models.architectures import (
     build_model,
     set_vocabulary,
@@ -46,10 +47,9 @@ from bmtools.models.transfer.growth import grow, grow_head, grown_config
 from bmtools.models.transfer.positions import repeat_positions, set_positions
 from bmtools.models.transfer.token_distillation import distil_embeddings
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
-from bmtools.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.records import Record, span_faults
-from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
+from bmtools.text.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 

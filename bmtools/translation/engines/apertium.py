@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
-from bmtools.provenance.manifest import hash_file
+from bmtools.io.provenance.manifest import hash_file
+from bmtools.text.languages import primary_language, three_letters
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.programs import Pool, Program, Protocol
 from bmtools.translation.settings import ProgramConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bmtools.provenance.licences import combine
+from bmtools.io.provenance.licences import combine
 from bmtools.translation.engines.engine import (
     NOTHING_NEW,
     Translation,

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from bmtools.corpus.languages import primary_language
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import brief
+from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.settings import ServerConfig
 

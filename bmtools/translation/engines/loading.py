@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bmtools.errors import setting
+from bmtools.io.provenance.licence_check import declared_fault, refuse_licences
+from bmtools.io.provenance.licences import combine
 from bmtools.models.device import check_device
-from bmtools.provenance.licence_check import declared_fault, refuse_licences
-from bmtools.provenance.licences import combine
 from bmtools.status import set_status
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.model_files import (

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.languages import primary_language
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
+from bmtools.io.provenance.manifest import hash_file
 from bmtools.io.sources import read_lines
-from bmtools.provenance.manifest import hash_file
+from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.similar import SimilarSentences
 

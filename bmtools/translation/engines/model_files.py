@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from bmtools.errors import CheckpointError
+from bmtools.io.provenance.manifest import hash_file
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
 from bmtools.models.published_files import pickled_files
-from bmtools.provenance.manifest import hash_file
 
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
 _TRANSLATES = ("ForConditionalGeneration", "MTModel")

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from bmtools.errors import setting
-from bmtools.provenance.licences import combine
-from bmtools.provenance.manifest import card_licence
+from bmtools.io.provenance.licences import combine
+from bmtools.io.provenance.manifest import card_licence
 from bmtools.translation.clauses import join_clauses, split_clauses
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.model_files import hash_model

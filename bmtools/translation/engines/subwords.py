@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
 from bmtools.models.checkpoint_files import CONFIG, read_config
+from bmtools.text.languages import nllb_code, primary_language, three_letters
 from bmtools.translation.settings import ModelConfig
 
 if TYPE_CHECKING:

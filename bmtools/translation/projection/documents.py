@@ -15,7 +15,7 @@ import msgspec
 
 from bmtools.errors import RecordError, Reject, setting
 from bmtools.records import Record, check, distinct
-from bmtools.search.segment import sentence_spans
+from bmtools.text.segment import sentence_spans
 from bmtools.translation.engines.engine import plain_line
 from bmtools.translation.projection.pairs import Projection, SentencePair
 from bmtools.translation.projection.settings import Pairing

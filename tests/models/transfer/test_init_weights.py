@@ -11,6 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.errors import BmtoolsError
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bmtools.models.checkpoint_files import first_position
@@ -20,7 +21,6 @@ from bmtools.models.transfer.context_embeddings import Sentence, sample_sentence
 from bmtools.models.transfer.focus import focus_embeddings
 from bmtools.models.transfer.init_weights import init_weights, transfer
 from bmtools.models.transfer.vocab_overlap import find_overlap
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer

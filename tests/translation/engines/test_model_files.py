@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import CheckpointError
-from bmtools.provenance.manifest import card_licence
+from bmtools.io.provenance.manifest import card_licence
 from bmtools.records import Record
 from bmtools.translation import translate
 from bmtools.translation.engines.model_files import (

@@ -1,0 +1,248 @@
+"""Cleaning of records: filters on what they are, repairs of their texts, filters on the result."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bmtools.corpus.clean.edits import EditedText
+from bmtools.corpus.clean.filters import source_filters, text_filters
+from bmtools.corpus.clean.personal_data import PersonalData
+from bmtools.corpus.clean.repairs import Repairs
+from bmtools.corpus.clean.settings import (
+    KINDS,
+    FilterConfig,
+    PersonalDataConfig,
+    RepairConfig,
+)
+from bmtools.errors import RecordError
+from bmtools.io.workers import Outcome, Step
+from bmtools.records import Record
+from bmtools.text.sentences import sections_of
+
+_TEXTS = ("text", "title", "text_pair", "question")
+_WITH_OFFSETS = ("entities", "answers", "predicted")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """Outcome of the rules for a record.
+
+    Args:
+        record: as it was repaired, also where it is dropped.
+        changes: places changed or flagged, by rule.
+        rule: that drops it; empty where it stays.
+        found: what this rule found.
+    """
+
+    record: Record
+    changes: Counter[str]
+    rule: str = ""
+    found: Any = None
+
+    @property
+    def dropped(self) -> Record:
+        """The record with the rule and what it found under `meta.dropped`."""
+        meta = {**self.record.get("meta", {}), "dropped": {"rule": self.rule, "found": self.found}}
+        return self.record.replace(meta=meta)
+
+
+class Cleaner:
+    """Cleaner of records, one by one; what becomes of a record depends on nothing else.
+
+    The order is fixed: years, licences and truncation by the record as it came; repairs, until
+    nothing is left to repair; filters on the repaired text; personal data. A record that stays
+    would come out the same once more.
+
+    Args:
+        repairs: which repairs are made.
+        filters: which records stay.
+        personal_data: what becomes of personal data.
+        unwanted: patterns of what is removed beside that.
+        copied_lines: hashes of lines that stand in too many records.
+
+    Raises:
+        BmtoolsError: a package is not installed.
+    """
+
+    def __init__(self, repairs: RepairConfig, filters: FilterConfig,
+                 personal_data: PersonalDataConfig, unwanted: Sequence[re.Pattern[str]] = (),
+                 copied_lines: Collection[int] = ()) -> None:
+        self._repair = Repairs(repairs.names, unwanted, copied_lines)
+        self._source_filters = source_filters(filters)
+        self._text_filters = text_filters(filters)
+        self._action = personal_data.personal_data
+        self._personal_data = PersonalData(personal_data.kinds)
+
+    def __call__(self, record: Record) -> Cleaned:
+        """Clean a record.
+
+        Raises:
+            RecordError: an entity, answer or the like has a border within what is replaced, or
+                repairs come to no end.
+        """
+        for rule, find in self._source_filters.items():
+            if (found := find(record)) is not None:
+                return Cleaned(record, Counter(), rule, found)
+        edited = _edited(record, self._repair)
+        changes = _changes(edited)
+        record = moved_record(record, edited) if edited else record
+        for rule, find in self._text_filters.items():
+            if (found := find(record)) is not None:
+                return Cleaned(record, changes, rule, found)
+        if self._action == "keep":
+            return Cleaned(record, changes)
+        return self._with_personal_data(record, changes)
+
+    def _with_personal_data(self, record: Record, changes: Counter[str]) -> Cleaned:
+        edited = _edited(record, self._personal_data.mask)
+        personal = _changes(edited)
+        changes += personal
+        if not personal:
+            return Cleaned(record, changes)
+        if self._action == "drop":
+            return Cleaned(record, changes, "personal-data", dict(personal))
+        if self._action == "flag":
+            meta = {**record.get("meta", {}), "personal": dict(personal)}
+            return Cleaned(record.replace(meta=meta), changes)
+        return Cleaned(moved_record(record, edited), changes)
+
+
+def _edited(record: Record, change: Callable[[EditedText], object]) -> dict[str, EditedText]:
+    """Return the texts of a record that a function changes, by key."""
+    meta = record.get("meta", {})
+    tracks = any(key in record for key in _WITH_OFFSETS) or "sections" in meta \
+        or "translation" in meta
+    found = {key: EditedText(record[key], tracks) for key in _TEXTS if record.get(key)}
+    for key, edited in found.items():
+        if change(edited) is False:
+            raise RecordError(record.place, f"key '{key}': found text that is never repaired, "
+                                            "since each repair makes another one necessary", record)
+    return {key: edited for key, edited in found.items() if edited.counts}
+
+
+def _changes(edited: Mapping[str, EditedText]) -> Counter[str]:
+    return sum((one.counts for one in edited.values()), Counter())
+
+
+def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
+    """Replace texts of a record, and move the offsets of all that stands in them.
+
+    Sections that lose all their text are left out.
+
+    Args:
+        record: before the edits.
+        edited: texts by key.
+
+    Raises:
+        RecordError: an entity or an answer has a border within what was replaced, or is gone.
+    """
+    keys: dict[str, Any] = {key: one.text for key, one in edited.items()}
+    if "text" in edited:
+        move = _Mover(record, edited["text"])
+        keys |= {key: [move.entity(one, f"{key}[{number}]") for number, one in
+                       enumerate(record[key])] for key in ("entities",) if key in record}
+        if "answers" in record:
+            keys["answers"] = [move.answer(one, f"answers[{number}]")
+                               for number, one in enumerate(record["answers"])]
+        if "entities" in record.get("predicted", {}):
+            keys["predicted"] = {**record["predicted"], "entities": [
+                move.entity(one, f"predicted.entities[{number}]")
+                for number, one in enumerate(record["predicted"]["entities"])]}
+        if sections := sections_of(record):
+            moved = [move.section(section) for section in sections]
+            keys["meta"] = {**record["meta"], "sections": [
+                one for one in moved if one["start"] < one["end"]]}
+    meta = keys.get("meta", record.get("meta", {}))
+    if isinstance(meta.get("translation"), dict):
+        keys["meta"] = {**meta, "translation": _moved_translation(meta["translation"], edited)}
+    return record.replace(**keys)
+
+
+class _Mover:
+    """Mover of what has offsets into the text of a record."""
+
+    def __init__(self, record: Record, edited: EditedText) -> None:
+        self._record, self._edited = record, edited
+
+    def section(self, section: dict[str, Any]) -> dict[str, Any]:
+        start, end, _ = self._edited.moved(section["start"], section["end"])
+        return {**section, "start": start, "end": end}
+
+    def entity(self, entity: dict[str, Any], key: str) -> dict[str, Any]:
+        start, end = self._span(entity["start"], entity["end"], key)
+        moved = {**entity, "start": start, "end": end}
+        if entity.get("spans"):
+            moved["spans"] = [list(self._span(first, last, key))
+                              for first, last in entity["spans"]]
+        elif "text" in entity:
+            moved["text"] = self._edited.text[start:end]
+        return moved
+
+    def answer(self, answer: dict[str, Any], key: str) -> dict[str, Any]:
+        if answer.get("start") is None:
+            return answer
+        start, end = self._span(answer["start"], answer["start"] + len(answer["text"]), key)
+        return {**answer, "text": self._edited.text[start:end], "start": start}
+
+    def _span(self, start: int, end: int, key: str) -> tuple[int, int]:
+        first, last, is_cut = self._edited.moved(start, end)
+        if is_cut or (first == last and start < end):
+            rules = ", ".join(self._edited.counts)
+            raise RecordError(
+                self._record.place, f"key '{key}': {self._record['text'][start:end][:40]!r} is "
+                f"partly or wholly removed or replaced by {rules}, so it has no place in the "
+                "cleaned text; leave out that rule or the annotation", self._record)
+        return first, last
+
+
+def _moved_translation(translation: dict[str, Any],
+                       edited: Mapping[str, EditedText]) -> dict[str, Any]:
+    """Move the places of sentences, and of those that were flagged, in what `translate` wrote."""
+    moved = dict(translation)
+    if "sentence_spans" in moved:
+        moved["sentence_spans"] = {
+            key: [list(edited[key].moved(*span)[:2]) for span in spans] if key in edited else spans
+            for key, spans in moved["sentence_spans"].items()}
+    if "flags" in moved:
+        moved["flags"] = [
+            {**flag, **dict(zip(("start", "end"), edited[flag["key"]].moved(
+                flag["start"], flag["end"]), strict=False))} if flag["key"] in edited else flag
+            for flag in moved["flags"]]
+    return moved
+
+
+def cleaning_step(*args: Any, **settings: Any) -> Step:
+    """Return a step of a pass that cleans records; the arguments are those of `Cleaner`."""
+    return partial(clean, Cleaner(*args, **settings))
+
+
+def clean(cleaner: Cleaner, records: Iterable[Record], outcome: Outcome) -> Iterator[Record]:
+    """Yield the records that stay.
+
+    Args:
+        cleaner: cleans each.
+        records: of any number.
+        outcome: counts records as `dropped RULE`, `changed RULE` and, with personal data, `found
+            KIND`, and the places in them as `places RULE`; receives the records left out, with the
+            reason under `meta.dropped`, and those that cannot be cleaned.
+    """
+    counts = outcome.counts
+    for record in records:
+        try:
+            cleaned = cleaner(record)
+        except RecordError as error:
+            outcome.reject(error)
+            continue
+        if cleaned.rule:
+            counts[f"dropped {cleaned.rule}"] += 1
+            outcome.set_aside(cleaned.dropped)
+            continue
+        for rule, places in cleaned.changes.items():
+            counts[f"{'found' if rule in KINDS else 'changed'} {rule}"] += 1
+            counts[f"places {rule}"] += places
+        yield cleaned.record

@@ -1,0 +1,156 @@
+"""Filters: what a record must be to stay in a corpus, each by the name of its setting.
+
+The shortest text is that of PubMedBERT's corpus (Gu et al. 2021, section 6.1); shares of words and
+lines are those of Gopher's quality and repetition rules (Rae et al. 2021, appendix A.1).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import string
+import warnings
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+from bmtools.corpus.clean.repairs import truncation_mark
+from bmtools.corpus.clean.settings import COMMERCIAL, DECLARED, FilterConfig
+from bmtools.errors import BmtoolsError, BmtoolsWarning, setting
+from bmtools.installation import require_extra
+from bmtools.io.provenance.licence_names import licence_name, licence_parts
+from bmtools.io.provenance.licences import TERMS, obligations
+from bmtools.records import Record
+from bmtools.text.languages import (
+    found_language,
+    load_identifier,
+    primary_language,
+    two_letters,
+)
+
+Filter = Callable[[Record], Any]
+"""What is wrong with a record; None where nothing is."""
+_WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
+_ASCII_WITHOUT_LETTER = re.compile(r"[\t-\r\x1c-\x1f ][^a-zA-Z\s]++(?!\S)")  # thrice as fast
+_LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
+_DIGITS = string.digits.encode()
+_COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
+               "odc-by", "odbl", "apache", "mit", "bsd")
+_VERSION = re.compile(r"(?<![- ])[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
+
+
+def warn_of_unnamed_licences(config: FilterConfig) -> None:
+    """Warn of licences to keep that have no known name, which may be misspelt."""
+    for one in filter(None, map(str.strip, config.licences.split(","))):
+        if one != COMMERCIAL and TERMS in obligations(one):
+            warnings.warn(BmtoolsWarning(
+                f"{setting('licences')}: '{one}' is no licence known by name; records are kept "
+                "that state it in these words"), stacklevel=2)
+
+
+def source_filters(config: FilterConfig) -> dict[str, Filter]:
+    """Return the filters that look at a record as it came, by name; only those that are on."""
+    known = {licence_kind(one) for one in config.licences.split(",") if one.strip()}
+    allowed = known | set(_COMMERCIAL) if COMMERCIAL in known else known
+    filters: dict[str, tuple[object, Filter]] = {
+        "from-year": (config.from_year, partial(_other_year, operator.ge, config.from_year)),
+        "to-year": (config.to_year, partial(_other_year, operator.le, config.to_year)),
+        "licences": (allowed, lambda record: None if allowed.issuperset(map(
+            licence_kind, licence_parts(record.get("licence", "")) or [""])) else record.get(
+                "licence", "no licence")),
+        "drop-truncated": (config.drop_truncated, lambda record: truncation_mark(
+            record["text"]) or None)}
+    return {name: find for name, (is_on, find) in filters.items() if is_on}
+
+
+def text_filters(config: FilterConfig) -> dict[str, Filter]:
+    """Return the filters that look at a repaired text, the costly ones last; only those on."""
+    filters: dict[str, Filter] = {"empty": lambda record: None if record["text"] else "no text"}
+    for key, measure in _MEASURES.items():
+        limit = getattr(config, key)
+        if limit != getattr(FilterConfig, key):
+            is_right = operator.ge if key.startswith("min") else operator.le
+            filters[key.replace("_", "-")] = partial(_measured, measure, is_right, limit)
+    if config.languages:
+        filters["languages"] = partial(_other_language, _known_languages(config.languages))
+    return filters
+
+
+def _known_languages(listed: str) -> set[str]:
+    require_extra("py3langid", setting("languages"), "cleaning")
+    languages = {one.strip() for one in listed.split(",") if one.strip()}
+    for one in languages - {DECLARED}:
+        if one not in load_identifier().labels:
+            raise BmtoolsError(f"{setting('languages')}: found {one!r}, which py3langid does not "
+                               f"know, expected codes such as en or {DECLARED}")
+    return languages
+
+
+@lru_cache(1)  # several filters look at one text after the other
+def word_count(text: str) -> int:
+    """Count words: runs of other characters than white space."""
+    return len(text.split())
+
+
+def alphabetic_words(text: str) -> float:
+    """Return the share of words that have a letter."""
+    pattern = _ASCII_WITHOUT_LETTER if text.isascii() else _WITHOUT_LETTER
+    without = len(pattern.findall(f" {text}"))
+    return (word_count(text) - without) / max(word_count(text), 1)
+
+
+def digit_share(text: str) -> float:
+    """Return the share of characters that are digits."""
+    content = text.encode()
+    return (len(content) - len(content.translate(None, _DIGITS))) / max(len(text), 1)
+
+
+def symbol_share(text: str) -> float:
+    """Return the share of characters that are no letters, digits or white space."""
+    rest = text.encode().translate(None, _LETTERS_AND_SPACES + _DIGITS)
+    symbols = len(rest) if text.isascii() else sum(
+        not (sign.isalnum() or sign.isspace()) for sign in rest.decode())
+    return symbols / max(len(text), 1)
+
+
+def repeated_lines(text: str) -> float:
+    """Return the share of lines that came before in the text; blank ones do not count."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return (len(lines) - len(set(lines))) / max(len(lines), 1)
+
+
+_MEASURES: dict[str, Callable[[str], float]] = {
+    "min_characters": len, "min_words": word_count, "max_words": word_count,
+    "min_alphabetic_words": alphabetic_words, "max_symbol_share": symbol_share,
+    "max_digit_share": digit_share, "max_repeated_lines": repeated_lines}
+
+
+def licence_kind(licence: str) -> str:
+    """Shorten a licence to its kind: `CC BY 4.0` and its address are both cc-by."""
+    plain = licence_name(licence).lower() or licence.lower().strip().replace("_", "-")
+    return "-".join(_VERSION.sub("", plain).split()).strip("-")
+
+
+def _measured(measure: Callable[[str], float], is_right: Callable[[float, float], bool],
+              limit: float, record: Record) -> Any:
+    found = measure(record["text"])
+    return None if is_right(found, limit) else round(found, 4)
+
+
+def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> Any:
+    year = record.get("meta", {}).get("year")
+    try:
+        return None if is_right(int(year), limit) else year
+    except (TypeError, ValueError):
+        return "no year" if year is None else year
+
+
+def _other_language(languages: set[str], record: Record) -> Any:
+    found = found_language(record["text"])
+    if not found or found in languages:
+        return None
+    if DECLARED in languages:
+        declared = two_letters(primary_language(record.get("lang", "")))
+        if declared == found or declared not in load_identifier().labels:
+            return None
+    return found

@@ -1,0 +1,179 @@
+"""Personal data: numbers with check digits, addresses and numbers behind words that announce them.
+
+A help for people who look after their data, no guarantee: names, addresses and free descriptions
+are not looked for, and a number written in another way is missed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import partial
+
+from bmtools.corpus.clean.edits import EditedText
+
+_SEP = r"[ ./\-\u2010-\u2013\xa0\u202f]"
+_END = r"(?![\w@]|[.,\-]\d)"
+# No pattern of a number can match where this does not.
+_LONG_NUMBER = re.compile(rf"\d(?:[()]?+{_SEP}{{0,2}}+[()]?+\d){{6}}")
+_CF_ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25,
+           24, 23)
+_DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+_PHONE_WORDS = (r"tel(?:[eé]fono|efoon|efon|efone|ephone)?|t[eé]l(?:éphone)?|phone|fax"
+                r"|cell(?:ulare|(?=[.:]))|mobile|móvil|portable|handy|whatsapp|pager|bleep")
+_RECORD_WORDS = (
+    r"MRN|medical record|(?:patient|hospital|case|chart|unit) (?:id|number|no\b)|NHC"
+    r"|cartella(?: clinica)?|nosologic[oa]|historia cl[ií]nica|(?:numéro de |n° de )?dossier"
+    r"|IPP|Fallnummer|Patienten(?:nummer|-?ID)|Krankenaktennummer|prontuário")
+_BIRTH_WORDS = (
+    r"born(?: on)?|date of birth|birth ?date|d\.?o\.?b\b\.?|nat[oa] (?:a [^\d\n]{1,30} )?il"
+    r"|data di nascita|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|geb(?:oren)?\.?"
+    r"(?: am)?|Geburtsdatum|nascid[oa] em|data de nascimento")
+_MONTHS = r"[A-Za-zéûäç]{3,10}\.?"
+_DATE = rf"\d{{1,4}}(?:[./\-]\d{{1,2}}[./\-]\d{{2,4}}|(?:st|nd|rd|th|º|\.)?(?: de)? {_MONTHS},?" \
+        rf"(?: de)? \d{{4}})|{_MONTHS} \d{{1,2}},? \d{{4}}"
+_ANYTHING = ("",)
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
+
+
+def is_codice_fiscale(text: str) -> bool:
+    """Check the last letter of an Italian codice fiscale."""
+    values = [int(sign) if sign.isdigit() else ord(sign) - ord("A") for sign in text.upper()]
+    total = sum(map(_CF_ODD.__getitem__, values[0:15:2])) + sum(values[1:15:2])
+    return total % 26 == values[15]
+
+
+def is_dni(text: str) -> bool:
+    """Check the letter of a Spanish DNI or NIE."""
+    plain = text.upper().translate(str.maketrans("", "", " -."))
+    number = plain[:-1].translate(str.maketrans("XYZ", "012"))
+    return _DNI_LETTERS[int(number) % 23] == plain[-1]
+
+
+def is_nir(text: str) -> bool:
+    """Check the key and the month of birth in a French NIR; departments 2A and 2B count 19, 18."""
+    plain = re.sub(r"\W", "", text).upper().replace("2A", "19", 1).replace("2B", "18", 1)
+    month = int(plain[3:5])
+    return int(plain[13:]) == 97 - int(plain[:13]) % 97 and (1 <= month <= 12 or 20 <= month <= 42)
+
+
+def is_steuer_id(text: str) -> bool:
+    """Check a German Steuer-ID: ISO 7064 (modulus 11, 10), and one digit that comes again."""
+    digits = list(map(int, _digits(text)))
+    check = 10
+    for digit in digits[:-1]:
+        check = (check + digit) % 10 or 10
+        check = check * 2 % 11
+    return digits[0] != 0 and (11 - check) % 10 == digits[-1] and len(set(digits[:-1])) in (8, 9)
+
+
+def is_ssn(text: str) -> bool:
+    """Tell whether area, group and serial number of a US SSN are ones that are given."""
+    area, group, serial = (text[0:3], text[4:6], text[7:])
+    return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
+
+
+def is_nhs_number(text: str) -> bool:
+    """Check a British NHS number: weights 10 to 2, modulus 11."""
+    digits = list(map(int, _digits(text)))
+    total = sum(weight * digit for weight, digit in zip(range(10, 1, -1), digits, strict=False))
+    return (11 - total % 11) % 11 == digits[9]
+
+
+def is_cpf(text: str) -> bool:
+    """Check the two last digits of a Brazilian CPF."""
+    digits = list(map(int, _digits(text)))
+    found = [sum(weight * digit for weight, digit in zip(range(size + 1, 1, -1), digits,
+                                                         strict=False)) * 10 % 11 % 10
+             for size in (9, 10)]
+    return found == digits[9:] and len(set(digits)) > 1
+
+
+def is_iban(text: str) -> bool:
+    """Check an IBAN: letters as numbers from 10 on, modulus 97 (ISO 13616)."""
+    plain = text.replace(" ", "")
+    return 15 <= len(plain) <= 34 \
+        and int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1
+
+
+def _is_phone(text: str) -> bool:
+    return 7 <= len(_digits(text)) <= 15
+
+
+def _always(_text: str) -> bool:
+    return True
+
+
+def _after(words: str, value: str) -> str:
+    """Make a pattern for a value behind a word that announces it."""
+    number = r"(?:(?i:n[or]?|nr|number|num)\b[ .:#°º]{0,3})?"
+    return rf"\b(?i:{words})(?=\W)[ .:#°º]{{0,3}}{number}(?:[:=]\s*)?(?P<value>{value}){_END}"
+
+
+# What there must be for a pattern to match (one of these in small letters, else a long number), the
+# pattern, and a check.
+_PATTERNS: dict[str, tuple[tuple[str, ...], str, Callable[[str], bool]]] = {
+    "email": (("@",), r"(?<![\w.+\-])[A-Za-z0-9_][\w.+\-]{0,63}@(?:[A-Za-z0-9\-]{1,63}\.){1,5}"
+                   r"[A-Za-z]{2,24}(?![\w@])", _always),
+    "iban": ((), r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", is_iban),
+    "codice-fiscale": (_ANYTHING, r"[A-Z](?<!\w[A-Z])[A-Z]{5}[\dLMNP-V]{2}[A-EHLMPRST]"
+                       r"[\dLMNP-V]{2}[A-Z][\dLMNP-V]{3}[A-Z]\b", is_codice_fiscale),
+    "nir": ((), rf"(?<!\w)[1278]{_SEP}?\d\d{_SEP}?\d\d{_SEP}?(?:\d\d|2[ABab]){_SEP}?\d{{3}}{_SEP}?"
+                rf"\d{{3}}{_SEP}?\d\d{_END}", is_nir),
+    "dni": ((), r"(?<![\w.,\-])(?:\d{8}|\d\d\.\d{3}\.\d{3}|[XYZ][- ]?\d{7})-?[A-HJ-NP-TV-Z]"
+                r"(?![\w\-])", is_dni),
+    "cpf": ((), rf"(?<![\w.,])\d{{3}}\.\d{{3}}\.\d{{3}}-\d\d{_END}", is_cpf),
+    "steuer-id": ((), rf"(?<![\w.,])\d\d \d{{3}} \d{{3}} \d{{3}}{_END}|" + _after(
+        r"steuer-?(?:liche )?(?:id(?:entifikationsnummer|nr)?|nr)|IdNr|tax id|TIN", r"\d{11}"),
+        is_steuer_id),
+    "nhs-number": ((), rf"(?<![\w.,\-])\d{{3}}[ -]\d{{3}}[ -]\d{{4}}{_END}|" + _after(
+        r"nhs(?: n(?:umber|o\b))?", r"\d{10}"), is_nhs_number),
+    "ssn": ((), rf"(?<![\w.,\-])\d{{3}}-\d\d-\d{{4}}{_END}", is_ssn),
+    "phone": ((), rf"(?<![\w.,+])\+[1-9]\d{{0,2}}{_SEP}?(?:\(\d{{1,4}}\)|\d){_SEP}?\d"
+                  rf"(?:{_SEP}?\d){{4,11}}{_END}"
+                  rf"|(?<![\w.,\-])(?:\(\d{{3}}\) ?|\d{{3}}[-.])\d{{3}}[-.]\d{{4}}{_END}|"
+              + _after(_PHONE_WORDS, rf"[+(]?\d(?:[()]?{_SEP}{{0,2}}[()]?\d){{5,14}}"), _is_phone),
+    "record-number": (
+        ("mrn ", "mrn:", "mrn#", "medical record", "patient id", "patient n", "hospital n",
+         "hospital id", "case n", "case id", "chart n", "unit n", "nhc", "cartella",
+         "nosologic", "historia cl", "dossier", " ipp", "fallnummer", "patienten", "krankenakten",
+         "prontu"),
+        _after(_RECORD_WORDS, r"(?=[\w\-/]*\d{3})[A-Za-z]{0,4}[\d][\w\-/]{3,15}"), _always),
+    "birth-date": (
+        ("born ", "birth", "dob ", "dob:", "d.o.b", "nato ", "nata ", "nascita", "né le", "née le",
+         "naissance", "nacido", "nacida", "nacimiento", "geb.", "geb ", "geboren", "geburtsdatum",
+         "nascid", "nascimento"),
+        _after(_BIRTH_WORDS, _DATE), _always)}
+_COMPILED = {kind: (needed, re.compile(pattern), check)
+             for kind, (needed, pattern, check) in _PATTERNS.items()}
+
+
+class PersonalData:
+    """Search for personal data in texts.
+
+    Args:
+        kinds: of `settings.KINDS`; where several match, the first of `_PATTERNS` counts.
+    """
+
+    def __init__(self, kinds: Collection[str]) -> None:
+        self._patterns = {kind: known for kind, known in _COMPILED.items() if kind in kinds}
+
+    def mask(self, edited: EditedText) -> None:
+        """Replace personal data by the name of its kind in capitals, `[EMAIL]`, and count it."""
+        has_number = _LONG_NUMBER.search(edited.text) is not None
+        text = edited.text.lower()
+        for kind, (needed, pattern, check) in self._patterns.items():
+            if has_number if not needed else any(map(text.__contains__, needed)):
+                edited.substitute(kind, pattern, partial(_masked, kind, check))
+
+
+def _masked(kind: str, check: Callable[[str], bool], found: re.Match[str]) -> str:
+    value = found.groupdict().get("value") or found[0]
+    if not check(value):
+        return found[0]
+    before, _, after = found[0].rpartition(value)
+    return f"{before}[{kind.upper()}]{after}"
+

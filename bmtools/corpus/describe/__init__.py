@@ -1,1 +1,0 @@
-"""Descriptions of corpora: sizes, lengths, origins, topics, words by frequency, annotations."""

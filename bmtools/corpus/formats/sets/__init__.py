@@ -1,0 +1,1 @@
+"""Annotated sets, a format each."""

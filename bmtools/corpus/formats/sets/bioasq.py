@@ -1,0 +1,195 @@
+"""BioASQ's questions with snippets, in its own form, and BioBIT's Italian ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Required, TypedDict
+
+from bmtools.corpus.choices import QuestionType
+from bmtools.corpus.formats.sets.mentions import Lose, counted_losses
+from bmtools.corpus.formats.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
+from bmtools.corpus.overlap import folded
+from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
+from bmtools.io.folders import read_json
+from bmtools.io.sources import source_name
+from bmtools.records import Record, converted
+
+_REPEATED = "repeated snippets left out"
+_LOST = "questions without snippets left out"
+
+
+class _Snippet(TypedDict):
+    text: str
+
+
+class _Question(TypedDict, total=False):
+    id: Required[str]
+    body: Required[str]
+    type: Required[str]
+    snippets: list[_Snippet]
+    exact_answer: str | list[str | list[str]]
+    ideal_answer: str | list[str]
+
+
+class _Bioasq(TypedDict):
+    questions: list[Any]
+
+
+class _Italian(TypedDict):
+    ID: str
+    context: str
+    question: str
+    answer: str
+
+
+def bioasq_records(names: Iterable[str], type: QuestionType, counts: Counter[str] | None = None,
+                   reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the questions of one type.
+
+    Of `factoid` and `list` there is a record for every snippet, `QUESTION_000` and so on, whose
+    `answers` are the spellings of the exact answer that it contains, in any case; all of them are
+    under `meta.exact_answer`, for a list item by item. Of `yesno` and `summary` there is a record
+    for every question, whose text is its snippets joined by blanks: the answer is the `label`, or
+    under `meta.ideal_answer`. `meta.question` is the id of the question. Files are held in memory.
+
+    Args:
+        names: JSON files with `questions`, compressed or not; `-` for stdin.
+        type: of the questions; the others are left out and counted.
+        counts: counts questions by type, snippets and what is left out.
+        reject: receives questions that cannot be read, and those without snippets unless it is
+            `refuse`.
+    """
+    counts = Counter() if counts is None else counts
+    lose = counted_losses(counts, reject)
+    for name in names:
+        content = read_json(name, "BioASQ's form, a list of questions", _Bioasq,
+                            MOST_RECORDS)
+        for number, item in enumerate(content["questions"] if content else ()):
+            own = item.get("id") if isinstance(item, dict) else None
+            place = f"{source_name(name)} ({own or f'questions[{number}]'})"
+            try:
+                question = converted(item, _Question, place)
+            except RecordError as error:
+                reject(error)
+                continue
+            counts[f"{question['type']} questions"] += 1
+            if question["type"] == type:
+                yield from _records(question, counts, lose, reject, place)
+
+
+def _records(question: _Question, counts: Counter[str], lose: Lose, reject: Reject,
+             place: str) -> Iterator[Record]:
+    given = [snippet["text"].strip() for snippet in question.get("snippets", ())]
+    snippets = list(dict.fromkeys(filter(None, given)))
+    counts[_REPEATED] += len(given) - len(snippets)
+    if not snippets:
+        lose(_LOST, place, "found no snippets, expected one or more", question)
+    elif question["type"] in ("factoid", "list"):
+        yield from _snippet_records(question, snippets, counts, place)
+    else:
+        try:
+            answer = _answer_keys(question, place)
+        except RecordError as error:
+            reject(error)
+            return
+        meta = {"question": question["id"], **answer.pop("meta", {})}
+        yield Record(id=question["id"], text=" ".join(snippets), question=question["body"].strip(),
+                     **answer, meta=meta, place=place)
+
+
+def _answer_keys(question: _Question, place: str) -> dict[str, Any]:
+    """Return the keys that hold the answer to a yes/no or summary question."""
+    if question["type"] == "summary":
+        ideal = question.get("ideal_answer")
+        return {"meta": {"ideal_answer": [ideal] if isinstance(ideal, str) else ideal}} \
+            if ideal else {}
+    if "exact_answer" not in question:
+        return {}
+    answer = question["exact_answer"]
+    label = answer.strip().lower() if isinstance(answer, str) else None
+    if label not in ("yes", "no"):
+        raise RecordError(place, f"found the exact answer {answer!r:.40}, expected yes or no",
+                          question)
+    return {"label": label}
+
+
+def _snippet_records(question: _Question, snippets: list[str], counts: Counter[str],
+                     place: str) -> Iterator[Record]:
+    items = _items(question)
+    spellings = list(dict.fromkeys(one for item in items for one in item))
+    exact: Any = items if question["type"] == "list" else spellings
+    meta = {"document": question["id"], "question": question["id"],
+            **({"exact_answer": exact} if items else {})}
+    for number, snippet in enumerate(snippets):
+        record = Record(id=f"{question['id']}_{number:03}", text=snippet,
+                        question=question["body"].strip(), place=place)
+        if items:
+            record["answers"] = locate_answers(snippet, [(one, None) for one in spellings],
+                                               counts, lambda *lost: None, place)
+            counts[NO_ANSWER] += not record["answers"]
+        yield record.replace(meta=meta)
+
+
+def _items(question: _Question) -> list[list[str]]:
+    """Return the items of the exact answer, each with its spellings."""
+    exact = question.get("exact_answer", [])
+    found = [[item] if isinstance(item, str) else item
+             for item in ([exact] if isinstance(exact, str) else exact)]
+    stripped = [[one.strip() for one in item if one.strip()] for item in found]
+    return [item for item in stripped if item]
+
+
+def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None = None,
+                   reject: Reject = refuse) -> Iterator[Record]:
+    """Yield one split of BioBIT's Italian questions, a record for every text.
+
+    The answer is its first occurrence in the text, in its own letters or in any case. Ids are
+    `QUESTION_000` and so on, and `meta.question` is the id of the question. Source: Buonocore et
+    al. 2023. The files repeat questions over splits, and records within one: both are counted.
+
+    Args:
+        names: JSON files of lists by split, compressed or not; `-` for stdin.
+        split: key of the list, as `train`.
+        counts: counts what repeats, and questions left out.
+        reject: receives questions that cannot be read, and unless it is `refuse` those whose
+            answer is not in the text.
+    """
+    counts = Counter() if counts is None else counts
+    lose = counted_losses(counts, reject)
+    for name in names:
+        splits = read_json(name, "BioBIT's form, lists by split", dict[str, list[Any]],
+                           MOST_RECORDS)
+        if splits is None:
+            continue
+        if split not in splits:
+            raise DataError(f"{source_name(name)}: found no split {split!r}, "
+                            f"{suggestion(split, splits)}; {setting('split')} names it")
+        _count_repeats(splits, split, counts)
+        numbers: Counter[str] = Counter()
+        for number, item in enumerate(splits[split]):
+            place = f"{source_name(name)} ({split}[{number}])"
+            try:
+                question = converted(item, _Italian, place)
+            except RecordError as error:
+                reject(error)
+                continue
+            own = question["ID"]
+            answers = locate_answers(question["context"], [(question["answer"], None)], counts,
+                                     lose, place)
+            if answers:
+                yield Record(id=f"{own}_{numbers[own]:03}", text=question["context"],
+                             question=question["question"].strip(), answers=answers,
+                             meta={"document": own, "question": own}, place=place)
+            numbers[own] += 1
+
+
+def _count_repeats(splits: dict[str, list[Any]], split: str, counts: Counter[str]) -> None:
+    """Count records that an earlier one of the split equals, and questions that others have."""
+    found = {name: {folded(str(item.get("question"))) for item in items if isinstance(item, dict)}
+             for name, items in splits.items()}
+    own = splits[split]
+    counts["records that repeat an earlier one"] += len(own) - len({str(item) for item in own})
+    for name, questions in found.items():
+        if name != split:
+            counts[f"questions that {name} has, too"] += len(found[split] & questions)

@@ -1,0 +1,90 @@
+"""BioBIT's Italian BioRED: texts in JSON, tables of entities and of related concepts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from bmtools.corpus.choices import MentionPairs
+from bmtools.corpus.formats.sets.annotation_tables import (
+    Table,
+    by_document,
+    json_texts,
+    lose_absent,
+    offsets,
+)
+from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
+from bmtools.corpus.formats.sets.mentions import (
+    LOST,
+    RELATIONS_LOST,
+    Arc,
+    Mention,
+    counted_losses,
+    entities,
+    mended_type,
+)
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.folders import read_text
+from bmtools.records import Record
+
+_TYPES = ("CHEMICALENTITY", "DISEASEORPHENOTYPICFEATURE", "GENEORGENEPRODUCT", "ORGANISMTAXON",
+          "SEQUENCEVARIANT", "CELLLINE")
+_ENTITY = Table("PMID", "start", "end", "text", "type", "concept", name="entity",
+                plural="annotations")
+_RELATION = Table("PMID", "type", "concept", "concept", "novelty", name="relation",
+                  plural="relations")
+
+
+def biored_records(texts: Iterable[str], entity_files: Iterable[str],
+                   relation_files: Iterable[str], pairs: MentionPairs = "closest",
+                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every text, with its entities and their relations.
+
+    Offsets belong to another version of the text, so mentions move to their nearest occurrence.
+    Relations are between concepts; which mentions stand for them is a matter of `pairs`. Entities
+    and relations are held in memory.
+
+    Sources: Luo et al. 2022; Buonocore et al. 2023.
+
+    Args:
+        texts: JSON with `PMID` and `Testo`; `-` for stdin.
+        entity_files: `PMID start end text type concept` by tab.
+        relation_files: `PMID type concept concept novelty` by tab.
+        pairs: see `concept_relations`.
+        counts: counts annotations at their offset, moved, repeated and lost, types mended,
+            relations repeated and lost.
+        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+    """
+    counts = Counter() if counts is None else counts
+    lose = counted_losses(counts, reject)
+    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=counts), lose, reject)
+    arcs = by_document(relation_files, _RELATION, _arc, lose, reject)
+    seen = set()
+    for name in texts:
+        for document, text, place in json_texts(read_text(name), name, reject):
+            seen.add(document)
+            found = entities(text, mentions.get(document, ()), counts, lose)
+            found = [{"id": f"T{number}", **entity} for number, entity in enumerate(found, 1)]
+            yield Record(id=document, text=text, entities=found, relations=concept_relations(
+                arcs.get(document, ()), found, pairs, lose), place=place)
+    lose_absent(mentions, seen, LOST, lose)
+    lose_absent(arcs, seen, RELATIONS_LOST, lose)
+
+
+def _mention(place: str, line: str, columns: list[str],
+             counts: Counter[str]) -> tuple[str, Mention]:
+    document, start, end, text, found, concept = columns
+    kind = mended_type(found, _TYPES)
+    if kind is None:
+        raise RecordError(place, f"found the type {found!r}, expected {', '.join(_TYPES)}", line)
+    counts["broken names of types mended"] += kind != found
+    return document, Mention(kind, (offsets(start, end, place, line),), text,
+                             more={IDENTIFIER: concept.strip()}, place=place, content=line)
+
+
+def _arc(place: str, line: str, columns: list[str]) -> tuple[str, Arc]:
+    document, kind, head, tail, novelty = (column.strip() for column in columns)
+    if not kind:
+        raise RecordError(place, "found no type in the second column, expected one", line)
+    return document, Arc(head, tail, kind, {"novelty": novelty}, place, line)

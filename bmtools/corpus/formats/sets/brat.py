@@ -1,0 +1,200 @@
+"""BRAT: a text and a file of annotations beside it, `.txt` and `.ann`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path, PurePath
+from typing import Any
+
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities, relations
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.directories import new_directory
+from bmtools.io.folders import exists, member_ending, read_raw, set_files
+from bmtools.io.sources import source_name, source_stem
+from bmtools.records import Record
+
+ANNOTATIONS = "brat"
+"""Key in `meta` of lines that are neither entities nor relations, as they are."""
+_TEXT, _ANNOTATION = ".txt", ".ann"
+_LONGEST_NAME = 200  # bytes
+_SPANS = re.compile(r"\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*")
+_ARGUMENT = re.compile(r"([^\s:]+):(\S+)")
+# In names of files, for what they cannot hold.
+_ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
+
+
+def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
+                 reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every text, with its entities and relations.
+
+    Offsets count code points of the file as it is, its ends of lines too. Events, attributes,
+    normalisations and notes stay as lines under `meta.brat`, and `export brat` writes them again.
+    A text without annotations has no entities.
+
+    Source: Stenetorp et al. 2012.
+
+    Args:
+        names: folders, zip archives, or files of either ending, whose partners are beside them.
+        counts: counts annotations at their offset, moved and lost, and relations lost.
+        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+
+    Raises:
+        DataError: annotations without their text.
+    """
+    counts = Counter() if counts is None else counts
+    # Read as they come: an archive is closed behind its last file.
+    contents = ((name, read_raw(name)) for name in set_files(_with_partners(names), _TEXT,
+                                                              _ANNOTATION))
+    for stem, group in groupby(contents, key=lambda pair: _stem(pair[0])):
+        files = {member_ending(name): (name, content) for name, content in group}
+        if _TEXT not in files:
+            raise DataError(f"{source_name(files[_ANNOTATION][0])}: found no {_TEXT} beside it, "
+                            "expected the text that is annotated")
+        name, text = files[_TEXT]
+        annotations = files.get(_ANNOTATION, (f"{stem}{_ANNOTATION}", ""))
+        yield _record(name, text, *annotations, counts, reject)
+
+
+def _with_partners(names: Iterable[str]) -> Iterator[str]:
+    """Yield names, those of single files with their partner, none of them twice."""
+    found: dict[str, None] = {}
+    for name in names:
+        path = PurePath(name)
+        if path.suffix in (_TEXT, _ANNOTATION):
+            partners = (str(path.with_suffix(ending)) for ending in (_ANNOTATION, _TEXT))
+            found.update(dict.fromkeys(one for one in partners if one == name or exists(one)))
+        elif name == "-":
+            raise DataError("<stdin>: found one stream, expected folders, zip archives or files in "
+                            f"{_TEXT} and {_ANNOTATION}")
+        else:
+            found[name] = None
+    yield from found
+
+
+def _stem(name: str) -> str:
+    return name[:name.rindex(member_ending(name))]
+
+
+def _record(name: str, text: str, annotation_name: str, annotations: str, counts: Counter[str],
+            reject: Reject) -> Record:
+    mentions: list[Mention] = []
+    arcs: list[Arc] = []
+    others: list[str] = []
+    for number, line in enumerate(annotations.split("\n"), 1):
+        line = line.removesuffix("\r")
+        place = f"{source_name(annotation_name)}:{number}"
+        try:
+            if line.startswith("T"):
+                mentions.append(_mention(line, place))
+            elif line.startswith("R"):
+                arcs.append(_arc(line, place))
+            elif line.strip():
+                others.append(line)
+        except RecordError as error:
+            reject(error)
+    lose = counted_losses(counts, reject)
+    found = entities(text, mentions, counts, lose)
+    counts["further annotations kept under meta.brat"] += len(others)
+    identity = source_stem(name)
+    for character, escape in reversed(_ESCAPES.items()):
+        identity = identity.replace(escape, character)
+    more: dict[str, Any] = {"meta": {ANNOTATIONS: others}} if others else {}
+    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, lose),
+                  **more, place=source_name(name))
+
+
+def _mention(line: str, place: str) -> Mention:
+    identity, _, rest = line.partition("\t")
+    kind_and_spans, tab, text = rest.partition("\t")
+    kind, _, spans = kind_and_spans.partition(" ")
+    if not (kind and tab and _SPANS.fullmatch(spans)):
+        raise RecordError(place, f"found {line[:40]!r}, expected T1, TYPE START END and the "
+                                 "mention by tab, several spans by semicolon", line)
+    pairs = (span.split() for span in spans.split(";"))
+    return Mention(kind, tuple((int(start), int(end)) for start, end in pairs), text, identity,
+                   place=place, content=line)
+
+
+def _arc(line: str, place: str) -> Arc:
+    identity, _, rest = line.partition("\t")
+    kind, *arguments = rest.split() or [""]
+    found = [_ARGUMENT.fullmatch(one) for one in arguments]
+    if len(found) != 2 or found[0] is None or found[1] is None:
+        raise RecordError(place, f"found {line[:40]!r}, expected R1 and TYPE Arg1:T1 Arg2:T2 by "
+                                 "tab", line)
+    roles = [match[1] for match in found if match]
+    more = {"id": identity, **({"roles": roles} if roles != ["Arg1", "Arg2"] else {})}
+    return Arc(found[0][2], found[1][2], kind, more, place, line)
+
+
+def brat_files(record: Record) -> tuple[str, str, str]:
+    """Make a record's files: the name without ending, the text, the annotations.
+
+    Ids of entities that are not `T1`, `T2` and so on are replaced.
+    """
+    stem = record["id"]
+    for character, escape in _ESCAPES.items():
+        stem = stem.replace(character, escape)
+    found = record.get("entities", [])
+    names = brat_ids(found)
+    lines = []
+    for entity, name in zip(found, names, strict=True):
+        spans = entity.get("spans") or [(entity["start"], entity["end"])]
+        mention = " ".join(record["text"][start:end] for start, end in spans)
+        offsets = ";".join(f"{start} {end}" for start, end in spans)
+        lines.append(f"{name}\t{_word(entity['type'])} {offsets}\t{_one_line(mention)}")
+    by_id = {entity.get("id"): name for entity, name in zip(found, names, strict=True)}
+    for number, arc in enumerate(record.get("relations", ()), 1):
+        first, second = arc.get("roles", ("Arg1", "Arg2"))
+        lines.append(f"{arc.get('id', f'R{number}')}\t{_word(arc['type'])} "
+                     f"{first}:{by_id[arc['head']]} {second}:{by_id[arc['tail']]}")
+    lines += record.get("meta", {}).get(ANNOTATIONS, ())
+    return stem, record["text"], "".join(f"{line}\n" for line in lines)
+
+
+def brat_ids(entities: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the ids of entities as BRAT spells them; they stay if all of them are so."""
+    ids = [str(entity.get("id", "")) for entity in entities]
+    fits = len(set(ids)) == len(ids) and all(re.fullmatch(r"T\d+", one) for one in ids)
+    return ids if fits else [f"T{number}" for number in range(1, len(ids) + 1)]
+
+
+def _word(kind: str) -> str:
+    return "_".join(kind.split())
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\t\r\n]", " ", text)
+
+
+def write_brat(records: Iterable[Record], directory: Path, overwrite: bool = False,
+               counts: Counter[str] | None = None, reject: Reject = refuse) -> None:
+    """Write a folder of texts and annotations.
+
+    Args:
+        records: each becomes two files, named by its id.
+        directory: appears when it is whole.
+        overwrite: whether it may replace an older one.
+        counts: counts entities whose ids are replaced.
+        reject: receives a record whose id came before, or is no name of a file.
+    """
+    counts = Counter() if counts is None else counts
+    seen: set[str] = set()
+    with new_directory(directory, overwrite) as partial:
+        for record in records:
+            stem, text, annotations = brat_files(record)
+            if stem.casefold() in seen or not 0 < len(stem.encode()) <= _LONGEST_NAME or (
+                    stem.startswith(".")):
+                reject(RecordError(record.place, f"found the id {record['id']!r}, expected one "
+                                   "that no other record has, in small letters too, and that can "
+                                   "name a file", record))
+                continue
+            seen.add(stem.casefold())
+            counts["entities with new ids"] += sum(
+                entity.get("id") not in ("", None, name) for entity, name in zip(
+                    record.get("entities", ()), brat_ids(record.get("entities", ())), strict=True))
+            (partial / f"{stem}{_TEXT}").write_bytes(text.encode())
+            (partial / f"{stem}{_ANNOTATION}").write_bytes(annotations.encode())

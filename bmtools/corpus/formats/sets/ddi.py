@@ -1,0 +1,106 @@
+"""DDI-2013: drugs and their interactions, in the XML of the shared task."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from bmtools.corpus.formats.sets.mentions import (
+    Arc,
+    Mention,
+    Span,
+    counted_losses,
+    entities,
+    relations,
+)
+from bmtools.corpus.xml_stream import xml_elements
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.folders import set_files
+from bmtools.io.sources import source_name
+from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_SPAN = re.compile(r"(\d{1,18})-(\d{1,18})")
+
+
+def ddi_records(names: Iterable[str], default_type: str = "int",
+                counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every sentence, with its drugs and the pairs that interact.
+
+    The corpus lists every pair of a sentence's drugs. Pairs with `ddi="true"` become relations, so
+    the others are those of two entities without one. Ends of offsets, which are inclusive there,
+    become exclusive.
+
+    Source: Herrero-Zazo et al. 2013.
+
+    Args:
+        names: files, folders or zip archives; `-` for stdin.
+        default_type: of a pair that interacts and has no type; `int` is the corpus's own word for
+            an interaction of which no more is said.
+        counts: counts pairs, interacting ones, and what was repaired or left out.
+        reject: receives sentences that cannot be read.
+    """
+    counts = Counter() if counts is None else counts
+    for name in set_files(names, ".xml"):
+        sentences = xml_elements(name, ("document",), ("sentence",))
+        for number, sentence in enumerate(sentences):
+            counts["documents"] += number == 0
+            try:
+                record = _record(sentence, source_name(name), default_type, counts, reject)
+            except RecordError as error:
+                reject(error)
+                continue
+            if record["text"].strip():
+                yield record
+            else:
+                counts["sentences without text left out"] += 1
+
+
+def _record(sentence: Element, name: str, default_type: str, counts: Counter[str],
+            reject: Reject) -> Record:
+    place = f"{name}:{sentence.sourceline}"
+    text, lose = _get(sentence, "text", name), counted_losses(counts, reject)
+    mentions = [_mention(element, name) for element in sentence.iterfind("entity")]
+    found = entities(text, mentions, counts, lose)
+    arcs = []
+    for pair in sentence.iterfind("pair"):
+        counts["pairs"] += 1
+        if _get(pair, "ddi", name) == "true":
+            kind = pair.get("type")
+            counts["pairs that interact"] += 1
+            counts[f"of them without a type, taken for {default_type!r}"] += kind is None
+            arcs.append(Arc(_get(pair, "e1", name), _get(pair, "e2", name), kind or default_type,
+                            place=f"{name}:{pair.sourceline}", content=dict(pair.attrib)))
+    arcs_found = relations(arcs, found, lose)
+    document = sentence.getparent()
+    meta = {"meta": {"document": document.get("id")}} if document is not None and document.get(
+        "id") else {}
+    return Record(id=_get(sentence, "id", name), text=text, entities=found, relations=arcs_found,
+                  **meta, place=place)
+
+
+def _mention(entity: Element, name: str) -> Mention:
+    return Mention(_get(entity, "type", name), _spans(entity, name), _get(entity, "text", name),
+                   _get(entity, "id", name), place=f"{name}:{entity.sourceline}",
+                   content=dict(entity.attrib))
+
+
+def _spans(entity: Element, name: str) -> tuple[Span, ...]:
+    offsets = _get(entity, "charOffset", name)
+    matches = [_SPAN.fullmatch(part) for part in offsets.split(";")]
+    if not all(matches):
+        raise RecordError(f"{name}:{entity.sourceline}", f"found charOffset {offsets!r}, expected "
+                          "FIRST-LAST, or several by semicolon", dict(entity.attrib))
+    return tuple((int(match[1]), int(match[2]) + 1) for match in matches if match)
+
+
+def _get(element: Element, key: str, name: str) -> str:
+    value = element.get(key)
+    if value is None or (key == "id" and not value):
+        raise RecordError(f"{name}:{element.sourceline}", f"found <{element.tag}> without {key}, "
+                          "expected one", dict(element.attrib))
+    return str(value)

@@ -1,0 +1,192 @@
+"""The clinical sets of i2b2 (n2c2): 2010 in lines of concepts, 2012 and 2014 in XML."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from bmtools.corpus.formats.sets.mentions import (
+    Arc,
+    Mention,
+    Span,
+    counted_losses,
+    entities,
+    relations,
+)
+from bmtools.corpus.xml_stream import xml_elements
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.folders import member_ending, read_raw, set_files
+from bmtools.io.sources import source_name, source_stem
+from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+Position = tuple[int, int, int, int]
+"""Line and token of the first and of the last word; lines from 1, tokens from 0."""
+_TEXT, _CONCEPT, _RELATION, _ASSERTION = ".txt", ".con", ".rel", ".ast"
+_WHERE = r'c="(.*)" (\d{1,9}):(\d{1,9}) (\d{1,9}):(\d{1,9})'
+_CONCEPTS = re.compile(rf'{_WHERE}\|\|t="([^"]*)"(?:\|\|a="([^"]*)")?')
+_RELATIONS = re.compile(rf'{_WHERE}\|\|r="([^"]*)"\|\|{_WHERE}')
+_ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
+
+
+def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
+                      reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every text, with its problems, tests, treatments and their relations.
+
+    Files of one name belong together, whatever folders they are in: `.txt`, `.con`, `.rel`, and
+    `.ast`, whose assertion stays under `assertion`. Concepts are found by line and token, where
+    the set spells them in small letters. All files are held in memory.
+
+    Source: Uzuner et al. 2011.
+
+    Args:
+        names: files, folders or zip archives.
+        counts: counts annotations at their offset, moved and lost, and relations lost.
+        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+
+    Raises:
+        DataError: annotations without their text, or two files of one name and ending.
+    """
+    counts = Counter() if counts is None else counts
+    files: dict[str, dict[str, tuple[str, str]]] = {}
+    for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION):
+        ending, found = member_ending(name), files.setdefault(source_stem(name), {})
+        if ending in found:
+            raise DataError(f"{source_name(name)}: found a second {source_stem(name)}{ending}, "
+                            f"after {found[ending][0]}; import the parts of the set one by one")
+        found[ending] = source_name(name), read_raw(name)
+    for stem, found in files.items():
+        if _TEXT not in found:
+            name = next(iter(found.values()))[0]
+            raise DataError(f"{name}: found no {stem}{_TEXT}, expected the text that is annotated")
+        yield _record_2010(stem, found, counts, reject)
+
+
+def _record_2010(stem: str, files: dict[str, tuple[str, str]], counts: Counter[str],
+                 reject: Reject) -> Record:
+    name, text = files[_TEXT]
+    lose = counted_losses(counts, reject)
+    tokens = _tokens(text)
+    assertions = {_position(match): match[7]
+                  for _, match, _ in _matches(files, _ASSERTION, _CONCEPTS, reject)}
+    ids: dict[Position, str] = {}
+    mentions = []
+    for place, match, line in _matches(files, _CONCEPT, _CONCEPTS, reject):
+        position = _position(match)
+        identity = ids.setdefault(position, f"T{len(ids) + 1}")
+        more = {"assertion": assertions[position]} if assertions.get(position) else {}
+        mentions.append(_mention_2010(match, text, tokens, identity, more, place, line))
+    found = entities(text, mentions, counts, lose)
+    arcs = [Arc(ids.get(_position(match), match[1]), ids.get(_position(match, 7), match[7]),
+                match[6], {}, place, line)
+            for place, match, line in _matches(files, _RELATION, _RELATIONS, reject)]
+    return Record(id=stem, text=text, entities=found, place=name, relations=relations(
+        arcs, found, lose))
+
+
+def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],
+             reject: Reject) -> Iterator[tuple[str, re.Match[str], str]]:
+    """Yield place, match and line of a file's lines; those that do not fit go to `reject`."""
+    name, content = files.get(ending, ("", ""))
+    for number, line in enumerate(content.split("\n"), 1):
+        match = pattern.fullmatch(line.strip())
+        if match:
+            yield f"{name}:{number}", match, line
+        elif line.strip():
+            expected = 'c="..." 1:0 1:2||r="..."||c="..." 1:4 1:5' if ending == _RELATION else \
+                'c="..." 1:0 1:2||t="..."'
+            reject(RecordError(f"{name}:{number}", f"found {line[:60]!r}, expected {expected}",
+                               line))
+
+
+def _position(match: re.Match[str], first: int = 1) -> Position:
+    a, b, c, d = (int(match[number]) for number in range(first + 1, first + 5))
+    return a, b, c, d
+
+
+def _tokens(text: str) -> list[list[Span]]:
+    """Find the tokens of every line."""
+    lines, start = [], 0
+    for line in text.split("\n"):
+        lines.append([(start + one.start(), start + one.end())
+                      for one in re.finditer(r"\S+", line)])
+        start += len(line) + 1
+    return lines
+
+
+def _mention_2010(match: re.Match[str], text: str, tokens: list[list[Span]], identity: str,
+                  more: dict[str, Any], place: str, line: str) -> Mention:
+    first_line, first, last_line, last = _position(match)
+    mention: str | None = match[1]
+    try:
+        start, end = tokens[first_line - 1][first][0], tokens[last_line - 1][last][1]
+    except IndexError:
+        start = end = 0
+    if " ".join(text[start:end].lower().split()) == " ".join(match[1].lower().split()):
+        mention = None
+    return Mention(match[6], ((start, end),), mention, identity, more, place, line)
+
+
+def i2b2_xml_records(names: Iterable[str], counts: Counter[str] | None = None,
+                     reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every file of 2012 (events, times, links) or of 2014 (identifiers).
+
+    An entity's type is the attribute `type`, such as PROBLEM or PATIENT, and its element, such as
+    EVENT or NAME, stays under `tag`, all other attributes under `attributes`. TLINKs become
+    relations. Tags without offsets are counted.
+
+    Sources: Sun et al. 2013; Stubbs and Uzuner 2015.
+
+    Args:
+        names: files, folders or zip archives; `-` for stdin.
+        counts: counts annotations at their offset, moved and lost, and relations lost.
+        reject: receives files that cannot be read, and what is lost, which otherwise is dropped.
+    """
+    counts = Counter() if counts is None else counts
+    for name in set_files(names, ".xml"):
+        for root in xml_elements(name, _ROOTS, _ROOTS):
+            try:
+                yield _record_xml(root, name, counts, reject)
+            except RecordError as error:
+                reject(error)
+
+
+def _record_xml(root: Element, name: str, counts: Counter[str], reject: Reject) -> Record:
+    place = f"{source_name(name)}:{root.sourceline}"
+    text = root.findtext("TEXT")
+    if text is None:
+        raise RecordError(place, "found no <TEXT>, expected the text that is annotated")
+    mentions, arcs = [], []
+    for tag in chain.from_iterable(tags.iterdescendants() for tags in root.iterfind("TAGS")):
+        where = f"{source_name(name)}:{tag.sourceline}"
+        attributes = {str(key): str(value) for key, value in tag.attrib.items()}
+        if "fromID" in attributes and "toID" in attributes:
+            arcs.append(Arc(attributes["fromID"], attributes["toID"],
+                            attributes.get("type") or str(tag.tag), {}, where, attributes))
+        elif {"start", "end", "id"} <= attributes.keys():
+            mentions.append(_mention_xml(str(tag.tag), attributes, where))
+        else:
+            counts["tags without offsets left out"] += 1
+    lose = counted_losses(counts, reject)
+    found = entities(text, mentions, counts, lose)
+    return Record(id=source_stem(name), text=text, entities=found, place=place,
+                  relations=relations(arcs, found, lose))
+
+
+def _mention_xml(tag: str, attributes: dict[str, str], place: str) -> Mention:
+    content = dict(attributes)
+    identity, start, end = (attributes.pop(key) for key in ("id", "start", "end"))
+    if not (start.isdecimal() and end.isdecimal()):
+        raise RecordError(place, f"found the offsets {start!r} and {end!r}, expected whole numbers",
+                          content)
+    text = attributes.pop("text", None)
+    kind = attributes.pop("TYPE", "") or attributes.pop("type", "") or tag
+    more: dict[str, Any] = {"tag": tag} if tag != kind else {}
+    if kept := {key: value for key, value in attributes.items() if value}:
+        more["attributes"] = kept
+    return Mention(kind, ((int(start), int(end)),), text, identity, more, place, content)

@@ -1,0 +1,96 @@
+"""PubMedQA: questions to abstracts, answered by yes, no or maybe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Required, TypedDict
+
+from bmtools.corpus.formats.sets.squad import MOST_RECORDS
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.folders import read_json
+from bmtools.io.jsonl import parse_json
+from bmtools.io.sources import read_list, source_name
+from bmtools.records import Record, converted
+
+_LABELS = ("yes", "no", "maybe")
+
+
+class _Item(TypedDict, total=False):
+    QUESTION: Required[str]
+    CONTEXTS: Required[list[str]]
+    LABELS: list[str]
+    YEAR: str | None
+    final_decision: str
+    LONG_ANSWER: str
+
+
+def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
+                     without: Collection[str] = (), reject: Reject = refuse) -> Iterator[Record]:
+    """Yield every question with its abstract, the parts one a line, and the decision as `label`.
+
+    `meta.sections` gives label, start and end of each part, `meta.long_answer` the conclusion,
+    which is not part of the text. Each file is held in memory. Source: Jin et al. 2019.
+
+    Args:
+        names: JSON files of questions by PMID, compressed or not; `-` for stdin.
+        ids: PMIDs that are taken; all if not given.
+        without: PMIDs that are left out.
+        reject: receives a question that cannot be read.
+
+    Raises:
+        DataError: no file has an id of `ids` or `without`.
+    """
+    missing = dict.fromkeys((*(ids or ()), *without))
+    for name in names:
+        content = read_json(name, "PubMedQA's form, questions by PMID", dict[str, Any],
+                            MOST_RECORDS)
+        for pmid, item in (content or {}).items():
+            missing.pop(pmid, None)
+            if (ids is not None and pmid not in ids) or pmid in without:
+                continue
+            place = f"{source_name(name)} ({pmid})"
+            try:
+                yield _record(pmid, converted(item, _Item, place), place)
+            except RecordError as error:
+                reject(error)
+    if missing:
+        raise DataError(f"found {len(missing)} ids in the lists that no file has, such as "
+                        f"{next(iter(missing))!r}; expected those of the same set")
+
+
+def _record(pmid: str, item: _Item, place: str) -> Record:
+    label = item.get("final_decision", "")
+    if label and label not in _LABELS:
+        raise RecordError(place, f"found the decision {label!r}, expected yes, no or maybe", item)
+    text, sections = "", []
+    labels = item.get("LABELS", [])
+    for number, part in enumerate(item["CONTEXTS"]):
+        text += "\n" if text else ""
+        if number < len(labels):
+            sections.append({"label": labels[number], "start": len(text),
+                             "end": len(text) + len(part)})
+        text += part
+    if not text.strip():
+        raise RecordError(place, "found no text in CONTEXTS, expected some", item)
+    meta = {"year": item.get("YEAR"), "sections": sections,
+            "long_answer": item.get("LONG_ANSWER")}
+    return Record(id=pmid, text=text, question=item["QUESTION"].strip(),
+                  **({"label": label} if label else {}),
+                  meta={key: value for key, value in meta.items() if value}, place=place)
+
+
+def read_ids(name: str) -> set[str]:
+    """Read a list of ids: the keys of a JSON object, a JSON list, or one a line.
+
+    Raises:
+        DataError: no ids, or damaged JSON.
+    """
+    lines = read_list(name, "ids")
+    text = "\n".join(line for _, line in lines)
+    if not text.startswith(("{", "[")):
+        return {line for _, line in lines}
+    try:
+        return set(map(str, parse_json(text)))
+    except ValueError as error:
+        raise DataError(f"{source_name(name)}: not JSON ({error}), expected ids: keys of an "
+                        "object, a list, or one a line") from error

@@ -1,0 +1,168 @@
+"""PubTator: title, abstract, mentions and relations of concepts, as BioRED and BC5CDR have them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bmtools.corpus.choices import MentionPairs
+from bmtools.corpus.formats.sets.annotation_tables import abstract_sections, offsets
+from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name
+from bmtools.records import Record
+
+_PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+_ID = re.compile(r"[^|\t\r\n]+")
+_NUMBER = re.compile(r"-?\d+")
+
+
+@dataclass
+class _Document:
+    """A document while its lines are read."""
+
+    id: str
+    place: str
+    title: str = ""
+    abstract: str = ""
+    mentions: list[Mention] = field(default_factory=list)
+    arcs: list[Arc] = field(default_factory=list)
+    size: int = 0
+
+
+def pubtator_records(names: Iterable[str], pairs: MentionPairs = "closest",
+                     counts: Counter[str] | None = None,
+                     reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every document: the title, a blank and the abstract.
+
+    Offsets count code points of that. A mention's concepts stay under `identifier`, the parts of
+    a composite one (BC5CDR) under `composite`. Relations are between concepts; which mentions
+    stand for them is a matter of `pairs`.
+
+    Sources: Wei et al. 2013; Li et al. 2016; Luo et al. 2022.
+
+    Args:
+        names: files, compressed or not; `-` for stdin.
+        pairs: see `concept_relations`.
+        counts: counts annotations at their offset, moved and lost, and relations lost.
+        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+    """
+    counts = Counter() if counts is None else counts
+    for name in names:
+        document: _Document | None = None
+        for number, line in read_lines(name):
+            place = f"{source_name(name)}:{number}"
+            try:
+                part = _PART.fullmatch(line)
+                if part and (document is None or part[1] != document.id or part[2] == "t"):
+                    if document is not None:
+                        yield _record(document, pairs, counts, reject)
+                    document = _Document(part[1], place)
+                if line.strip():
+                    _add(document, line, part, place)
+            except RecordError as error:
+                reject(error)
+        if document is not None:
+            yield _record(document, pairs, counts, reject)
+
+
+def _add(document: _Document | None, line: str, part: re.Match[str] | None, place: str) -> None:
+    """Add a line to its document."""
+    columns = line.split("\t")
+    if document is None or not (part or columns[0] == document.id):
+        raise RecordError(place, f"found {line[:40]!r}, expected ID|t|title before annotations of "
+                                 "a document", line)
+    document.size += len(line)
+    check_record_size(document.size, document.place)
+    if part:
+        if part[2] == "t":
+            document.title = part[3]
+        else:
+            document.abstract = part[3]
+    elif len(columns) >= 5 and _NUMBER.fullmatch(columns[1]):
+        document.mentions.append(_mention(columns, line, place, len(document.mentions) + 1))
+    elif len(columns) in (4, 5) and all(columns[1:4]):
+        _, kind, head, tail, *novelty = columns
+        more = {"novelty": novelty[0]} if novelty and novelty[0] else {}
+        document.arcs.append(Arc(head, tail, kind, more, place, line))
+    else:
+        raise RecordError(place, f"found {len(columns)} columns in {line[:40]!r}, expected ID, "
+                                 "START, END, MENTION, TYPE and CONCEPT by tab, or ID, TYPE, "
+                                 "CONCEPT, CONCEPT", line)
+
+
+def _mention(columns: list[str], line: str, place: str, number: int) -> Mention:
+    _, start, end, text, kind, *concepts = columns
+    if not kind.strip():
+        raise RecordError(place, "found no type in the fifth column, expected one", line)
+    names = (IDENTIFIER, "composite")
+    more = {name: concept for name, concept in zip(names, concepts, strict=False) if concept}
+    return Mention(kind, (offsets(start, end, place, line),), text, f"T{number}", more, place, line)
+
+
+def _record(document: _Document, pairs: MentionPairs, counts: Counter[str],
+            reject: Reject) -> Record:
+    text = " ".join(filter(None, (document.title, document.abstract)))
+    lose = counted_losses(counts, reject)
+    found = entities(text, document.mentions, counts, lose)
+    return Record(id=document.id, text=text, entities=found,
+                  relations=concept_relations(document.arcs, found, pairs, lose),
+                  **abstract_sections(document.title, document.abstract), place=document.place)
+
+
+def pubtator_lines(record: Record, counts: Counter[str]) -> str:
+    """Make the lines of a record's document, and a blank one.
+
+    The title is the key, or the first of the sections in `meta`, or the whole text. Line
+    breaks and tabs, which have a meaning there, become blanks. An entity of a relation without a
+    concept has its id for one.
+
+    Args:
+        record: with or without entities and relations.
+        counts: counts what the format cannot hold.
+
+    Raises:
+        RecordError: an id that would end before its end.
+    """
+    name, title = record["id"], record.get("title", "")
+    if not _ID.fullmatch(name):
+        raise RecordError(record.place, f"found the id {name!r}, expected one without |, tab and "
+                                        "line break", record)
+    whole = f"{title} {record['text']}" if title else record["text"]
+    text = re.sub(r"[\t\r\n]", " ", whole)
+    counts["texts with line breaks or tabs, now blanks"] += text != whole
+    border, shift = (len(title), len(title) + 1) if title else (_end_of_title(record), 0)
+    lines = [f"{name}|t|{text[:border]}", f"{name}|a|{text[border + 1:]}"]
+    related = {arc[end] for arc in record.get("relations", ()) for end in ("head", "tail")}
+    concepts = {}
+    for entity in record.get("entities", ()):
+        start, end = entity["start"] + shift, entity["end"] + shift
+        counts["entities in parts, now from the first to the last"] += "spans" in entity
+        concept = entity.get(IDENTIFIER, "")
+        if not concept and entity.get("id") in related:
+            concept = entity["id"]
+        concepts[entity.get("id")] = concept
+        composite = [entity["composite"]] if "composite" in entity else []
+        lines.append("\t".join([name, str(start), str(end), text[start:end], entity["type"],
+                                concept, *composite]))
+    arcs: dict[str, None] = {}
+    for arc in record.get("relations", ()):
+        head, tail = arc.get("concepts") or (concepts[arc["head"]], concepts[arc["tail"]])
+        novelty = [arc["novelty"]] if "novelty" in arc else []
+        arcs["\t".join([name, arc["type"], head, tail, *novelty])] = None
+    return "".join(f"{line}\n" for line in [*lines, *arcs, ""])
+
+
+def _end_of_title(record: Record) -> int:
+    """Return the end of the first section, if one character separates it from the second one."""
+    sections = record.get("meta", {}).get("sections")
+    borders = [section.get(key) for section, key in zip(sections, ("end", "start"), strict=False)] \
+        if isinstance(sections, list) and len(sections) > 1 else []
+    whole = len(record["text"])
+    if len(borders) == 2 and isinstance(borders[0], int) and borders[1] == borders[0] + 1:
+        return min(max(0, borders[0]), whole)
+    return whole

@@ -1,0 +1,146 @@
+"""Questions whose answers are found in a text: SQuAD 1.1 and 2.0, and BioASQ in their form."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Required, TypedDict
+
+from bmtools.corpus.formats.sets.mentions import Lose, counted_losses, nearest
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.folders import read_json
+from bmtools.io.sources import source_name
+from bmtools.records import Record, converted
+
+MATCHED = "answers at their offset"
+MOVED = "answers moved to their nearest occurrence"
+LOST = "answers that the text does not contain left out"
+NO_ANSWER = "texts without an answer"
+MOST_RECORDS = 4
+"""Largest records whose size a file of questions may have: SQuAD 2.0 has 42 megabytes."""
+# Ids of BioASQ's snippets: 56c073fcef6e394741000020_000, 58edf567eda5a57672000011:5.
+_SNIPPET = re.compile(r"([0-9a-f]{24})[_:]\d+")
+_OFFSET = re.compile(r"\d+")
+
+
+class _Answer(TypedDict, total=False):
+    text: Required[str]
+    answer_start: Required[int | str]
+
+
+class _Question(TypedDict, total=False):
+    id: Required[str | int]
+    question: Required[str]
+    answers: list[_Answer]
+    is_impossible: bool
+
+
+class _Paragraph(TypedDict):
+    context: str
+    qas: list[Any]
+
+
+class _Article(TypedDict, total=False):
+    title: str
+    paragraphs: Required[list[_Paragraph]]
+
+
+class _Squad(TypedDict):
+    data: list[_Article]
+
+
+def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
+                  reject: Reject = refuse) -> Iterator[Record]:
+    """Yield every question with its answers, to the text of its paragraph.
+
+    An answer that is not at its offset moves to its nearest occurrence, in its own letters first
+    and then in any case; without one it is lost. `answers` is empty where the question cannot be
+    answered, and absent where the file has none. `meta.document` is the title of the article; in
+    BioASQ's form, which has a single one, it is the id of the question, and so is `meta.question`.
+    Each file is held in memory.
+
+    Args:
+        names: JSON files, compressed or not; `-` for stdin.
+        counts: counts answers at their offset, moved and lost, and questions without one.
+        reject: receives questions that cannot be read, and answers that are lost unless it is
+            `refuse`: a loss stops no run.
+    """
+    counts = Counter() if counts is None else counts
+    lose = counted_losses(counts, reject)
+    for name in names:
+        content = read_json(name, "SQuAD's form, articles with paragraphs and qas", _Squad,
+                            MOST_RECORDS)
+        articles = content["data"] if content else []
+        for number, article in enumerate(articles):
+            document = article.get("title", "") if len(articles) > 1 else ""
+            for paragraph in article["paragraphs"]:
+                for item in paragraph["qas"]:
+                    place = f"{source_name(name)} ({_name(item) or f'data[{number}]'})"
+                    try:
+                        record = _record(converted(item, _Question, place), paragraph["context"],
+                                         document, counts, lose, place)
+                    except RecordError as error:
+                        reject(error)
+                    else:
+                        yield from record
+
+
+def _name(item: Any) -> str:
+    return str(item.get("id", "")) if isinstance(item, dict) else ""
+
+
+def _record(question: _Question, text: str, document: str, counts: Counter[str], lose: Lose,
+            place: str) -> list[Record]:
+    """Make the record of a question; none if it loses all of its answers."""
+    name = str(question["id"])
+    record = Record(id=name, text=text, question=question["question"].strip(), place=place)
+    if question.get("is_impossible"):
+        record["answers"] = []
+    elif "answers" in question:
+        given = [(one["text"], _start(one, place)) for one in question["answers"]]
+        record["answers"] = locate_answers(text, given, counts, lose, place)
+        if given and not record["answers"]:
+            counts["questions left out, they lost all answers"] += 1
+            return []
+    counts[NO_ANSWER] += record.get("answers") == []
+    if snippet := _SNIPPET.fullmatch(name):
+        record["meta"] = {"document": snippet[1], "question": snippet[1]}
+    elif document:
+        record["meta"] = {"document": document}
+    return [record]
+
+
+def _start(answer: _Answer, place: str) -> int:
+    start = answer["answer_start"]
+    if isinstance(start, str) and not _OFFSET.fullmatch(start):
+        raise RecordError(place, f"found the offset {start!r}, expected a whole number", answer)
+    return int(start)
+
+
+def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], counts: Counter[str],
+                   lose: Lose, place: str) -> list[dict[str, Any]]:
+    """Find answers in their text, each at its offset or at the nearest occurrence.
+
+    Args:
+        text: of the record.
+        answers: words and offset each; None where it is not known, for the first occurrence.
+        counts: counts those at their offset and those that moved.
+        lose: receives those that the text does not contain.
+        place: of the question.
+    """
+    found = []
+    for answer, start in answers:
+        if start is not None and start >= 0 and answer and text.startswith(answer, start):
+            counts[MATCHED] += 1
+            found.append({"text": answer, "start": start})
+            continue
+        spans = nearest(text, answer, start or 0) if answer.strip() else \
+            "found an answer of white space only, expected a word"
+        if isinstance(spans, str):
+            lose(LOST, place, spans, answer)
+        else:
+            counts[MOVED] += start is not None
+            [(first, last)] = spans
+            found.append({"text": text[first:last], "start": first})
+    return found

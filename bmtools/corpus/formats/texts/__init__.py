@@ -1,0 +1,1 @@
+"""Text formats: articles, pages, books and tables of text."""

@@ -1,0 +1,228 @@
+"""Rows of Parquet files and of Hugging Face datasets on disk, which are Arrow or Parquet files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
+from bmtools.corpus.formats.texts.other_jsonl import agreed_records
+from bmtools.errors import DataError, Reject, refuse, setting, suggestion
+from bmtools.installation import require_extra
+from bmtools.io.archives import corpus_files
+from bmtools.io.failures import reading
+from bmtools.io.folders import read_json
+from bmtools.io.record_size import most_bytes
+from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
+from bmtools.records import Record
+
+_ROWS = 1000
+_SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}")
+_AS_TEXT = (date, datetime, time, timedelta, Decimal)
+Row = tuple[str, str, dict[str, Any]]
+
+
+def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+                    counts: Counter[str] | None = None,
+                    reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the rows of Parquet files under the keys that commands agree on.
+
+    Columns are taken as `jsonl_records` takes keys. Dates and decimals become text; classes of
+    Hugging Face's `ClassLabel` become their names; columns of bytes, as images, are left out.
+
+    Args:
+        names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
+            file is held in memory.
+        id_key: column of the id.
+        text_key: column of the text.
+        counts: counts the ids that were given, and columns that are left out.
+        reject: receives a row without text.
+
+    Raises:
+        DataError: a damaged file, or one without the column of the text.
+    """
+    require_extra("pyarrow", "import parquet", "parquet")
+    counts = Counter() if counts is None else counts
+    files = (file for name in names for file in corpus_files(name, ".parquet", counts=counts))
+    for file in files:
+        rows = _rows(file, text_key, counts)
+        yield from agreed_records(rows, id_key, text_key, counts, reject)
+
+
+def dataset_records(names: Iterable[str], splits: Collection[str] = (), id_key: str = "id",
+                    text_key: str = "text", counts: Counter[str] | None = None,
+                    reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the rows of datasets on disk, their split in `meta.split`.
+
+    A dataset is a folder that `save_to_disk` wrote, or one of Parquet files as on the Hub. Scripts
+    in it are not run. See `parquet_records`; ids that are not given are `SPLIT:ROW`.
+
+    Args:
+        names: folders.
+        splits: that are taken; all if none is named.
+        id_key: column of the id.
+        text_key: column of the text.
+        counts: counts the ids that were given, columns and splits that are left out.
+        reject: receives a row without text.
+    """
+    require_extra("pyarrow", "import dataset", "parquet")
+    counts = Counter() if counts is None else counts
+    for name in names:
+        for split, files in groupby(_split_files(Path(name)), key=lambda found: found[0]):
+            if splits and split not in splits:
+                counts[f"files of the split {split or 'without a name'} left out"] += len(
+                    list(files))
+                continue
+            rows = _of_split(split, [file for _, file in files], text_key, counts)
+            yield from agreed_records(rows, id_key, text_key, counts, reject)
+
+
+def _of_split(split: str, files: Iterable[Path], text_key: str,
+              counts: Counter[str]) -> Iterator[Row]:
+    number = 0
+    for file in files:
+        for own_id, place, content in _rows(str(file), text_key, counts):
+            number += 1
+            if split and isinstance(content.get("meta", {}), dict):
+                content["meta"] = {**content.get("meta", {}), "split": split}
+            yield (f"{split}:{number}" if split else own_id), place, content
+
+
+def _split_files(folder: Path) -> list[tuple[str, Path]]:
+    """List the files of a dataset with their splits, in the order of the dataset.
+
+    Raises:
+        DataError: no dataset, or one that names files outside its folder.
+    """
+    if whole := _described(folder / "dataset_dict.json", "splits"):
+        return [(split, file) for split in whole["splits"]
+                for _, file in _split_files(_inside(folder, split))]
+    if state := _described(folder / "state.json", "_data_files"):
+        split = state.get("_split")
+        return [(split if isinstance(split, str) else "", _inside(folder, isinstance(file, dict)
+                 and file.get("filename"))) for file in state["_data_files"]]
+    found = [(_split_of(file), file) for file in sorted(folder.rglob("*"))
+             if file.suffix in (".parquet", ".arrow") and file.is_file()]
+    if not found:
+        raise DataError(f"{folder}: found no dataset_dict.json, state.json or Parquet files, "
+                        "expected a folder of save_to_disk or of the Hub")
+    return sorted(found, key=lambda one: one[0])
+
+
+def _described(path: Path, key: str) -> dict[str, Any]:
+    """Read a description of a dataset, which has a list under a key; nothing where it is none."""
+    if not path.is_file():
+        return {}
+    found: dict[str, Any] = read_json(str(path), "an object", dict[str, Any]) or {}
+    if not isinstance(found.get(key), list):
+        raise DataError(f"{path}: key '{key}': found {found.get(key)!r}, expected a list")
+    return found
+
+
+def _inside(folder: Path, name: object) -> Path:
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
+        raise DataError(f"{folder}: found the name {str(name)[:80]!r} in its description, expected "
+                        "that of a file in this folder")
+    return folder / name
+
+
+def _split_of(file: Path) -> str:
+    shard = _SHARD.fullmatch(file.stem)
+    return shard[1] if shard else file.stem
+
+
+def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
+    """Yield the rows of a file."""
+    number, stem, source = 0, source_stem(name), source_name(name)
+    with reading(source, "this file cannot be read", "copy or download it again", DataError):
+        schema, batches = _open(name)
+        columns = _columns(schema)
+        if text_key not in columns:
+            raise DataError(f"{source}: found no column {text_key!r}, "
+                            f"{suggestion(text_key, columns)}; {setting('text_key')} names it")
+        counts["columns of bytes left out"] += len(schema) - len(columns)
+        classes = _classes(schema)
+        for batch in batches:
+            batch.validate(full=True)
+            for start in range(0, len(batch), _ROWS):
+                for row in batch.slice(start, _ROWS).select(columns).to_pylist():
+                    number += 1
+                    content = {key: _plain(value) for key, value in row.items()}
+                    for key in classes.keys() & content.keys():
+                        content[key] = _named(content[key], classes[key])
+                    yield f"{stem}:{number}", f"{source}:{number}", content
+
+
+def _open(name: str) -> tuple[Any, Iterator[Any]]:
+    """Open a file by its content; return its schema and batches of rows."""
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+    in_memory = name == STDIN or isinstance(name, MemberName)
+    source = pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name)
+    head = source.read(6)
+    source.seek(0)
+    if head[:4] == b"PAR1":
+        file = parquet.ParquetFile(source)
+        return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata),
+                                                    columns=_columns(file.schema_arrow))
+    if head == b"ARROW1":
+        whole = ipc.open_file(source)
+        return whole.schema, (whole.get_batch(number) for number in range(whole.num_record_batches))
+    stream = ipc.open_stream(source)
+    return stream.schema, iter(stream)
+
+
+def _batch_rows(metadata: Any) -> int:
+    """Choose a number of rows that takes less memory than a record may."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups),
+                    default=0)
+    return max(1, min(_ROWS, most_bytes() // max(row_bytes, 1)))
+
+
+def _columns(schema: Any) -> list[str]:
+    return [field.name for field in schema if not _has_bytes(field.type)]
+
+
+def _has_bytes(kind: Any) -> bool:
+    """Tell whether a type holds bytes somewhere."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return True
+    return any(_has_bytes(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _plain(value: Any) -> Any:
+    """Write dates and decimals as text, within lists and objects, too."""
+    if isinstance(value, _AS_TEXT):
+        return str(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return value
+
+
+def _classes(schema: Any) -> dict[str, list[str]]:
+    """Read the names of classes that Hugging Face's metadata has, by column."""
+    try:
+        described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = described.get("info", {}).get("features", {})
+        return {key: feature["names"] for key, feature in features.items()
+                if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"}
+    except (ValueError, AttributeError, KeyError):
+        return {}
+
+
+def _named(value: Any, names: list[str]) -> Any:
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

@@ -1,0 +1,202 @@
+"""Text of books in EPUB: a zip archive with XHTML files, in the order of its package document."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lxml import etree
+
+from bmtools.corpus.formats.texts.documents import (
+    MOST_RECORDS,
+    Document,
+    document_records,
+    filled,
+    joined,
+    whole_file,
+)
+from bmtools.errors import DataError, Reject, refuse
+from bmtools.io.folders import naming_damage
+from bmtools.io.provenance.licence_names import licence_name
+from bmtools.io.record_size import limited_bytes
+from bmtools.io.sources import source_name
+from bmtools.records import Record
+from bmtools.text.languages import two_letters
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+# Fonts may be scrambled in books that can be read.
+_FONTS = (".otf", ".ttf", ".woff", ".woff2")
+_BLOCKS = frozenset((
+    "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+    "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr",
+    "ul"))
+_LEFT_OUT = frozenset(("head", "math", "script", "style", "svg", "template"))
+_HEADINGS = frozenset(("h1", "h2", "h3"))
+_YEAR = re.compile(r"\d{4}")
+
+
+def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
+                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+    """Yield a record for every book, with its text in paragraphs, one a line.
+
+    `meta.sections` has the files of the book with their offsets, by their first headings. Tables
+    of contents (`nav`) are left out, as are formulas, and files that the order of reading lacks.
+
+    Args:
+        names: EPUB files, folders or archives of such; `-` for stdin.
+        counts: counts files of a book that are left out.
+        reject: receives a book that is damaged or encrypted, or has no text.
+        folder: that the names were found in, if by `files_in_folders`.
+    """
+    counts = Counter() if counts is None else counts
+    return document_records(names, (".epub",), _read_epub, counts, reject, folder)
+
+
+def _read_epub(name: str, counts: Counter[str]) -> Document:
+    """Read a book.
+
+    Raises:
+        DataError: see `epub_records`, or its text is larger than a record may be.
+    """
+    place, content = source_name(name), whole_file(name, MOST_RECORDS)
+    with naming_damage(place), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        book = _Book(archive, place)
+        parts = list(book.parts(counts))
+    text, sections = joined((title or f"file {number}", text)
+                            for number, (title, text) in enumerate(parts, 1) if text)
+    if not text:
+        raise DataError(f"{place}: found no text in {len(parts)} files of the book, expected some")
+    return {**_about(book.package), "text": text,
+            "meta": filled(sections=sections, **_origin(book.package))}
+
+
+class _Book:
+    """Files of a book.
+
+    Args:
+        archive: open for reading.
+        place: of the book in messages.
+
+    Attributes:
+        package: the document that describes the book.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, place: str) -> None:
+        self._archive = archive
+        self._place = place
+        names = archive.namelist()
+        container = min((name for name in names if name.endswith(_CONTAINER)), key=len, default="")
+        self._folder = container.removesuffix(_CONTAINER)  # some archives have the book in one
+        self._names = {name.removeprefix(self._folder) for name in names}
+        self._size = 0
+        rootfile = next(self._xml(_CONTAINER).iter("{*}rootfile"), None)
+        path = "" if rootfile is None else rootfile.get("full-path", "")
+        self.package = self._xml(path)
+        self._package_folder = posixpath.dirname(path)
+
+    def parts(self, counts: Counter[str]) -> Iterator[tuple[str, str]]:
+        """Yield titles and texts of the spine in its order."""
+        scrambled = self._scrambled()
+        items = {item.get("id"): item for item in self.package.iterfind("{*}manifest/{*}item")}
+        for reference in self.package.iterfind("{*}spine/{*}itemref"):
+            item = items.get(reference.get("idref"))
+            path = "" if item is None else posixpath.normpath(posixpath.join(
+                self._package_folder, unquote(item.get("href", "").partition("#")[0])))
+            if path in scrambled:
+                raise DataError(f"{self._place}: found an encrypted book, expected one without "
+                                "digital rights management")
+            if item is None or path not in self._names:
+                counts["files that a book names and lacks"] += 1
+            elif "html" not in item.get("media-type", "html"):
+                counts["files of books that are no HTML left out"] += 1
+            elif "nav" in item.get("properties", "").split():
+                counts["tables of contents left out"] += 1
+            else:
+                yield _part(self._html(path))
+
+    def _scrambled(self) -> set[str]:
+        """List the files that are encrypted, but for fonts."""
+        if _ENCRYPTION not in self._names:
+            return set()
+        return {unquote(one.get("URI", "")) for one in self._xml(_ENCRYPTION).iter(
+            "{*}CipherReference") if not one.get("URI", "").lower().endswith(_FONTS)}
+
+    def _xml(self, path: str) -> Element:
+        """Parse an XML file, in which entities stay what they are, and nothing is fetched."""
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+        return self._parsed(path, parser)
+
+    def _html(self, path: str) -> Element:
+        return self._parsed(path, etree.HTMLParser(
+            encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True))
+
+    def _parsed(self, path: str, parser: Any) -> Element:
+        try:
+            root = etree.fromstring(self._content(path), parser)
+        except (etree.XMLSyntaxError, ValueError) as error:
+            reason = str(error).partition(" (<string>")[0]
+            raise DataError(f"{self._place}: damaged {path} ({reason}); copy or download the book "
+                            "again") from error
+        return etree.Element("html") if root is None else root
+
+    def _content(self, path: str) -> bytes:
+        """Unpack a file; all of a book together may be no larger than a record."""
+        if path not in self._names:
+            raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
+                            "EPUB")
+        place = f"{self._place}/{path}"
+        with self._archive.open(self._folder + path) as stream:
+            content = limited_bytes(stream, place, self._size)
+        self._size += len(content)
+        return content
+
+
+def _part(root: Element) -> tuple[str, str]:
+    """Take the title and the paragraphs of a page."""
+    blocks: list[list[str]] = [[]]
+    title = ""
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        if tag in _BLOCKS:
+            blocks.append([])
+        if event == "end":
+            title = title or (_plain(element.itertext()) if tag in _HEADINGS else "")
+            blocks[-1].append(element.tail or "")
+        elif tag in _LEFT_OUT or not tag:
+            walk.skip_subtree()
+        else:
+            blocks[-1].append(element.text or "")
+    return title, "\n".join(filter(None, map(_plain, blocks)))
+
+
+def _plain(texts: Iterable[str]) -> str:
+    return " ".join("".join(texts).split())
+
+
+def _about(package: Element) -> Document:
+    """Read title, language and licence, as far as the book states them."""
+    return filled(title=_stated(package, "title"), lang=two_letters(_stated(package, "language")),
+                  licence=licence_name(_stated(package, "rights")))
+
+
+def _origin(package: Element) -> Document:
+    date = _stated(package, "date")
+    year = _YEAR.match(date)
+    return filled(author=_stated(package, "creator"), date=date, year=int(year[0]) if year else 0,
+                  rights=_stated(package, "rights"))
+
+
+def _stated(package: Element, name: str) -> str:
+    found = package.find(f"{{*}}metadata/{{*}}{name}")
+    return "" if found is None else _plain(found.itertext())

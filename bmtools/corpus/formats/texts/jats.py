@@ -1,0 +1,241 @@
+"""JATS, the XML of PMC and of publishers: articles as records."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+
+from bmtools.corpus.account import accounted
+from bmtools.corpus.formats.texts.citations import BRACKETS
+from bmtools.corpus.formats.texts.jats_elements import (
+    MOVES,
+    PARTS,
+    SUB_ARTICLES,
+    TEXTLESS,
+    TITLES,
+    Classes,
+    class_of_citation,
+    classes_in_article,
+)
+from bmtools.corpus.formats.texts.jats_text import BREAK, Section, Text
+from bmtools.corpus.formats.texts.settings import JatsConfig
+from bmtools.corpus.xml_account import XmlClasses, xml_pieces
+from bmtools.corpus.xml_stream import plain, xml_elements
+from bmtools.io.archives import corpus_files
+from bmtools.io.provenance.licence_names import licence_name
+from bmtools.io.sources import source_name, source_stem
+from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+ROOTS = ("article", "pmc-articleset", "OAI-PMH")
+ENDINGS = (".nxml", ".xml")
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_LICENCE_REF = "{http://www.niso.org/schemas/ali/1.0/}license_ref"
+_YEAR = re.compile(r"\d{4}")
+
+
+def jats_records(names: Iterable[str], config: JatsConfig | None = None,
+                 counts: Counter[str] | None = None) -> Iterator[Record]:
+    """Yield a record for every article with an abstract or a body.
+
+    Headings, paragraphs, items of lists come in the order of the article, a blank line between
+    them; an exponent behind a number has characters of its own (`10⁶`). `meta.sections` lists
+    the sections with titles: label, depth, labels from the highest level down, offsets without the
+    heading.
+
+    Source: JATS 1.0 to 1.3 (NISO Z39.96) and NLM's DTD 2.3.
+
+    Args:
+        names: files, folders, zip or tar archives; `-` for stdin.
+        config: what becomes of an article.
+        counts: counts omissions, by reason.
+    """
+    config = config or JatsConfig()
+    counts = Counter() if counts is None else counts
+    classes = Classes(config)
+    for source in names:
+        for name in corpus_files(source, *ENDINGS, counts=counts):
+            for element in xml_elements(name, ROOTS, ("{*}article",)):
+                _drop_namespace(element)
+                yield from _Article(element, name, config, classes, counts).records()
+
+
+def _drop_namespace(article: Element) -> None:
+    """Name elements of JATS as it does where a file, as of OAI, declares its namespace."""
+    namespace = str(article.tag).rpartition("article")[0]
+    for element in article.iter(f"{namespace}*") if namespace else ():
+        element.tag = str(element.tag).removeprefix(namespace)
+
+
+def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
+                 config: JatsConfig) -> Iterator[Record]:
+    """Yield the records of a source, and prove that they hold its text; see `accounted`."""
+    classes = XmlClasses(Classes(config).of, ("article",), classes_in_article,
+                         lambda path, _: ":" if path[-1] == "subtitle" else "", MOVES, TEXTLESS,
+                         partial(class_of_citation, config))
+    pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
+              for piece in xml_pieces(file, classes, counts))
+    signs = BRACKETS if config.drop_citations else ""
+    return accounted(records, pieces, source_name(name), counts, signs, "citations")
+
+
+class _Article:
+    """An article or a sub-article, and the records made of it.
+
+    Args:
+        element: of it.
+        name: of its file.
+        config: what becomes of it.
+        classes: of what is left out.
+        counts: counts articles without text.
+        outer: the article that this one is a part of, with the key by which it is told from others.
+    """
+
+    def __init__(self, element: Element, name: str, config: JatsConfig, classes: Classes,
+                 counts: Counter[str], outer: tuple[_Article, str] | None = None) -> None:
+        self._element, self._name, self._counts = element, name, counts
+        self._config, self._classes = config, classes
+        self._place = f"{source_name(name)}:{element.sourceline}"
+        self._outer = outer
+        stub = element.find("front-stub") if outer else None
+        self._front = _child(element, "front") if stub is None else stub
+        self._meta = _child(self._front, "article-meta") if stub is None else stub
+        self._titles = _child(self._meta, "title-group")
+        self._ids = self._read_ids()
+        inherited = outer[0].lang if outer else "en"  # the default of JATS
+        self.lang: str = (element.get(_LANG) or inherited)[:2].lower()
+        self.id: str = f"{outer[0].id}-{outer[1]}" if outer else self._read_id()
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the article and of its sub-articles."""
+        text, subs = self._text(), list(self._subs())
+        if text.lines:
+            yield from self._sections(text) if self._config.by_section else [self._whole(text)]
+        elif self._outer is None and not subs:
+            self._counts["articles without text left out"] += 1
+        elif (title := self._title()) and not self._config.by_section:
+            yield Record(id=self.id, text=title, **self._keys(), place=self._place)
+        yield from subs
+
+    def _subs(self) -> Iterator[Record]:
+        if "sub-articles" in self._config.parts:
+            subs = [child for child in self._element if child.tag in SUB_ARTICLES]
+            for number, sub in enumerate(subs, 1):
+                yield from _Article(sub, self._name, self._config, self._classes, self._counts,
+                                    (self, f"sub{number}")).records()
+
+    def _text(self) -> Text:
+        text = Text(self._classes, self._config.drop_citations)
+        for front in self._element.iterchildren("front", "front-stub"):
+            for group in front.iter("title-group", "abstract"):
+                if group is not self._titles:  # damaged files may have two
+                    text.add(group)
+        text.end_line()
+        for part in self._element:
+            if part.tag in PARTS:
+                text.add(part)
+        return text
+
+    def _whole(self, text: Text) -> Record:
+        title = self._title()
+        sections = [section.described() for section in text.sections
+                    if section.start < section.end]
+        return Record(id=self.id, **({"title": title} if title else {}),
+                      text=BREAK.join(text.lines), **self._keys(sections=sections),
+                      place=self._place)
+
+    def _sections(self, text: Text) -> Iterator[Record]:
+        """Yield the sections of the highest level, and what stands between them."""
+        whole, at = BREAK.join(text.lines), 0
+        parts: list[tuple[int, int, Section | None]] = []
+        for one in filter(attrgetter("is_highest"), text.sections):
+            parts += [(at, one.heading, None), (one.start, one.end, one)]
+            at = one.end
+        parts.append((at, len(whole), None))
+        number = 0
+        for start, end, section in parts:
+            content = whole[start:end].strip("\n")
+            heading = whole[section.heading:start].strip("\n") if section else ""
+            start += len(whole[start:end]) - len(whole[start:end].lstrip("\n"))
+            if not content and not heading:
+                continue
+            number += 1
+            inner = [one.described(start) for one in text.sections
+                     if start <= one.heading and start <= one.start < one.end <= end
+                     and one is not section]
+            keys = self._keys(document=self.id, section=section.label if section else "",
+                              article_title=self._title(), sections=inner)
+            titled = {"title": heading, "text": content} if heading and content else {
+                "text": content or heading}
+            yield Record(id=f"{self.id}-{number}", **titled, **keys, place=self._place)
+
+    def _title(self) -> str:
+        titles = []
+        for tag in TITLES:
+            for element in self._titles.iterchildren(tag):
+                text = Text(self._classes, self._config.drop_citations)
+                text.add_content(element)
+                text.end_line()
+                titles.append(" ".join(text.lines))
+        return ": ".join(filter(None, titles))
+
+    def _read_ids(self) -> dict[str, str]:
+        found = {element.get("pub-id-type", ""): plain(element)
+                 for element in self._meta.iterchildren("article-id")}
+        pmc = next((found[kind] for kind in ("pmc", "pmcid", "pmcaid") if found.get(kind)), "")
+        return {"pmc": f"PMC{pmc.upper().removeprefix('PMC')}" if pmc else "",
+                "pmid": found.get("pmid", ""), "doi": found.get("doi", "")}
+
+    def _read_id(self) -> str:
+        return self._ids["pmc"] or self._ids["doi"] or self._ids["pmid"] or (
+            f"{source_stem(self._name)}:{self._element.sourceline}")
+
+    def _keys(self, **more: Any) -> dict[str, Any]:
+        """Return the keys of a record beside its id, title and text."""
+        licence, get = self._licence(), partial(_found, self._front)
+        kind = self._element.get("article-type") or self._element.get("response-type", "")
+        year = next((date for path in ("pub-date[@pub-type='epub']", "pub-date")
+                     for date in get(f".//{path}/year") if _YEAR.fullmatch(date)), "")
+        facts = {
+            "journal": next(iter(get("journal-meta//journal-title")), ""),
+            "year": int(year) if year else None,
+            "pmid": self._ids["pmid"], "doi": self._ids["doi"],
+            "types": [kind] if kind else [],
+            "keywords": _found(self._meta, "kwd-group/kwd"),
+            "document": self._outer[0].id if self._outer else "",
+            **more,
+        }
+        return {"lang": self.lang, **({"licence": licence} if licence else {}),
+                "meta": {key: value for key, value in facts.items() if value}}
+
+    def _licence(self) -> str:
+        addresses, texts = [], []
+        for licence in (*self._meta.iterfind("permissions/license"),
+                        *self._meta.iterfind("license")):
+            addresses += [licence.get(_HREF, ""), *_found(licence, f".//{_LICENCE_REF}"),
+                          *(link.get(_HREF, "") for link in licence.iter("ext-link", "uri"))]
+            texts += [plain(licence), licence.get("license-type", "")]
+        # In NLM's DTD 2.3, the licence may stand with the copyright.
+        texts += map(plain, self._meta.iter("copyright-statement"))
+        name = licence_name(*addresses, *texts)
+        return name or (self._outer[0]._licence() if self._outer else "")
+
+
+def _child(element: Element, tag: str) -> Element:
+    """Return the first child with a tag, or an empty element."""
+    found = element.find(tag)
+    return etree.Element(tag) if found is None else found
+
+
+def _found(element: Element, path: str) -> list[str]:
+    """Return the text of the elements at a path."""
+    return [text for one in element.iterfind(path) if (text := plain(one))]

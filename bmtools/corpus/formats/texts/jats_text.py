@@ -1,0 +1,158 @@
+"""Text of JATS: blocks in the order of the article, and the sections that they are in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bmtools.corpus.account import SUPERSCRIPTS
+from bmtools.corpus.formats.texts.citations import FIRST, LAST, without_citations
+from bmtools.corpus.formats.texts.jats_elements import BLOCKS, MOVES, SECTIONS, Classes
+from bmtools.corpus.xml_stream import plain, single_spaced
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
+_EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
+
+
+@dataclass
+class Section:
+    """A section: its offsets in the text, `heading` that of its title.
+
+    One of the highest level is in no other one, nor in a box within a paragraph.
+    """
+
+    label: str
+    path: list[str]
+    kind: str
+    heading: int
+    start: int
+    is_highest: bool
+    end: int = 0
+
+    def described(self, before: int = 0) -> dict[str, Any]:
+        """Return what `meta.sections` says of it, in a text that begins at an offset."""
+        kind = {"type": self.kind} if self.kind else {}
+        return {"label": self.label, "depth": len(self.path), "path": self.path, **kind,
+                "start": self.start - before, "end": self.end - before}
+
+
+@dataclass
+class Text:
+    """Lines of an article as they come, and its sections."""
+
+    classes: Classes
+    drops_citations: bool
+    lines: list[str] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    size: int = 0  # characters of the lines and of the breaks behind them
+    _line: list[str] = field(default_factory=list)
+    _labels: list[str] = field(default_factory=list)
+    _paragraphs: int = 0  # around the element that is being read
+    _moved: list[Element] = field(default_factory=list)
+    _in_moved: int = 0
+
+    def add(self, element: Element) -> None:
+        """Add an element with all that is in it, and not what follows it."""
+        tag = element.tag
+        if tag not in BLOCKS:
+            self._add_inline(element)
+        elif tag in SECTIONS:
+            self._add_section(element)
+        elif tag in MOVES and self._paragraphs:
+            self._moved.append(element)
+        else:
+            self.end_line()
+            self._paragraphs += tag == "p"
+            self.add_content(element)
+            self._paragraphs -= tag == "p"
+            self.end_line()
+            if self._moved and not self._paragraphs:
+                self._add_moved()
+
+    def add_content(self, element: Element) -> None:
+        """Add what is in an element."""
+        tag = element.tag
+        if text := element.text:
+            self._line.append(text)
+        for child in element:
+            inner = child.tag
+            kind = child.get("ref-type") if inner == "xref" else None
+            if not self.classes[tag, inner, kind]:
+                self.add(child)
+            elif inner in BLOCKS:
+                self._line.append(" ")
+            if tail := child.tail:
+                self._line.append(tail)
+
+    def _add_section(self, element: Element) -> None:
+        self.end_line()
+        tag, title = element.tag, element.find("title")
+        kind = element.get("sec-type") or element.get("abstract-type") or (
+            "abstract" if tag == "abstract" else "")
+        label = plain(title).rstrip(":") or SECTIONS[tag]
+        section = Section(label, [*self._labels, label], kind, self.size, self.size,
+                          not self._labels and not self._in_moved)
+        if label:
+            self._labels.append(label)
+            self.sections.append(section)
+        at = len(self.lines)
+        self.add_content(element)
+        self.end_line()
+        if label:
+            self._labels.pop()
+            has_heading = plain(title) and self.lines[at:]
+            section.start += len(self.lines[at]) + len(BREAK) if has_heading else 0
+            section.end = max(self.size - len(BREAK), section.start)
+
+    def _add_inline(self, element: Element) -> None:
+        tag = element.tag
+        is_citation = tag == "xref" and element.get("ref-type") == "bibr"
+        if is_citation and self.drops_citations:
+            self._line.append(FIRST)
+            self.add_content(element)
+            self._line.append(LAST)
+        elif tag == "sup" and self._is_exponent(element):
+            self._line.append((element.text or "").strip().translate(SUPERSCRIPTS))
+        else:
+            if tag == "break" or _is_raised_citation(element, is_citation):
+                self._line.append(" ")
+            self.add_content(element)
+
+    def _is_exponent(self, element: Element) -> bool:
+        before = next((text for text in reversed(self._line) if text), "")
+        return (before[-1:].isdecimal() or before[-1:] == ")") and not len(element) and bool(
+            _EXPONENT.fullmatch((element.text or "").strip()))
+
+    def _add_moved(self) -> None:
+        """Add what stands inside a paragraph behind it."""
+        moved, self._moved = self._moved, []
+        self._in_moved += 1
+        for element in moved:
+            self.add(element)
+        self._in_moved -= 1
+
+    def end_line(self) -> None:
+        """Let what comes begin another line."""
+        if not self._line:
+            return
+        line = "".join(self._line)
+        self._line.clear()
+        if self.drops_citations and (FIRST in line or LAST in line):
+            line = without_citations(line)
+        self._add_line(line)
+
+    def _add_line(self, line: str) -> None:
+        if line := single_spaced(line):
+            self.lines.append(line)
+            self.size += len(line) + len(BREAK)
+
+
+def _is_raised_citation(element: Element, is_citation: bool) -> bool:
+    """Tell whether a citation begins here that is told from the word before by its height only."""
+    if is_citation:
+        return not (element.text or "").strip() and element.find("sup") is not None
+    return element.tag == "sup" and element.find("xref[@ref-type='bibr']") is not None

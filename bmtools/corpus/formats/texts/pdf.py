@@ -1,0 +1,132 @@
+"""Text of PDF files, page by page, by pypdf."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from bmtools.corpus.formats.texts.documents import (
+    MOST_RECORDS,
+    Document,
+    document_records,
+    filled,
+    joined,
+    whole_file,
+)
+from bmtools.corpus.formats.texts.page_text import paragraphs
+from bmtools.corpus.formats.texts.pdf_spaces import BLANK, mend_blanks
+from bmtools.errors import DataError, Reject, refuse
+from bmtools.installation import require_extra
+from bmtools.io.failures import reading
+from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import source_name
+from bmtools.records import Record
+from bmtools.text.languages import two_letters
+
+_MOST_STREAM_BYTES = 32_000_000
+_MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
+_FORM_WORK = 300  # operators that take as long as a form, or an image
+_MOST_FORMS = 5000  # of a page; pypdf reads no more
+_SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
+_MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
+
+
+def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
+                reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+    """Yield a record for every PDF, with its text in paragraphs, one a line.
+
+    Columns come in the order in which the file has them. `meta.sections` has the offsets of
+    pages: a paragraph belongs to the page that it begins on. See `paragraphs` for what is mended.
+
+    Args:
+        names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
+        counts: counts lines that are left out, and hyphens that are removed.
+        reject: receives a file that is damaged, encrypted, or has no text but images.
+        folder: that the names were found in, if by `files_in_folders`.
+    """
+    require_extra("pypdf", "import pdf", "documents")
+    counts = Counter() if counts is None else counts
+    return document_records(names, (".pdf",), _read_pdf, counts, reject, folder)
+
+
+def _read_pdf(name: str, counts: Counter[str]) -> Document:
+    """Read a PDF.
+
+    Raises:
+        DataError: see `pdf_records`, or it needs far more work or memory than texts do.
+    """
+    from pypdf import PdfReader
+
+    place, content = source_name(name), whole_file(name, MOST_RECORDS)
+    if _MAGIC not in content[:_MAGIC_WITHIN]:
+        raise DataError(f"{place}: found no {_MAGIC.decode()} at the start, expected a PDF")
+    with reading(place, "this PDF cannot be read", "print it to a new one, or copy or download it "
+                 "again", DataError), _limits():
+        reader = PdfReader(io.BytesIO(content))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
+                            "password; qpdf --password=... --decrypt removes it")
+        pages = _page_texts(reader, place, counts)
+        about = _about(reader)
+    found = paragraphs(pages, counts)
+    if not found:
+        raise DataError(f"{place}: found no text in {len(pages)} pages, which may be images; "
+                        "ocrmypdf recognises text in them")
+    text, sections = joined((f"page {page}", "\n".join(text for _, text in own))
+                            for page, own in groupby(found, attrgetter("page")))
+    meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
+    return {**about, "text": text, "meta": meta}
+
+
+def _limits() -> AbstractContextManager[Any]:
+    """Limit what pypdf does, and silence it."""
+    from pypdf import apply_configuration
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    limits: dict[str, Any] = dict.fromkeys((f"{one}_maximum_output_length" for one in (
+        "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
+    return apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits)
+
+
+def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
+    """Extract the text of all pages, with a limit on the work: forms can nest, and pages repeat."""
+    left, forms = _MOST_OPERATORS, 0
+
+    def count(operator: bytes = b"", *_: object) -> None:
+        nonlocal left, forms
+        forms += operator == b"Do"
+        left -= _FORM_WORK if operator == b"Do" else 1
+        if left < 0:
+            raise DataError(f"{place}: found more than {_MOST_OPERATORS} operators on its pages, "
+                            "expected less; such files can take days")
+
+    texts, size, seen = [], 0, set[int]()
+    for page in reader.pages:
+        forms = 0
+        mend_blanks(page.get("/Resources"), seen)
+        text = page.extract_text(space_width=BLANK, visitor_operand_before=count)
+        if forms > _MOST_FORMS:
+            counts[f"pages with more than {_MOST_FORMS} forms, not all read"] += 1
+        size += len(text)
+        check_record_size(size, place)
+        count()
+        texts.append(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return texts
+
+
+def _about(reader: Any) -> Document:
+    """Read title, language and year, as far as the file states them."""
+    about = reader.metadata or {}
+    title = str(about.get("/Title") or "").strip()
+    is_file_name = title.lower().endswith(_SOURCES)
+    year = str(about.get("/CreationDate") or "").removeprefix("D:")[:4]
+    language = reader.root_object.get("/Lang")
+    return filled(title="" if is_file_name or title.lower() == "untitled" else title,
+                  lang=two_letters(language[:3].rstrip("-_")) if isinstance(language, str) else "",
+                  year=int(year) if year.isdecimal() else 0)

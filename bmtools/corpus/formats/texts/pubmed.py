@@ -1,0 +1,290 @@
+"""PubMed and MEDLINE XML of all years: citations, of articles and of books, as records."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from bmtools.corpus.formats.texts.pubmed_updates import (
+    NewestChooser,
+    NewestInFile,
+    citation_number,
+    find_newest,
+    in_order,
+)
+from bmtools.corpus.xml_stream import plain, single_spaced, xml_children
+from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.io.sources import source_name
+from bmtools.records import Record
+from bmtools.text.languages import two_letters
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
+# What PubMed adds to a citation stands beside it in an article. The names with a capital M and
+# NCBIArticle are those of 2001 to 2009.
+ARTICLES = ("PubmedArticle", "PubmedBookArticle", "PubMedArticle")
+CITATIONS = ("MedlineCitation", "BookDocument", "NCBIArticle")
+_DELETIONS = ("DeleteCitation", "DeleteDocument")
+_ADDED = ("PubmedData", "PubmedBookData", "PubMedData")
+_ENGLISH = "en"
+_YEAR = re.compile(r"\d{4}")
+NO_TITLE = "Not Available"
+# PubMed's words for a further abstract that it lacks; they are no abstract.
+ELSEWHERE = "Abstract available from the publisher."
+# NLM's word for a part of an abstract that has no heading in the article.
+UNLABELLED = "UNLABELLED"
+
+
+def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
+                   updates: bool = False, counts: Counter[str] | None = None,
+                   reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every citation with an abstract.
+
+    PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
+    `meta.languages` keeps the article's. A title that PubMed translated loses its brackets. The
+    parts of a structured abstract come one a line, each behind its label; `meta.sections` gives
+    label, NLM's category, start and end of each without the label.
+
+    Args:
+        names: XML files, compressed or not; `-` for stdin.
+        titles: give a citation without abstract its title as text, and no `title`.
+        other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
+        updates: yield the newest version of each citation that no file deletes; see
+            `find_newest`. Files are read twice.
+        counts: counts omissions, by reason.
+        reject: receives a citation without PMID.
+    """
+    counts = Counter() if counts is None else counts
+    for file in find_newest(in_order(names)) if updates else names:
+        yield from file_records(file, titles, other_abstracts, counts, reject)
+
+
+def file_records(file: str | NewestInFile, titles: bool, other_abstracts: bool,
+                 counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield the records of one file, or of its newest citations; see `pubmed_records`."""
+    chooser = NewestChooser(file) if isinstance(file, NewestInFile) else None
+    name = file.name if isinstance(file, NewestInFile) else file
+    source = source_name(name)
+    for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
+        if element.tag in _DELETIONS:
+            _delete(element, chooser, counts)
+            continue
+        try:
+            citation = _Citation(element, f"{source}:{line}")
+            if chooser and not chooser.takes(citation.number):
+                counts["citations that others replace or delete left out"] += 1
+                continue
+        except RecordError as error:
+            reject(error)
+            continue
+        yield from _records(citation, titles, other_abstracts, counts)
+    if chooser:
+        chooser.finish()
+
+
+def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str]) -> None:
+    pmids = list(element.iterchildren("PMID", "MedlineID"))
+    if chooser is None:
+        counts[f"PMIDs named as deleted ({setting('updates')} leaves them out)"] += len(pmids)
+        return
+    for pmid in pmids:
+        number = citation_number(plain(pmid), pmid.get("Version"), is_deletion=True)
+        if number is not None and pmid.tag == "PMID":
+            chooser.takes(number)
+
+
+class _Citation:
+    """A citation, of an article or of a book, and its parts by their tags.
+
+    Args:
+        element: the citation, or the article around it, which adds identifiers.
+        place: of the element, in messages.
+
+    Raises:
+        RecordError: it has no PMID.
+    """
+
+    def __init__(self, element: Element, place: str) -> None:
+        self.place = place
+        self.whole = element
+        self.root = element if element.tag in CITATIONS else next(
+            element.iterchildren(*CITATIONS), element)
+        self.parts = _children(self.root)
+        self.article = self.parts.get("Article", self.root)
+        self.article_parts = _children(self.article)
+        self.pmid = plain(self.parts.get("PMID"))
+        if not self.pmid:
+            raise RecordError(place, f"found a citation without PMID in <{element.tag}>, "
+                                     "expected <PMID>")
+        self.version = self.parts["PMID"].get("Version", "1")
+
+    @property
+    def number(self) -> int:
+        """Encode PMID and version.
+
+        Raises:
+            RecordError: they are no numbers.
+        """
+        number = citation_number(self.pmid, self.version)
+        if number is None:
+            raise RecordError(self.place, f"found the PMID {self.pmid!r}, version "
+                              f"{self.version!r}, expected numbers of at most 8 and 3 digits")
+        return number
+
+
+def _records(citation: _Citation, titles: bool, other_abstracts: bool,
+             counts: Counter[str]) -> Iterator[Record]:
+    meta = _meta(citation)
+    title = _title(plain(citation.article_parts.get("ArticleTitle")), meta.get("languages", ()))
+    title = title or meta.get("book", "")
+    text, about = _abstract(citation.article_parts.get("Abstract"))
+    if text:
+        own_title = {"title": title} if title else {}
+        yield Record(id=citation.pmid, **own_title, text=text, lang=_ENGLISH, meta=meta | about,
+                     place=citation.place)
+    elif not titles:
+        counts[f"articles without abstract left out ({setting('titles')} yields their titles)"] += 1
+    elif text := title or meta.pop("vernacular_title", ""):
+        lang = _ENGLISH if title else [*meta.get("languages", ()), _ENGLISH][0]
+        yield Record(id=citation.pmid, text=text, lang=lang, meta=meta, place=citation.place)
+    else:
+        counts["articles without abstract and title left out"] += 1
+    if "OtherAbstract" in citation.parts:
+        for record in _other_abstracts(citation, meta, counts):
+            if other_abstracts:
+                yield record
+            else:
+                counts["further abstracts left out "
+                       f"({setting('other_abstracts')} yields them)"] += 1
+
+
+def _other_abstracts(citation: _Citation, meta: dict[str, Any],
+                     counts: Counter[str]) -> Iterator[Record]:
+    seen: Counter[str] = Counter()
+    for other in citation.root.iterchildren("OtherAbstract"):
+        text, about = _abstract(other)
+        if text == ELSEWHERE:
+            counts["further abstracts that only the publisher has"] += 1
+        elif text:
+            lang = two_letters(other.get("Language", "eng"))  # the DTD's default
+            seen[lang] += 1
+            again = f"-{seen[lang]}" if seen[lang] > 1 else ""
+            about |= {"document": citation.pmid, "kind": other.get("Type", "")}
+            yield Record(id=f"{citation.pmid}-{lang}{again}", text=text, lang=lang,
+                         meta=meta | {key: value for key, value in about.items() if value},
+                         place=citation.place)
+
+
+def _children(element: Element | None) -> dict[str, Element]:
+    """Find the children of an element by tag, the last one of each."""
+    return {} if element is None else {child.tag: child for child in element}
+
+
+def _texts(elements: Iterable[Element]) -> list[str]:
+    return [text for element in elements if (text := plain(element))]
+
+
+def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
+    """Join the parts of an abstract; `sections` lists labelled ones, `copyright` is no text."""
+    text, about, sections = "", {}, []
+    for part in () if abstract is None else abstract.iterchildren(
+            "AbstractText", "CopyrightInformation"):
+        content = plain(part)
+        if not content:
+            continue
+        if part.tag == "CopyrightInformation":
+            about["copyright"] = content
+            continue
+        label = single_spaced(part.get("Label", ""))
+        text += "\n" if text else ""
+        if label and label != UNLABELLED:
+            text += f"{label}: "
+        if label:
+            category = part.get("NlmCategory")
+            sections.append({"label": label, **({"category": category} if category else {}),
+                             "start": len(text), "end": len(text) + len(content)})
+        text += content
+    return text, about | ({"sections": sections} if sections else {})
+
+
+def _title(title: str, languages: Sequence[str]) -> str:
+    """Remove the brackets around a title that PubMed translated: `[Vaccines].`"""
+    whole = title.removesuffix(".")
+    if languages == [_ENGLISH] or whole[:1] != "[" or whole[-1] != "]":
+        return title
+    depths = list(accumulate((sign == "[") - (sign == "]") for sign in whole))
+    if 0 in depths[:-1]:
+        return title
+    inner = whole[1:-1].strip()
+    if inner.rstrip(".") == NO_TITLE:
+        return ""
+    return inner if inner.endswith((".", "?", "!", "…")) else inner + "."
+
+
+def _meta(citation: _Citation) -> dict[str, Any]:
+    """Describe a citation; what it lacks is left out."""
+    parts, article, article_parts = citation.parts, citation.article, citation.article_parts
+    journal = _children(article_parts.get("Journal"))
+    book = _children(article_parts.get("Book"))
+    info = _children(parts.get("MedlineJournalInfo"))
+    ids = _ids(citation, book)
+    meta = {
+        "version": int(citation.version) if citation.version.isdecimal() else 1,
+        "journal": plain(journal.get("Title")) or plain(info.get("MedlineTA")),
+        "issn": plain(info.get("ISSNLinking")) or plain(journal.get("ISSN")),
+        "book": plain(book.get("BookTitle")) or plain(book.get("Title")),
+        "year": _year(journal.get("JournalIssue"), book.get("PubDate"),
+                      article_parts.get("ArticleDate")),
+        "date_revised": _date(parts.get("DateRevised")),
+        "doi": ids.get("doi"),
+        "pmcid": ids.get("pmc"),
+        "languages": [two_letters(code) for code in _texts(article.iterchildren("Language"))],
+        "vernacular_title": plain(article_parts.get("VernacularTitle")),
+        "types": _texts(article_parts["PublicationTypeList"]
+                        if "PublicationTypeList" in article_parts
+                        else article.iterchildren("PublicationType")),
+        "mesh": _texts(parts["MeshHeadingList"].iter("DescriptorName", "Descriptor"))
+        if "MeshHeadingList" in parts else None,
+        "keywords": _texts(word for words in citation.root.iterchildren("KeywordList")
+                           for word in words) if "KeywordList" in parts else None,
+    }
+    if meta["version"] == 1:
+        del meta["version"]
+    return {key: value for key, value in meta.items() if value}
+
+
+def _year(*dates: Element | None) -> int | None:
+    """Return the first year named: `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
+    for date in dates:
+        for place in () if date is None else date.iter("Year", "MedlineDate"):
+            if year := _YEAR.search(place.text or ""):
+                return int(year[0])
+    return None
+
+
+def _date(date: Element | None) -> str:
+    """Return a date as in ISO 8601."""
+    return "" if date is None else "-".join(text.zfill(2) for text in _texts(date))
+
+
+def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
+    """Find the identifiers of the article itself, by type; references have others."""
+    parts, article = citation.parts, citation.article
+    places = [article] if "ELocationID" in citation.article_parts else []
+    places += [citation.article_parts["Book"]] if "ELocationID" in book else []
+    found = [(one.get("EIdType"), one) for place in places
+             for one in place.iterchildren("ELocationID") if one.get("ValidYN") != "N"]
+    lists = [parts["ArticleIdList"]] if "ArticleIdList" in parts else []
+    if citation.whole is not citation.root:
+        lists += [ids for added in citation.whole.iterchildren(*_ADDED)
+                  for ids in added.iterchildren("ArticleIdList")]
+    found += [(one.get("IdType"), one) for ids in lists for one in ids]
+    if "OtherID" in parts:
+        found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
+                  if (one.text or "").startswith("PMC")]
+    return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}

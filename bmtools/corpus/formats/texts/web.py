@@ -1,0 +1,274 @@
+"""Main text of HTML pages, in files and in WARC archives."""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, BinaryIO, cast
+
+from bmtools.corpus.formats.texts.documents import (
+    Document,
+    document_records,
+    file_error,
+    filled,
+    whole_file,
+)
+from bmtools.errors import DataError, Reject, refuse
+from bmtools.installation import require_extra
+from bmtools.io.archives import corpus_files
+from bmtools.io.provenance.licence_names import licence_name
+from bmtools.io.record_size import check_record_size, most_bytes
+from bmtools.io.sources import open_bytes, source_name, source_stem
+from bmtools.records import Record
+from bmtools.text.languages import two_letters
+
+HTML = (".html", ".htm", ".xhtml")
+WARC = (".warc",)
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+_HEAD_BYTES = 4096
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w:.-]+)""", re.IGNORECASE)
+_LANG = re.compile(r"""<html\b[^>]{0,1000}?\s(?:xml:)?lang\s*=\s*["']?([A-Za-z]{2,3})\b""",
+                   re.IGNORECASE)
+_WHITE = re.compile(r"[ \t\r\n\f]+")
+_ENDS_OF_LINES = re.compile(r"(?<![ \t])[ \t]+$|^ (?=\S)|(?<=^- ) +", re.MULTILINE)
+_LICENCE_LINK = re.compile(r"""<link\b(?=[^>]{0,500}\brel=["']?license)[^>]{0,500}>""",
+                           re.IGNORECASE)
+# Pages that say so are Windows-1252, as browsers know.
+_AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+_SEVEN_BITS = re.compile("iso-?2022|hz", re.IGNORECASE)  # they look like ASCII, thus like UTF-8
+_NO_CHARSETS = {"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"}
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
+          (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+def html_records(names: Iterable[str], counts: Counter[str] | None = None,
+                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+    """Yield the main text of HTML pages, without navigation, comments and advertisements.
+
+    Title, language, licence and date are what the page states; nothing is fetched.
+
+    Args:
+        names: HTML files, folders or archives of such, compressed or not; `-` for stdin.
+        counts: counts pages without a main text.
+        reject: receives a file that is no HTML.
+        folder: that the names were found in, if by `files_in_folders`.
+    """
+    _require_web("import html")
+    counts = Counter() if counts is None else counts
+    return document_records(names, HTML, _read_page, counts, reject, folder)
+
+
+def warc_records(names: Iterable[str], counts: Counter[str] | None = None,
+                 reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the main text of the HTML pages in WARC archives, as `html_records` does.
+
+    `meta` has the page's address and the time of its download. Ids are those of the archive's
+    records.
+
+    Args:
+        names: WARC files, plain or packed by gzip or zstd, folders of such; `-` for stdin.
+        counts: counts other records, other types of content, and answers other than 200 OK.
+        reject: receives a record that is damaged.
+
+    Raises:
+        DataError: a file that is no WARC, that is cut off, or where the next record does not begin
+            where the length of the one before says.
+    """
+    _require_web("import warc")
+    counts = Counter() if counts is None else counts
+    for name in names:
+        for file in corpus_files(name, *WARC, counts=counts):
+            yield from _warc_pages(file, counts, reject)
+
+
+def _require_web(command: str) -> None:
+    for package in ("trafilatura", "fastwarc", "lxml_html_clean"):
+        require_extra(package, command, "web")
+
+
+def _read_page(name: str, counts: Counter[str]) -> Document | None:
+    content = whole_file(name)
+    if b"<" not in content[:_HEAD_BYTES]:
+        raise DataError(f"{source_name(name)}: found no tag in the first {_HEAD_BYTES} bytes, "
+                        "expected HTML")
+    return page(content, counts)
+
+
+def page(content: bytes, counts: Counter[str], charset: str | None = None,
+         url: str | None = None) -> Document | None:
+    """Extract title, main text, language, licence and date of a page.
+
+    Args:
+        content: HTML in bytes.
+        counts: counts a page without a main text.
+        charset: that was sent with it; otherwise that which it names itself.
+        url: address of the page.
+
+    Returns:
+        keys of a record; None where there is no main text.
+    """
+    html = _decoded(content, charset, counts)
+    trafilatura = _trafilatura()
+    tree = trafilatura.load_html(html)
+    found = None if tree is None else trafilatura.bare_extraction(
+        _with_single_blanks(tree), url=url, include_comments=False, with_metadata=True,
+        date_extraction_params={"extensive_search": False})
+    text = _ENDS_OF_LINES.sub("", found.text or "").strip() if found else ""
+    if not found or not text:
+        counts["pages without a main text left out"] += 1
+        return None
+    language = _LANG.search(html)
+    date = found.date or ""
+    meta = filled(url=url or found.url, date=date, year=int(date[:4]) if date else 0,
+                  author=found.author)
+    return filled(title=found.title, text=text, lang=language and two_letters(language[1].lower()),
+                  licence=_licence(found.license or "", html), meta=meta)
+
+
+def _licence(found: str, html: str) -> str:
+    """Name the licence by its SPDX name if it has one, else by the page's words."""
+    link = _LICENCE_LINK.search(html)
+    return licence_name(link[0] if link else "", found) or found
+
+
+def _with_single_blanks(tree: Any) -> Any:
+    """Set single blanks for the white space of a page, which shows in preformatted text alone."""
+    as_it_is = {inner for outer in tree.iter("pre", "textarea") for inner in outer.iter()}
+    for element in tree.iter():
+        if element.text and element not in as_it_is:
+            element.text = _WHITE.sub(" ", element.text)
+        if element.tail and element.getparent() not in as_it_is:
+            element.tail = _WHITE.sub(" ", element.tail)
+    return tree
+
+
+@cache
+def _trafilatura() -> Any:
+    """Import trafilatura, which takes half a second, and silence what it logs of poor pages."""
+    import trafilatura
+
+    for name in ("trafilatura", "htmldate", "courlan", "justext"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return trafilatura
+
+
+def _decoded(content: bytes, charset: str | None, counts: Counter[str]) -> str:
+    """Decode a page: as UTF-8 if it is that, as many are that claim to be Latin-1."""
+    mark = next((name for mark, name in _MARKS if content.startswith(mark)), None)
+    named = _CHARSET.search(content, 0, _HEAD_BYTES)
+    claimed = list(filter(None, (charset, named and named[1].decode("ascii", "ignore"))))
+    for encoding in filter(None, (mark, *filter(_SEVEN_BITS.match, claimed), "utf-8", *claimed,
+                                  "cp1252")):
+        try:
+            known = codecs.lookup(encoding).name
+            if known not in _NO_CHARSETS:
+                return content.decode(_AS_BROWSERS.get(known, known)).removeprefix("\ufeff")
+        except (LookupError, ValueError):
+            continue
+    counts["pages with bytes that no encoding has"] += 1
+    return content.decode("utf-8", "replace")
+
+
+class _Forward:
+    """Stream without a way to seek, which fastwarc would try, and panic in pipes (fastwarc 2.0)."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next bytes."""
+        content = self._stream.read(size)
+        self._position += len(content)
+        return content
+
+    def tell(self) -> int:
+        """Return the number of bytes read."""
+        return self._position
+
+
+def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield the pages of an archive."""
+    from fastwarc.warc import ArchiveIterator
+
+    position, record = 0, None
+    with open_bytes(name) as stream:
+        records = ArchiveIterator(cast("BinaryIO", _Forward(stream)), parse_http=False)
+        while True:
+            try:
+                record = next(records, None)
+            except OSError as error:
+                raise DataError(f"{source_name(name)}: found no record of a WARC after the one at "
+                                f"byte {position} ({error}); its Content-Length may be wrong, or "
+                                "this is no WARC") from error
+            if record is None:
+                return
+            position = record.stream_pos
+            place = f"{source_name(name)}:{position}"
+            try:
+                found = _warc_page(record, counts, place)
+            except DataError as error:
+                reject(file_error(place, error))
+                continue
+            if found is not None:
+                own_id = record.record_id or f"{source_stem(name)}:{position}"
+                yield Record(id=own_id.strip("<>"), **found, place=place)
+
+
+def _warc_page(record: Any, counts: Counter[str], place: str) -> Document | None:
+    """Extract the page of a record; None, counted, where it is none.
+
+    Raises:
+        DataError: the record is cut off, or its page is larger than a record may be.
+    """
+    size = record.content_length
+    if record.headers.get("WARC-Type") != "response":
+        counts["records that are no response passed over"] += 1
+        _require_whole(record.consume(), size, record, place)
+        return None
+    if size > most_bytes():  # what is no page may be larger, and is not read
+        if _is_page(record, counts, place):
+            check_record_size(size, place)
+        return None
+    record.freeze()
+    _require_whole(record.content_length, size, record, place)
+    if not _is_page(record, counts, place):
+        return None
+    try:
+        content = record.reader.read(most_bytes() + 1)
+    except OSError as error:
+        raise DataError(f"{place}: found a response that cannot be read ({error})") from error
+    check_record_size(len(content), place)
+    if record.headers.get("WARC-Truncated"):
+        counts["pages that the crawler cut off"] += 1
+    found = page(content, counts, record.http_charset, record.headers.get("WARC-Target-URI"))
+    crawled = filled(crawled=record.headers.get("WARC-Date"))
+    return found and {**found, "meta": found.get("meta", {}) | crawled}
+
+
+def _is_page(record: Any, counts: Counter[str], place: str) -> bool:
+    """Read the head of an answer, and count it if it brought no HTML page."""
+    try:
+        record.parse_http(auto_decode="all")
+    except OSError as error:
+        raise DataError(f"{place}: found a response that cannot be read ({error})") from error
+    kind = (record.http_content_type or "").partition(";")[0].strip().lower()
+    if record.http_headers and record.http_headers.status_code != 200:
+        counts["responses with a status other than 200 left out"] += 1
+    elif kind not in _HTML_TYPES:
+        counts["responses that are no HTML left out"] += 1
+    else:
+        return True
+    return False
+
+
+def _require_whole(found: int, expected: int, record: Any, place: str) -> None:
+    """Refuse a record that is shorter than its length, which is the last of a cut file."""
+    told = expected if "Content-Length" in record.headers else "a Content-Length"
+    if found != told:
+        raise DataError(f"{place}: found {found} bytes of a record, expected {told}; the file is "
+                        "cut off, so copy or download it again")

@@ -1,1 +1,0 @@
-"""Texts in the formats of the field, as records."""

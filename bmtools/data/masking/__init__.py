@@ -1,0 +1,1 @@
+"""Masking: strategies, whole words, spans, terms and corruption."""

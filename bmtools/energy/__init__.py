@@ -1,1 +1,0 @@
-"""Energy and emissions of commands: counters, what is allotted and declared, grids, statements."""

@@ -1,0 +1,1 @@
+"""Energy of a command: meters of the machine, declared values and grids."""

@@ -1,0 +1,1 @@
+"""Provenance: records of how outputs were made, and the licences of inputs."""

@@ -1,0 +1,223 @@
+"""Licences of what is made of several inputs: what they ask for, together and against each other.
+
+The cautious reading holds: texts' conditions are taken to hold for a model trained on them, as
+translations' are. Whether weights are an adaptation of texts is disputed, and exceptions such as
+that for text and data mining may allow what a licence does not. This is no legal advice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+from bmtools.io.provenance.licence_names import PUBLIC_DOMAIN, licence_parts
+
+UNKNOWN = "unknown"
+"""Stands for the licence of what states none."""
+ATTRIBUTION, SHARE_ALIKE, NON_COMMERCIAL = "attribution", "share-alike", "non-commercial"
+NO_DERIVATIVES, RESEARCH, USES, TERMS = (
+    "no-derivatives", "research-only", "limited-uses", "own-terms")
+_FREE = {"CC0", "CC-PDM", PUBLIC_DOMAIN, "PDDL", "Unlicense", "WTFPL"}
+_NOTICE = {"AFL", "Apache", "BSD", "CDLA-Permissive", "ECL", "etalab", "ISC", "MIT", "ODC-By",
+           "Zlib"}
+_COPYLEFT = {"AGPL", "GFDL", "GPL", "LGPL", "MPL", "ODbL"}
+_ELEMENTS = {"BY": ATTRIBUTION, "SA": SHARE_ALIKE, "NC": NON_COMMERCIAL, "ND": NO_DERIVATIVES}
+_STATED = ((NON_COMMERCIAL, re.compile(r"\bnon[\s-]?commercial|\bnc\b", re.IGNORECASE)),
+           (RESEARCH, re.compile(r"\b(research|academic|physionet|data use agreement|dua)\b",
+                                 re.IGNORECASE)),
+           (USES, re.compile(r"rail\b|\bgemma\b|\bllama", re.IGNORECASE)))
+_VERSION = re.compile(r"-\d.*")
+_CC_VERSIONS = ("1.0", "2.0", "2.1", "2.5", "3.0", "4.0")
+_GNU_3 = {"GPL-3.0", "AGPL-3.0"}
+# Licences that what is made of a work may have; section 13 of GPL-3.0 admits AGPL-3.0 beside it.
+_ADAPTED: dict[str, set[str]] = {
+    "AGPL-3.0": {"AGPL-3.0"}, "GPL-3.0": _GNU_3, "GPL-2.0": {"GPL-2.0"},
+    "GPL-2.0-or-later": {"GPL-2.0", *_GNU_3}, "GPL": {"GPL-2.0", *_GNU_3},
+    "LGPL-3.0": {"LGPL-3.0", *_GNU_3}, "LGPL-2.1": {"LGPL-2.1", "GPL-2.0", *_GNU_3},
+    "LGPL-2.1-or-later": {"LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3},
+    "LGPL": {"LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3},
+    "MPL-2.0": {"MPL-2.0", "LGPL-2.1", "LGPL-3.0", "GPL-2.0", *_GNU_3}}
+for _sharing in ("CC-BY-SA", "CC-BY-NC-SA"):  # from 2.0 on, under the same or a later version
+    _ADAPTED[_sharing] = {f"{_sharing}-{one}" for one in _CC_VERSIONS}
+    for _one in _ADAPTED[_sharing]:
+        _ADAPTED[_one] = {later for later in _ADAPTED[_sharing]
+                          if later >= _one and not _one.endswith("1.0")} | {_one}
+_ADAPTED["CC-BY-SA-4.0"] |= _GNU_3
+_ADAPTED["CC-BY-SA"] |= _GNU_3
+_KEY = re.compile(rb'"licence"\s*:\s*("(?:[^"\\]|\\.)*")')
+_WHY = {NON_COMMERCIAL: "is for non-commercial use only",
+        NO_DERIVATIVES: "forbids to share changed versions",
+        RESEARCH: "is for research only", USES: "limits what it may be used for"}
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two licences whose conditions cannot both be met in one work that is shared.
+
+    Args:
+        first: name of one.
+        second: name of the other.
+        reason: why, as a sentence without a full stop.
+    """
+
+    first: str
+    second: str
+    reason: str
+
+
+def obligations(licence: str) -> frozenset[str]:
+    """Return the classes of conditions of a licence, or of all that hold; none if it is free.
+
+    What has no known name is `own-terms`, what states no licence `unknown`.
+    """
+    return frozenset().union(*map(_obligations, licence_parts(licence) or [UNKNOWN]))
+
+
+def _obligations(name: str) -> frozenset[str]:
+    family = _VERSION.sub("", name)
+    if family in _FREE:
+        return frozenset()
+    if family.startswith("CC-BY"):
+        return frozenset(_ELEMENTS[part] for part in family.split("-")[1:])
+    if family in _NOTICE | _COPYLEFT:
+        return frozenset({ATTRIBUTION, *({SHARE_ALIKE} if family in _COPYLEFT else ())})
+    if name == UNKNOWN:
+        return frozenset({UNKNOWN})
+    return frozenset({TERMS, *(kind for kind, words in _STATED if words.search(name))})
+
+
+def combine(*licences: str) -> str:
+    """Return the licence that results where all hold; empty where none is known.
+
+    Public domain drops out beside others, and a licence of Creative Commons beside one of the same
+    version that has all of its conditions. What else may be dominated stays, joined by AND, and
+    so does `unknown`.
+    """
+    names = list(dict.fromkeys(part for licence in licences for part in licence_parts(licence)))
+    if bound := [name for name in names if obligations(name)]:
+        names = [name for name in bound if not any(_covers(other, name) for other in bound)]
+    return "" if names == [UNKNOWN] else " AND ".join(names)
+
+
+def _covers(licence: str, other: str) -> bool:
+    """Tell whether who meets a licence of Creative Commons also meets another one."""
+    mine, others = obligations(licence), obligations(other)
+    return (licence.startswith("CC-BY") and other.startswith("CC-BY")
+            and bool(_VERSION.search(licence)) and mine > others and SHARE_ALIKE not in others
+            and licence.rpartition("-")[2] == other.rpartition("-")[2])
+
+
+def conflicts(licences: Iterable[str]) -> list[Conflict]:
+    """Find the pairs of licences that cannot both be met in one work, such as a model.
+
+    One of each pair is a share-alike licence: what is made of both would have to be shared under
+    it, or one that it names, and the other does not allow that. No conflict is claimed with
+    licences whose terms are not known.
+    """
+    names = dict.fromkeys(part for licence in licences for part in licence_parts(licence))
+    return [Conflict(*pair, _reason(*pair)) for pair in combinations(names, 2)
+            if not _agree(*pair)]
+
+
+def _agree(first: str, second: str) -> bool:
+    """Tell whether some licence may be given to what is made of both."""
+    if SHARE_ALIKE not in obligations(first):
+        first, second = second, first
+    if SHARE_ALIKE not in obligations(first):
+        return True
+    if SHARE_ALIKE in obligations(second):
+        return bool(_adapted(first) & _adapted(second))
+    return any(_admits(second, result) for result in _adapted(first))
+
+
+def _adapted(name: str) -> set[str]:
+    """Return the licences that what is made of share-alike material may have."""
+    plain = name.removesuffix("-only")
+    return _ADAPTED.get(plain) or _ADAPTED.get(
+        plain.removesuffix("-or-later"), {_VERSION.sub("", plain)})
+
+
+def _admits(name: str, result: str) -> bool:
+    """Tell whether what is made of some material may have a share-alike licence."""
+    found = obligations(name)
+    if found & {NO_DERIVATIVES, RESEARCH, USES}:
+        return False
+    if name.startswith("Apache") and result in ("GPL-2.0", "LGPL-2.1"):
+        return False
+    return NON_COMMERCIAL not in found or result.startswith("CC-BY-NC-SA")
+
+
+def _reason(first: str, second: str) -> str:
+    """Say why two licences are at odds, from the side of one that is share-alike."""
+    sharing = [name for name in (first, second) if SHARE_ALIKE in obligations(name)]
+    sharing.sort(key=lambda name: len(obligations(name)))
+    other = second if sharing[0] == first else first
+    why = [_WHY[kind] for kind in _WHY if kind in obligations(other) - obligations(sharing[0])]
+    last = why[0] if why else "asks for its own" if len(sharing) > 1 else "adds conditions"
+    return (f"what is made of {sharing[0]} material has to be shared under {sharing[0]}, "
+            f"and {other} {last}")
+
+
+@lru_cache(maxsize=256)
+def translated_licence(licence: str, engine: str) -> str:
+    """Return the licence of a translation; that of the text may be empty, which is unknown."""
+    return combine(licence or UNKNOWN, engine) if engine else licence
+
+
+def missing_from(declared: str, licences: Iterable[str]) -> dict[str, list[str]]:
+    """Find inputs whose conditions a declared licence leaves out.
+
+    Args:
+        declared: licence given to what is made.
+        licences: of the inputs.
+
+    Returns:
+        the conditions that it lacks, by the input's licence; attribution and unknown terms do not
+        count, for what is shared under another name may still meet them.
+    """
+    kept = obligations(declared)
+    names = dict.fromkeys(part for licence in licences for part in licence_parts(licence))
+    found = {name: sorted(obligations(name) & {*_WHY, SHARE_ALIKE} - kept) for name in names}
+    return {name: lacking for name, lacking in found.items() if lacking}
+
+
+def licence_record(origins: Mapping[str, Iterable[str]]) -> dict[str, object]:
+    """Return the keys `licences` and `licence` of a step record.
+
+    Args:
+        origins: licences by input or role, or `text`; `unknown` where some state none.
+    """
+    licences = {role: list(dict.fromkeys(
+        part for one in found for part in licence_parts(one) or [UNKNOWN])) or [UNKNOWN]
+        for role, found in origins.items()}
+    result = combine(*(name for names in licences.values() for name in names))
+    return {**({"licences": licences} if licences else {}),
+            **({"licence": result} if result else {})}
+
+
+class WrittenLicences:
+    """Licences of records on their way to a file, for the step record of that."""
+
+    def __init__(self) -> None:
+        self._found: set[bytes] = set()
+        self._stated = self._lines = 0
+
+    def passing(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield lines, one or more at a time, and look at the licence of each."""
+        for some in lines:
+            self._lines += some.count(b"\n")
+            if b'"licence"' in some:
+                found = _KEY.findall(some)
+                self._stated += len(found)
+                self._found.update(found)
+            yield some
+
+    def keys(self) -> dict[str, object]:
+        """Return the keys of a step record; none where nothing was written."""
+        names = [json.loads(name) for name in sorted(self._found)]
+        unstated = [UNKNOWN] if self._stated < self._lines else []
+        return licence_record({"text": [*names, *unstated]}) if self._lines else {}

@@ -1,0 +1,250 @@
+"""Manifests: `bmtools.json` records how a directory was made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from bmtools.errors import CheckpointError
+from bmtools.io.jsonl import parse_json
+from bmtools.io.output import RECORD
+from bmtools.io.provenance.fields import ManifestRecord
+from bmtools.io.provenance.licence_names import licence_parts
+from bmtools.io.provenance.licences import UNKNOWN, licence_record
+from bmtools.io.provenance.step import common_keys, known_directories, versions_used
+from bmtools.io.unfinished import is_hidden
+from bmtools.records import readable
+
+NAME = "bmtools.json"
+CARD = "README.md"
+SIGNATURE = "model.sig"
+_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
+_LICENCE = re.compile(r"^(license|license_name):((?:.|\n[ \t]*-)*)", re.MULTILINE)
+_COMMENT = re.compile(r"#.*")
+_PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Provenance of a directory.
+
+    Args:
+        command: the command that wrote it.
+        settings: every resolved setting of that command.
+        vocabulary: fingerprint of the directory's tokenizer.
+        seed: seed of all randomness, where there was any.
+        inputs: SHA-256 of each input's content, by name.
+        parents: hash of each checkpoint used, by role.
+        tokens_seen: tokens that the weights were trained on in this step, padding left out.
+        wall_seconds: duration of the command.
+        results: measured values.
+        licences: of its text, by the name `text`, and of other inputs; those of checkpoints whose
+            hashes are `DirectoryHashes` are found.
+    """
+
+    command: str
+    settings: Mapping[str, Any]
+    vocabulary: str
+    seed: int | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
+    tokens_seen: int = 0
+    wall_seconds: float = 0.0
+    results: Mapping[str, Any] = field(default_factory=dict)
+    licences: Mapping[str, Iterable[str]] = field(default_factory=dict)
+
+    def write(self, directory: Path) -> dict[str, Any]:
+        """Write `bmtools.json` and return its content.
+
+        Directories of this machine, which may tell of its people, are left out of paths; files of
+        one name are numbered.
+        """
+        inputs, files = dict[str, str](), described_files(directory)
+        for name, digest in self.inputs.items():
+            add_input(inputs, without_places(name), digest)
+        content = {
+            "command": self.command, "settings": without_places(dict(self.settings)),
+            "seed": self.seed, "vocabulary": self.vocabulary, "inputs": inputs,
+            "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
+            "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
+            "versions": versions_used(*_PACKAGES), **common_keys(self.wall_seconds),
+            "sha256": hash_files(files), "files": files, **self._licences()}
+        text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+        (directory / NAME).write_text(text + "\n", encoding="utf-8")
+        return content
+
+    def _licences(self) -> dict[str, Any]:
+        return licence_record({
+            **{role: directory_licences(path) for role, path in directories(self.parents).items()},
+            **self.licences})
+
+
+def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
+    """Add the hash of a file by its name, or by a number after it where another has the name."""
+    number, key = 1, name
+    while inputs.get(key, digest) != digest:
+        number += 1
+        key = f"{name} ({number})"
+    inputs[key] = digest
+
+
+def without_places(value: Any) -> Any:
+    """Replace paths by names, in dictionaries and lists too; those below the directory in which
+    the command runs stay as they were given."""
+    if isinstance(value, Mapping):
+        return {key: without_places(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(one) for one in value]
+    if isinstance(value, str | PurePath):
+        name, equals, rest = str(value).rpartition("=")
+        path = PurePath(rest)
+        if path.is_absolute() or ".." in path.parts:
+            return name + equals + (PurePath(os.path.normpath(path)).name or str(path))
+    return value
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Read `bmtools.json`; empty where another program wrote the directory.
+
+    Raises:
+        CheckpointError: the file is there but is no JSON object.
+    """
+    path = directory / NAME
+    return read_object(path, ManifestRecord) if path.is_file() else {}
+
+
+def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
+    """Read a JSON file of a checkpoint or another directory with a manifest.
+
+    Args:
+        path: the file.
+        fields: TypedDict of the keys that are used, for the types of their values.
+
+    Raises:
+        CheckpointError: it is no JSON object, or has other types.
+    """
+    way_out = "remove or restore it" if path.name.endswith(RECORD) else "restore the checkpoint"
+    try:
+        content = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not JSON ({error}); {way_out}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object; "
+                              f"{way_out}")
+    try:
+        msgspec.convert(content, fields)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{path}: {readable(str(error))}; {way_out}") from error
+    except RecursionError as error:
+        raise CheckpointError(f"{path}: nests too deep; {way_out}") from error
+    return content
+
+
+def directory_licences(directory: Path) -> list[str]:
+    """Return the licences of a checkpoint, a vocabulary or shards by its manifest, or its card.
+
+    Manifests of older versions list those of the text alone, the base's are unknown then.
+    """
+    manifest = read_manifest(directory)
+    results = manifest.get("results", {})
+    found = licence_parts(manifest.get("licence", "")) or list(results.get("licences", ()))
+    if "licence" not in manifest and found and manifest.get("parents"):
+        found.append(UNKNOWN)
+    return found or licence_parts(card_licence(directory))
+
+
+def card_licence(directory: Path) -> str:
+    """Read the licence from a model card; empty where it names none, of a list all that it has."""
+    card = directory / CARD
+    head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
+    stated = dict(_LICENCE.findall(_COMMENT.sub("", head[1]))) if head else {}
+    found = {key: [name for one in re.split(r"[,\n]", value) if (name := one.strip("-[]'\" \t\r"))]
+             for key, value in stated.items()}
+    own = " ".join(found.get("license_name", ())) or "other"
+    return " AND ".join(own if name == "other" else name for name in found.get("license", ()))
+
+
+def hash_directory(directory: Path) -> str:
+    """Hash names and contents of a directory's files, except its descriptions."""
+    return hash_files(described_files(directory))
+
+
+def hash_input(directory: Path) -> str:
+    """Hash a directory that the running command reads, once for all records that it writes."""
+    known, path = known_directories(), directory.resolve()
+    if path not in known:
+        known[path] = hash_directory(directory)
+    return known[path]
+
+
+def described_files(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in a directory by name, except its descriptions, and a card
+    that is being written."""
+    return {path.name: hash_file(path) for path in sorted(directory.iterdir())
+            if path.is_file() and path.name not in (NAME, CARD, SIGNATURE)
+            and not path.name.endswith(RECORD) and not is_hidden(path, directory / CARD)}
+
+
+def hash_files(files: Mapping[str, str]) -> str:
+    """Hash the names and the SHA-256 of a directory's files."""
+    lines = (f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """Hash the content of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def is_finished(output: Path, run: Path) -> bool:
+    """Tell whether an output is whole, and not older than an unfinished run that is to replace it.
+
+    Args:
+        output: directory with a manifest, if it is whole.
+        run: directory of the unfinished run, if there is one.
+    """
+    if not (output / NAME).is_file():
+        return False
+    written = (output / NAME).stat().st_mtime_ns
+    of_run = [run, *run.rglob("*")] if run.exists() else []
+    return all(path.stat().st_mtime_ns <= written for path in of_run)
+
+
+class DirectoryHashes(Mapping[str, str]):
+    """Hashes of directories by role; each is computed when it is first asked for.
+
+    Args:
+        directories: by role.
+
+    Attributes:
+        directories: by role.
+    """
+
+    def __init__(self, directories: Mapping[str, Path]) -> None:
+        self.directories = directories
+        self._hashes: dict[str, str] = {}
+
+    def __getitem__(self, role: str) -> str:
+        if role not in self._hashes:
+            self._hashes[role] = hash_input(self.directories[role])
+        return self._hashes[role]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.directories)
+
+    def __len__(self) -> int:
+        return len(self.directories)
+
+
+def directories(parents: Mapping[str, str]) -> Mapping[str, Path]:
+    """Return the directories of which hashes are, by role; none where they are not known."""
+    return parents.directories if isinstance(parents, DirectoryHashes) else {}

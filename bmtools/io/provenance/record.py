@@ -1,0 +1,199 @@
+"""Records of files: `FILE.bmtools.json` says how FILE was made, as `bmtools.json` of a directory.
+
+A file to which several commands appended has the records of all of them under `steps`, each with
+the hash and the bytes of its part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bmtools.errors import BmtoolsWarning, CheckpointError
+from bmtools.io.directories import RUN
+from bmtools.io.output import RECORD, record_of
+from bmtools.io.provenance.fields import StepRecord
+from bmtools.io.provenance.manifest import NAME, hash_directory, read_object, without_places
+from bmtools.io.provenance.step import Step, common_keys, versions_used
+from bmtools.io.sources import open_bytes
+from bmtools.io.unfinished import hidden_path
+
+_CHUNK_BYTES = 1 << 20
+_MOST_THREADS = 8
+
+
+def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str],
+                sha256: str) -> dict[str, Any]:
+    """Return the record of an output of the command that is running.
+
+    Args:
+        step: the command.
+        inputs: SHA-256 of the content of each input, by name.
+        parents: hash of each directory that it read, by role.
+        sha256: of the output's content.
+    """
+    settings = without_places(step.settings)
+    return {"command": step.command, "settings": settings, "seed": settings.get("seed"),
+            "inputs": dict(inputs), "parents": dict(parents),
+            "wall_seconds": round(step.seconds, 3), "versions": versions_used(),
+            **common_keys(step.seconds), **step.licences.keys(), "sha256": sha256}
+
+
+def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
+    """Write the record of a file, with its permissions.
+
+    Args:
+        path: of the file.
+        record: how it was made.
+        of_bytes: SHA-256 of its bytes; of its content where it is not compressed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = {**record, "files": {path.name: of_bytes}}
+    partial = hidden_path(record_of(path), "partial")
+    try:
+        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n",
+                           encoding="utf-8")
+        shutil.copymode(path, partial)
+        partial.replace(record_of(path))
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_record(path: Path, warns: bool = False) -> dict[str, Any]:
+    """Read the record of a file or a directory; empty where there is none that can be read.
+
+    Args:
+        path: of the file or directory.
+        warns: whether a damaged one is warned of.
+    """
+    with suppress(OSError):
+        try:
+            return read_object(record_path(path), StepRecord)
+        except CheckpointError as error:
+            if warns:
+                warnings.warn(BmtoolsWarning(f"{error}; until then it counts as no record"),
+                              stacklevel=2)
+    return {}
+
+
+def record_path(path: Path) -> Path:
+    """Name the record of a file or a directory."""
+    return path / NAME if path.is_dir() else record_of(path)
+
+
+def recorded_outputs(path: Path) -> list[Path]:
+    """List an output that has a record, or those in a folder that has none, as of a whole study.
+
+    Raises:
+        OSError: a folder that cannot be read.
+    """
+    if record_path(path).is_file():
+        return [path]
+    return list(_recorded_below(path)) if path.is_dir() else []
+
+
+def _recorded_below(folder: Path) -> Iterator[Path]:
+    """Yield the directories and files in a folder, and below, that have a record.
+
+    Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
+    is gone.
+    """
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for parent, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders
+                            if not name.startswith(".") and not name.endswith(RUN))
+        for name in sorted(files):
+            if name == NAME:
+                yield Path(parent)
+            elif name.endswith(RECORD):
+                yield Path(parent, name.removesuffix(RECORD))
+
+
+def steps_of(record: Mapping[str, Any], all_piped: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield the steps of a record, each before those that piped into it what it did not change.
+
+    Args:
+        record: of a file or directory; empty where nothing is known.
+        all_piped: whether steps whose output the next one changed are yielded, too.
+    """
+    for step in _appended(record):
+        yield step
+        for piped in step.get("upstream", {}).values():
+            if all_piped or piped.get("sha256") == step.get("sha256"):
+                yield from steps_of(piped, all_piped)
+
+
+def _appended(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """List the steps that appended to a file, or its record itself unless that is empty."""
+    return record.get("steps") or [record] * bool(record)
+
+
+def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a step to the record of a file to which it has appended.
+
+    Args:
+        path: of the file.
+        size: its bytes before.
+        added: record of the step, whose hash is that of its own part.
+
+    Returns:
+        the record of the file; empty where it is not known how its beginning was made.
+    """
+    before = read_record(path)
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for chunk in _chunks(stream, size):
+            digest.update(chunk)
+        if before.get("sha256") != digest.hexdigest():
+            return {}
+        for chunk in _chunks(stream, path.stat().st_size - size):
+            digest.update(chunk)
+    before.pop("files", None)
+    steps = [{**step, "bytes": step.get("bytes", size)} for step in _appended(before)]
+    return {"steps": [*steps, {**added, "bytes": path.stat().st_size - size}],
+            "sha256": digest.hexdigest()}
+
+
+def hash_path(path: Path, expected: str = "") -> str:
+    """Hash a file's content or a directory's own files, or all below it if that is expected."""
+    if not path.is_dir():
+        return hash_content(str(path))
+    found = hash_directory(path)
+    return expected if expected not in ("", found) and hash_folder(path) == expected else found
+
+
+def hash_content(name: str) -> str:
+    """Hash a file's uncompressed content."""
+    digest = hashlib.sha256()
+    with open_bytes(name, takes_digest=False) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_folder(folder: Path) -> str:
+    """Hash names and uncompressed contents of all files in a folder and below."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:
+        for path, found in zip(paths, threads.map(hash_content, map(str, paths)), strict=True):
+            digest.update(f"{path.relative_to(folder)}\0{found}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _chunks(stream: Any, size: int) -> Iterator[bytes]:
+    while size and (chunk := stream.read(min(size, _CHUNK_BYTES))):
+        yield chunk
+        size -= len(chunk)

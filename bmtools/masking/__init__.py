@@ -1,1 +1,0 @@
-"""Masking: strategies, whole words, corruption."""

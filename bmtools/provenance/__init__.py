@@ -1,1 +1,0 @@
-"""Provenance: records of how outputs were made, and what leads back from them."""

@@ -1,0 +1,1 @@
+"""Model cards, evaluation results and bills of materials."""

@@ -1,0 +1,236 @@
+"""Model cards: `README.md` of a model, from what its files, its records and people say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from bmtools.io.energy.figures import KINDS, add
+from bmtools.io.provenance.manifest import CARD
+from bmtools.study.cards.about import STATED, About, read_about
+from bmtools.study.cards.bom import bill_of_materials
+from bmtools.study.cards.facts import BASES, ModelFacts, read_facts
+from bmtools.study.cards.history import (
+    commands,
+    data_licence,
+    data_of,
+    emissions,
+    energies_of,
+    languages_of,
+    licence_of,
+    own_lineage,
+    sizes,
+    traced_lineage,
+)
+from bmtools.study.cards.metadata import card_metadata
+from bmtools.study.cards.scores import Score, read_scores, recorded_scores, write_eval_results
+from bmtools.study.lineage.graph import Lineage, Node
+
+_TEMPLATE = "card.md.jinja"
+_HASH_DIGITS = 12
+_TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
+             "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
+_NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Made:
+    """Card of a model, and the files beside it.
+
+    Args:
+        card: Markdown with metadata, for `README.md`.
+        bom: CycloneDX in JSON.
+        eval_results: YAML of `.eval_results/`; empty where it was not asked for.
+        known: for each thing that the card should say, whether it is known.
+    """
+
+    card: str
+    bom: str
+    eval_results: str
+    known: dict[str, bool]
+
+
+def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None = None,
+              scores: Sequence[str] = (), search: Sequence[str | PathLike[str]] = (),
+              eval_results: bool = False) -> Made:
+    """Write the card and the bill of materials of a model.
+
+    Args:
+        model: directory of a checkpoint, an exported model or a vocabulary.
+        about: TOML or Markdown file of what people state.
+        scores: files of score-pppl, score-mrr, score-tasks or score-suite; SET=FILE names the set.
+        search: where else to look for what the model was made from.
+        eval_results: also write the scores of the Hub's benchmarks that `about` names.
+
+    Raises:
+        CheckpointError: no model, or damaged files.
+        DataError: unknown keys in `about`, or a file without scores of the model.
+        BmtoolsError: metadata that the Hub would refuse, or no score of a benchmark.
+    """
+    facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
+    measured = read_scores(facts, scores)
+    lineage = traced_lineage(facts, [Path(path) for path in search])
+    card, known = model_card(facts, stated, measured, lineage)
+    bom = bill_of_materials(facts, stated, measured, lineage)
+    return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n",
+                write_eval_results([*recorded_scores(facts), *measured], stated.benchmarks)
+                if eval_results else "", known)
+
+
+def write_card(directory: Path) -> None:
+    """Write `README.md` into a model's directory; the same model gets the same bytes."""
+    text, _ = model_card(read_facts(directory))
+    (directory / CARD).write_text(text, encoding="utf-8", newline="\n")
+
+
+def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
+               traced: Lineage | None = None) -> tuple[str, dict[str, bool]]:
+    """Write a card.
+
+    Args:
+        facts: of the model.
+        about: what people state.
+        scores: measured besides those of the model's own record.
+        traced: the model's lineage; without it the card stays with the model's
+            own record and names no energy, which differs from run to run.
+
+    Returns:
+        the card, and for each thing that a card should say whether it is known.
+    """
+    from huggingface_hub import ModelCardData
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    about, lineage = about or About(), traced or own_lineage(facts)
+    scores = [*recorded_scores(facts), *scores]
+    licence = about.licence or licence_of(lineage.root)
+    languages = languages_of(lineage)
+    metadata = card_metadata(facts, about, scores, licence, languages,
+                             emissions(lineage) if traced else {})
+    environment = Environment(loader=PackageLoader("bmtools.study", "cards"), trim_blocks=True,
+                              lstrip_blocks=True, undefined=StrictUndefined,
+                              keep_trailing_newline=True)
+    environment.filters["cell"] = _cell
+    energies = energies_of(lineage) if traced else []
+    text = environment.get_template(_TEMPLATE).render(
+        metadata=ModelCardData(**metadata).to_yaml(), model=facts, about=about,
+        command=facts.manifest.get("command", ""), task=facts.settings.get("task", ""),
+        is_wordpiece=facts.tokenizer_type == "WordPiece",
+        facts=[(name, value) for name, value in _facts(facts, about, licence, languages) if value],
+        data=list(_data(lineage, about)), training=_training(facts.settings),
+        losses=list(_losses(facts.results)), scores=[_score_row(score) for score in scores],
+        signatures=list(dict.fromkeys(one.signature for one in scores if one.signature)),
+        energy=_energy_rows(energies), traced=traced,
+        steps=[_step_row(lineage, node) for node in lineage.nodes] if traced else [],
+        versions=facts.manifest.get("versions", {}), languages=languages, licence=licence,
+        licences=list(facts.results.get("licences", ())))
+    known = {"licence": bool(licence), "language": bool(languages), "scores": bool(scores),
+             "training data": bool(data_of(lineage)), "energy": bool(energies),
+             **{name: bool(getattr(about, name)) for name in STATED}}
+    return text.rstrip() + "\n", known
+
+
+def _facts(facts: ModelFacts, about: About, licence: str,
+           languages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the first table shows; empty values are left out."""
+    config, exported = facts.config, facts.settings.get("exported") or {}
+    yield "version", about.version
+    yield "developed by", about.developed_by
+    yield "contact", about.contact
+    yield "language", ", ".join(languages)
+    yield "licence", licence
+    if layers := config.get("num_hidden_layers"):
+        yield "architecture", (f"{facts.kind}, {layers} layer{'s' * (layers != 1)} of "
+                               f"{config['hidden_size']}")
+    else:
+        yield "architecture", facts.kind
+    yield "format", f"{facts.format}, {exported['precision']}" if exported else ""
+    yield "weights", f"{facts.weights:,}" if facts.weights else ""
+    yield ("output" if config.get("problem_type") == "regression" else "labels",
+           ", ".join(facts.labels()))
+    casing = "uncased" if facts.tokenizer.get("do_lower_case") else "cased"
+    yield "vocabulary", ", ".join(filter(None, (
+        f"{facts.tokens:,} tokens", facts.tokenizer_type, facts.tokenizer_type and casing)))
+    yield "longest input", f"{facts.max_length:,} tokens" if facts.max_length else ""
+    parents = facts.manifest.get("parents", {})
+    for role, name in facts.bases.items():
+        digest = parents.get(role, "")
+        yield BASES.get(role, "mean of"), f"`{name}`" + (
+            f" (SHA-256 {digest[:_HASH_DIGITS]}...)" if digest else "")
+    yield "initial weights", "" if facts.bases or not config or not facts.manifest else "random"
+    seen = facts.manifest.get("tokens_seen")
+    yield "tokens trained on", f"{seen:,}, repetitions included" if seen else ""
+
+
+def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
+    """Yield the rows of the table of data."""
+    settings = lineage.root.record.get("settings", {})
+    uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
+    for file in data_of(lineage):
+        stated = about.dataset(file.name)
+        documents, tokens = sizes(lineage, file)
+        licence = stated.licence or data_licence(lineage, file)
+        yield [f"`{file.name}`", uses.get(file.name, "text"), f"{file.id[:_HASH_DIGITS]}...",
+               f"{documents:,} documents, {tokens:,} tokens" if documents else "not counted",
+               licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in commands(lineage, file))
+               or stated.description or stated.url or "not recorded"]
+
+
+def _training(settings: Mapping[str, Any]) -> list[list[str]]:
+    """Make the rows of a table with a column for each phase, the first row its head."""
+    phases = settings.get("phases") or [{"name": "value"}]
+    columns = [{**settings, **phase} for phase in phases]
+    for column in columns:
+        if column.get("steps") or column.get("tokens"):
+            column["epochs"] = 0  # the default, which counts for nothing then
+    rows = [[name, *(_shown(column.get(name)) for column in columns)] for name in _TRAINING]
+    rows = [row for row in rows if any(row[1:])]
+    return [["setting", *(phase["name"] for phase in phases)], *rows] if rows else []
+
+
+def _losses(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the last losses of a run."""
+    for of, key in (("training", "last"), ("held-out text", "evaluate")):
+        for name, value in results.get(key, {}).items():
+            if name in ("loss", "mlm_accuracy") and value is not None:
+                yield f"{name}, {of}", _shown(value)
+
+
+def _score_row(score: Score) -> list[str]:
+    low, high = score.interval or (None, None)
+    return [f"`{score.of}`", score.metric, f"{score.value:.4g}",
+            f"{low:.4g} to {high:.4g}" if score.interval else "not measured", score.how]
+
+
+def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    total = add(energies)
+    return [[kind, f"{total[kind]['kwh']:.4g}",
+             _shown(total.get("kg_co2eq", {}).get(kind)) or "grid not stated",
+             f"{sum(kind in one for one in energies)}"] for kind in KINDS if kind in total]
+
+
+def _step_row(lineage: Lineage, node: Node) -> list[str]:
+    record = node.record
+    seen = record.get("tokens_seen")
+    hours = sum(step.get("wall_seconds", 0) for step in node.steps) / 3600
+    commands = ", ".join(f"`{name}`" for name in dict.fromkeys(node.commands))
+    return [f"`{node.name}`", commands or "no record",
+            ", ".join(f"`{lineage.node(edge.parent).name}`" for edge in lineage.parents(node.id)),
+            "" if record.get("seed") is None else str(record["seed"]),
+            f"{seen:,}" if seen else "", f"{hours:.3g}" if hours else "",
+            f"{node.id[:_HASH_DIGITS]}..." if node.id else ""]
+
+
+def _cell(text: Any) -> str:
+    """Keep a text in one cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def _shown(value: Any) -> str:
+    """Format a setting or a score; empty for what is unset."""
+    if isinstance(value, float):
+        return f"{value:.4g}" if value else ""
+    return f"{value:,}" if isinstance(value, int) and value else str(value or "")

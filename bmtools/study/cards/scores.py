@@ -1,0 +1,132 @@
+"""Scores of a model: those of its own step record, and those of files of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bmtools.errors import BmtoolsError, DataError, setting
+from bmtools.io.failures import reading
+from bmtools.io.jsonl import read_objects
+from bmtools.io.provenance.fields import StepRecord
+from bmtools.io.provenance.manifest import hash_input, read_object
+from bmtools.io.provenance.record import record_path
+from bmtools.io.sources import split_name
+from bmtools.study.cards.about import Benchmark
+from bmtools.study.cards.facts import ModelFacts
+from bmtools.study.cards.score_lines import find_model, metrics_of
+
+_SPLITS = ("dev", "test")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric on a set.
+
+    Args:
+        metric: its name.
+        value: as measured.
+        of: name of the set.
+        interval: its bounds, at 95 %; None where there is none.
+        how: over how many seeds it is a mean.
+        signature: of the settings.
+    """
+
+    metric: str
+    value: float
+    of: str
+    interval: tuple[float, float] | None = None
+    how: str = ""
+    signature: str = ""
+
+
+def recorded_scores(facts: ModelFacts) -> Iterator[Score]:
+    """Yield what fine-tuning measured: means over seeds, with intervals."""
+    for name, value in facts.results.items():
+        split, _, metric = name.partition("_")
+        if split in _SPLITS and isinstance(value, Mapping) and "mean" in value:
+            yield Score(metric, value["mean"], str(facts.settings.get(split) or split),
+                        _interval(value.get("interval")),
+                        _spread(value, facts.results.get("seeds")))
+
+
+def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
+    """Read a model's lines of files that score commands wrote.
+
+    Args:
+        facts: of the model, which lines name by its path, or the only one that ends like it.
+        sources: the files; NAME=FILE names the set.
+
+    Raises:
+        DataError: a file without a score of the model, or one of another model of its name.
+    """
+    found: list[Score] = []
+    for source in sources:
+        name, path = split_name(source)
+        _require_same_model(facts, path)
+        before, lines = len(found), list(read_objects(path))
+        own = find_model(str(facts.path), {str(line.get("model", "")) for _, line in lines})
+        for place, line in lines:
+            with reading(place, "no line of scores", "expected one of score-pppl, score-mrr, "
+                         "score-tasks or score-suite", DataError):
+                # A line of finetune names the checkpoint that it began with.
+                if "compared" in line or "checkpoint" in line or not own or \
+                        line.get("model") != own:
+                    continue
+                of = " ".join(filter(None, (name, line.get("set", "")))) or Path(path).stem
+                found += [Score(metric, value, of, _interval(bounds),
+                                signature=line.get("signature", ""))
+                          for metric, value, bounds in metrics_of(line)]
+        if len(found) == before:
+            raise DataError(f"{setting('scores')}: found no score of {facts.path} in {path}, "
+                            "expected lines whose key 'model' is its path, or the only one that "
+                            "ends like it")
+    return found
+
+
+def write_eval_results(scores: Sequence[Score], benchmarks: Mapping[str, Benchmark]) -> str:
+    """Write the scores of the Hub's benchmarks as YAML of `.eval_results/`.
+
+    Raises:
+        BmtoolsError: no score is of a set that the Hub has as a benchmark.
+    """
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+    from huggingface_hub.utils import yaml_dump
+
+    entries = [EvalResultEntry(
+        known.dataset, known.task, score.value, known.revision or None,
+        source_url=known.source or None,
+        notes=", ".join(filter(None, (score.metric, _bounds(score), score.how, score.signature))))
+        for score in scores if (known := benchmarks.get(score.of))]
+    if not entries:
+        sets = ", ".join(dict.fromkeys(score.of for score in scores)) or "none"
+        raise BmtoolsError(f"{setting('eval_results')}: found scores of {sets}, expected one of a "
+                           "benchmark of the Hub; name its dataset under [benchmarks] of "
+                           f"{setting('about')}")
+    return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+
+
+def _bounds(score: Score) -> str:
+    return "95 % interval {} to {}".format(*score.interval) if score.interval else ""
+
+
+def _interval(bounds: Any) -> tuple[float, float] | None:
+    return (bounds[0], bounds[1]) if bounds else None
+
+
+def _spread(value: Mapping[str, Any], seeds: Any) -> str:
+    """Say over how many seeds a mean is, and their standard deviation."""
+    spread = value.get("deviation")
+    return f"{seeds} seeds, standard deviation {spread:.4g}" if spread is not None \
+        else f"{seeds} seed"
+
+
+def _require_same_model(facts: ModelFacts, path: str) -> None:
+    """Refuse scores whose step record names models, but not this one."""
+    record = record_path(Path(path))
+    parents = read_object(record, StepRecord).get("parents", {}) if record.is_file() else {}
+    if parents and hash_input(facts.path) not in parents.values():
+        raise DataError(f"{path}: found scores of other weights than those of {facts.path} "
+                        f"({record.name} has another hash), expected its own; score it again")

@@ -1,0 +1,1 @@
+"""Descriptions of corpora and sets: sizes, lengths, words, topics and labels."""

@@ -1,0 +1,1 @@
+"""Lineage: the steps and inputs that an output was made from, and checks of them."""

@@ -1,0 +1,182 @@
+"""Speed and memory of models that take turns, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bmtools.io.directories import directory_bytes
+from bmtools.io.provenance.manifest import read_manifest
+from bmtools.models.checkpoint_files import STATIC, count_weights, read_config
+from bmtools.models.exported.formats import MASKED_LM, read_exported
+from bmtools.models.settings import SpeedConfig
+from bmtools.status import set_status
+from bmtools.tasks.run_settings import PredictConfig
+
+_RANDOM_BATCHES = 4
+_GIVEN: dict[tuple[str, str], Any] = {}
+
+
+def _process() -> Executor:
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+def measure(models: Sequence[Path], texts: Sequence[str],
+            config: SpeedConfig) -> Iterator[dict[str, Any]]:
+    """Measure models on the CPU and, where there is one, on the GPU.
+
+    All read the same texts, cut and tokenized by each its own tokenizer; without any, sequences of
+    the longest length, of random tokens. Masked language models predict one token of each text.
+    A GPU computes in bfloat16. In each turn every model runs once, so that noise falls on all.
+
+    Args:
+        models: checkpoints, fine-tuned, exported and static ones among them.
+        texts: to be read.
+        config: batch shape, turns and threads.
+
+    Yields:
+        for each model `parameters`, `megabytes` of its directory, and on the `cpu` and the `gpu`
+        `tokens_per_second` without padding in the best turn, `median` of all turns,
+        `texts_per_second` with the time of the tokenizer, and `peak_megabytes`: of the whole
+        process, and on a GPU of tensors.
+    """
+    keys = [(str(path), device) for path in models for device in ("cpu", "cuda")]
+    with ExitStack() as stack:
+        runners = {key: stack.enter_context(_process()) for key in keys if key[1] == "cpu"}
+        started = [runner.submit(_load, *key, texts, config) for key, runner in runners.items()]
+        has_gpu = [one.result() for one in started]
+        for key in keys if any(has_gpu) else ():
+            if key[1] != "cpu" and read_exported(Path(key[0])) is None:
+                runners[key] = stack.enter_context(_process())
+                runners[key].submit(_load, *key, texts, config).result()
+        turns: dict[tuple[str, str], list[Any]] = {key: [] for key in runners}
+        for number in range(config.turns + 1):
+            for key, runner in runners.items():
+                set_status("measuring", number, config.turns + 1, "turns")
+                found = runner.submit(_turn, *key).result()
+                turns[key] += [found] if number else []
+        peaks = {key: runner.submit(_peak, *key).result() for key, runner in runners.items()}
+    for path in models:
+        yield {**_size(path), **{
+            "cpu" if device == "cpu" else "gpu": _figures(turns[name, device], len(texts))
+            | {"peak_megabytes": round(peaks[name, device] / 1e6)}
+            for name, device in runners if name == str(path)}}
+
+
+def _figures(turns: Sequence[tuple[int, float, float]], texts: int) -> dict[str, Any]:
+    """Summarize turns: tokens, seconds of the model, and of the tokenizer."""
+    speeds = [tokens / seconds for tokens, seconds, _ in turns]
+    both = min(seconds + encoding for _, seconds, encoding in turns)
+    return {"tokens_per_second": round(max(speeds)), "median": round(median(speeds)),
+            **({"texts_per_second": round(texts / both, 1)} if texts else {})}
+
+
+def _size(directory: Path) -> dict[str, Any]:
+    """Describe a model on disk: what it is, its weights, and the size of its files.
+
+    The weights of an exported model are its source's.
+    """
+    config, exported = read_config(directory), read_exported(directory)
+    kind = exported.format if exported else \
+        "static" if config.get("model_type") == STATIC else config.get("model_type", "")
+    parameters = read_manifest(directory).get("results", {}).get("parameters") if exported \
+        else count_weights(directory)
+    return {"model": str(directory), "kind": kind,
+            "precision": exported.precision if exported else "float32",
+            "parameters": parameters, "megabytes": round(directory_bytes(directory) / 1e6, 3)}
+
+
+def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> bool:
+    """Load a model and its inputs in this process; tells whether there is a GPU."""
+    import torch
+
+    from bmtools.models.checkpoint import load_for_inference
+    from bmtools.tasks.inference import Predictor
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(config.threads)
+    directory, exported = Path(name), read_exported(Path(name))
+    kind = exported.model_class if exported else \
+        (read_config(directory).get("architectures") or [""])[0]
+    is_masked_lm = kind.endswith(("ForMaskedLM", "ForPreTraining"))
+    if is_masked_lm or kind == "StaticModel":
+        checkpoint = load_for_inference(directory, device, MASKED_LM if is_masked_lm
+                                        else "AutoModel")
+    else:
+        checkpoint = Predictor([directory], PredictConfig(device=device)).task.checkpoint
+    _GIVEN[name, device] = (checkpoint, is_masked_lm, texts, config)
+    return torch.cuda.is_available()
+
+
+def _turn(name: str, device: str) -> tuple[int, float, float]:
+    """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
+    import torch
+
+    checkpoint, is_masked_lm, texts, config = _GIVEN[name, device]
+    start = time.perf_counter()
+    ids = _encode(checkpoint, texts, config)
+    encoded = time.perf_counter()
+    with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+        for first in range(0, len(ids), config.batch_size):
+            _run(checkpoint, is_masked_lm, ids[first:first + config.batch_size])
+    return sum(map(len, ids)), time.perf_counter() - encoded, encoded - start
+
+
+def _encode(checkpoint: Any, texts: Sequence[str], config: SpeedConfig) -> list[Any]:
+    """Encode the texts between special tokens, or draw tokens."""
+    import numpy as np
+
+    from bmtools.models.architectures import max_tokens
+    from bmtools.vocab.encoding import encode
+
+    tokenizer = checkpoint.tokenizer
+    longest = min(config.max_length, max_tokens(checkpoint.model)) - 2
+    inner = [text.ids[:longest] for text in encode(tokenizer, texts)] if texts else \
+        np.random.default_rng(0).integers(
+            len(tokenizer), size=(_RANDOM_BATCHES * config.batch_size, longest))
+    return [np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]) for ids in inner]
+
+
+def _run(checkpoint: Any, is_masked_lm: bool, ids: Sequence[Any]) -> None:
+    """Compute the logits of a batch; of a masked language model, at one position a text."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    from bmtools.models.exported.model import ExportedModel
+    from bmtools.models.fast_encoder import FastEncoder, InferenceModel
+    from bmtools.models.mlm import encode, lm_head
+
+    model = checkpoint.model
+    sequences = [torch.from_numpy(one) for one in ids]
+    inputs = pad_sequence(sequences, True, checkpoint.tokenizer.pad_token_id)
+    mask = (torch.arange(inputs.shape[1]) < torch.tensor([*map(len, ids)])[:, None]).long()
+    if isinstance(model, ExportedModel):
+        is_first = torch.arange(inputs.shape[1]) == 0
+        model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
+              mentions=is_first.expand(len(ids), 2, -1))  # each model takes what it knows
+        return
+    inputs, mask = inputs.to(model.device), mask.to(model.device)
+    if not is_masked_lm:
+        output = model(input_ids=inputs, attention_mask=mask)
+        found = output[0] if isinstance(output, dict) else getattr(output, "logits", output)
+    elif isinstance(model, InferenceModel):
+        found = model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])
+    else:
+        found = lm_head(model)(encode(model, inputs, mask.bool())[:, 0])
+    found[:1].cpu()  # waits for a GPU
+
+
+def _peak(_name: str, device: str) -> int:
+    """Return the most memory so far: of this process, or of tensors on a GPU."""
+    import torch
+
+    from bmtools.models.memory import peak_bytes
+
+    return peak_bytes() if device == "cpu" else torch.cuda.max_memory_allocated()

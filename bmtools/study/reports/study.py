@@ -1,0 +1,278 @@
+"""A study: models and scores that commands wrote, found in files and directories by their keys."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypedDict
+
+import msgspec
+
+from bmtools.errors import DataError
+from bmtools.io.directories import RUN, directory_bytes
+from bmtools.io.jsonl import read_objects
+from bmtools.io.output import RECORD
+from bmtools.io.provenance.fields import StepRecord
+from bmtools.io.provenance.manifest import NAME, read_manifest, read_object
+from bmtools.io.sources import source_stem
+from bmtools.models.checkpoint_files import CONFIG, count_weights
+from bmtools.records import readable
+from bmtools.study.cards.score_lines import find_model
+from bmtools.study.lineage.graph import Lineage
+from bmtools.study.lineage.lineage import trace
+from bmtools.study.reports.labels import short_names
+
+Line = dict[str, Any]
+
+
+class _Keys(TypedDict, total=False):
+    """Keys of lines that are used, for the types of their values."""
+
+    model: str
+    checkpoint: str
+    vocabulary: str
+    corpus: str
+    task: str
+    suite: str
+    data: str
+    phase: str
+    compared: list[str]
+    interval: tuple[float, float] | None
+
+
+# The first kind whose keys a line has is its own.
+_KINDS = {
+    "epochs": "seed epoch", "seeds": "seed best_epoch", "training": "step of", "held-out":
+    "step evaluate", "retained": "step retain", "finetuned": "checkpoint best_seed",
+    "trained": "checkpoint steps", "masking": "model masking perplexity", "pppl": "model pppl",
+    "ranks": "model rank reciprocal_rank", "mrr": "model mrr maskings", "space":
+    "model average_cosine", "suite": "model suite", "tasks": "model task", "seeds of tasks":
+    "model metric mean", "speed": "model parameters", "compared": "compared metric",
+    "vocabulary pairs": "vocabulary jaccard", "vocabularies": "vocabulary scope",
+    "corpora": "corpus records", "corpus pairs": "corpus other", "parts": "split records",
+    "words": "word maskings", "stopped": "stopped", "records": "id text"}
+_READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, score-suite, "
+            "score-masking, score-space, compare-vocab, compare-models or describe")
+_BASES = ("model", "base", "teacher", "student", "published")
+_TRAINING = ("training", "held-out", "retained")
+_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".npz", RECORD)
+_METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
+
+
+@dataclass(frozen=True)
+class StudyDirectory:
+    """A directory that a command wrote, or an unfinished run.
+
+    Args:
+        name: short, unique in the study.
+        path: of the directory.
+        record: its `bmtools.json`.
+        is_whole: whether the run has ended.
+    """
+
+    name: str
+    path: Path
+    record: Mapping[str, Any]
+    is_whole: bool = True
+
+    @cached_property
+    def weights(self) -> int | None:
+        """Number of weights of a model; None where there is none."""
+        return count_weights(self.path) if (self.path / CONFIG).is_file() and any(
+            self.path.glob("model*.safetensors")) else None
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """Checkpoints that its step began with or learned from, by role."""
+        settings = self.record.get("settings", {})
+        return {role: str(settings[role]) for role in _BASES if settings.get(role)}
+
+    @property
+    def corpus_tokens(self) -> int:
+        """Size of the corpus that its step read, in tokens of its vocabulary."""
+        found = self.record.get("results", {}).get("corpora", {})
+        return sum(one.get("tokens", 0) for one in found.values())
+
+    @property
+    def megabytes(self) -> float:
+        """Size of the directory."""
+        return round(directory_bytes(self.path) / 1e6, 6)
+
+
+@dataclass
+class Study:
+    """Models, runs and scores of some files and directories.
+
+    Args:
+        directories: those with a record of their making, in the order of their paths.
+        runs: lines of training, by the name of the run.
+        lines: other lines, by kind, without repetitions.
+        vectors: files of words' vectors.
+        files: records of how files were made, by path.
+        skipped: files of directories that are no scores.
+    """
+
+    directories: list[StudyDirectory] = field(default_factory=list)
+    runs: dict[str, list[Line]] = field(default_factory=dict)
+    lines: defaultdict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))
+    vectors: list[Path] = field(default_factory=list)
+    files: dict[Path, Line] = field(default_factory=dict)
+    skipped: list[Path] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found that a page could show."""
+        return not (self.directories or self.runs or self.vectors or self.files
+                    or any(map(self.lines.get, set(_KINDS) - {"parts", "words", "stopped"})))
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """All that directories and files with records were made of."""
+        return trace([*(one.path for one in self.directories if one.is_whole),
+                      *filter(Path.exists, self.files)])
+
+    def directory_of(self, model: str) -> StudyDirectory | None:
+        """Find the directory of a model: its path, or the one whose name is the path's last."""
+        by_path = {str(one.path): one for one in self.directories}
+        return by_path.get(find_model(model, by_path))
+
+    def trained_tokens(self, directory: StudyDirectory) -> int:
+        """Add up the tokens that a model and those it began with were trained on."""
+        seen: dict[str, int] = {}
+        found: StudyDirectory | None = directory
+        while found is not None and found.name not in seen:
+            seen[found.name] = found.record.get("tokens_seen") or 0
+            found = next((self.directory_of(base) for role, base in found.bases.items()
+                          if role != "teacher"), None)
+        return sum(seen.values())
+
+
+def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
+    """Read files and directories, and what these hold.
+
+    Args:
+        paths: of checkpoints, unfinished runs, files of scores or training, or directories of
+            these, in which all else is skipped.
+
+    Raises:
+        DataError: a file that is none of these, or nothing at all.
+    """
+    study, found = Study(), list(dict.fromkeys(chain.from_iterable(map(_walk, map(Path, paths)))))
+    directories = [path.parent for path, _ in found if path.name in (NAME, _STATE)]
+    names = dict(zip(directories, short_names([str(path) for path in directories]), strict=True))
+    seen: set[str] = set()
+    # Directories first: a log is not read again where its checkpoint has it.
+    for path, is_named in sorted(found, key=lambda one: one[0].name not in (NAME, _STATE)):
+        if path.name in (NAME, _STATE):
+            _add_directory(study, path.parent, names[path.parent])
+        elif path.suffix == ".npz":
+            study.vectors.append(path)
+        elif path.name.endswith(RECORD):
+            study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
+                path, StepRecord)
+        elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
+            _add_lines(study, path, is_named, seen)
+    if study.is_empty:
+        raise nothing_found(paths)
+    return study
+
+
+def nothing_found(paths: Sequence[str | PathLike[str]]) -> DataError:
+    """Return the error of files in which there is nothing to show."""
+    return DataError(f"{', '.join(map(str, paths))}: found neither models nor scores, expected "
+                     f"checkpoints, or output of {_READ_BY}")
+
+
+def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield the files of a path that may be read, and whether they were named."""
+    if not path.is_dir():
+        yield path, True
+        return
+    states = sorted(path.glob(f"step-*/{_STATE}"))
+    if states or path.name.endswith(RUN):
+        yield from ((state, True) for state in states[-1:])
+        return
+    children = sorted(path.iterdir())
+    if path / NAME in children:
+        yield path / NAME, True
+    for child in children:
+        if child.is_dir() and not child.is_symlink():
+            yield from _walk(child)
+        elif child.is_file() and child.name.endswith(_ENDINGS) and child.name != NAME:
+            yield child, False
+
+
+def _add_directory(study: Study, path: Path, name: str) -> None:
+    """Add a checkpoint or another directory, or the last state of an unfinished run."""
+    if (path / _STATE).is_file():
+        state = read_object(path / _STATE)
+        run = path.parent.name.strip(".").removesuffix(RUN) + " (unfinished)"
+        study.runs[run] = state.get("metrics", [])
+        record = {"command": "unfinished run", "tokens_seen": state.get("tokens_seen", 0),
+                  "wall_seconds": state.get("wall_seconds", 0.0)}
+        study.directories.append(StudyDirectory(run, path, record, is_whole=False))
+        return
+    study.directories.append(StudyDirectory(name, path, read_manifest(path)))
+    if (path / _METRICS).is_file():
+        study.runs[name] = [line for _, line in read_objects(str(path / _METRICS))]
+    if (path / _SEEDS).is_file():
+        study.lines["seeds"] += [{"checkpoint": name, **line}
+                                 for _, line in read_objects(str(path / _SEEDS))]
+
+
+def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:
+    """Add the lines of a file; a log of training ends with the name of its run."""
+    training: list[Line] = []
+    for place, line in _objects(path, is_named):
+        kind = _kind(line)
+        if kind in ("", "records"):
+            if not is_named:
+                study.skipped.append(path)
+                return
+            keys = ", ".join(list(line)[:6]) or "no key"
+            found = "a record" if kind else f"the keys {keys}"
+            raise DataError(f"{place}: found {found}, expected a line of {_READ_BY}")
+        try:
+            msgspec.convert(line, _Keys)
+        except msgspec.ValidationError as error:
+            raise DataError(f"{place}: {readable(str(error))}") from error
+        if kind in _TRAINING:
+            training.append(line)
+        elif kind == "trained":
+            training = _add_run(study, Path(line["checkpoint"]).name, training)
+        elif (key := json.dumps(line, sort_keys=True)) not in seen:
+            seen.add(key)
+            study.lines[kind].append(line)
+    _add_run(study, source_stem(str(path)), training)
+
+
+def _add_run(study: Study, name: str, lines: list[Line]) -> list[Line]:
+    """Add a run that a log shows, unless its checkpoint has it already; returns no lines."""
+    steps = [line for line in lines if "loss" in line]
+    if lines and not any(steps == [line for line in run if "loss" in line and "of" in line]
+                         for run in study.runs.values()):
+        study.runs[name if name not in study.runs else f"{name} (log)"] = lines
+    return []
+
+
+def _objects(path: Path, is_named: bool) -> Iterable[tuple[str, Line]]:
+    """Yield the objects of a file; one that begins with none, and was not named, has none."""
+    lines = read_objects(str(path))
+    try:
+        first = next(lines)
+    except DataError:
+        if is_named:
+            raise
+        return
+    yield first
+    yield from lines
+
+
+def _kind(line: Mapping[str, Any]) -> str:
+    return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")

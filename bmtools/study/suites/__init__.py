@@ -1,0 +1,1 @@
+"""Benchmark suites: averages of scores as their papers compute them."""

@@ -1,0 +1,194 @@
+"""Suites: a paper's sets, how it averages them, and its published scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from bmtools.errors import DataError, setting, suggestion
+from bmtools.records import readable
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+Shown = Literal["main", "all", "none"]
+"""Published tables: those that compare models, all, or none."""
+_SUFFIX = ".toml"
+_MOST_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class SuiteSet:
+    """A set of a suite.
+
+    Args:
+        name: as the paper spells it.
+        task: name of its task.
+        metrics: by the names that `score-tasks` and `finetune` write, the main one first.
+        groups: that the suite's averages name.
+        fallback: metric that is taken, and named, where the main one is absent.
+        train: instances, or mentions, in the training part; so with dev and test.
+        dev: None where the paper does not say.
+        test: None where the paper does not say.
+    """
+
+    name: str
+    task: str
+    metrics: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    fallback: str = ""
+    train: int | None = None
+    dev: int | None = None
+    test: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.metrics or not all((self.name, *self.metrics)):
+            raise ValueError(f"set {self.name!r}: found metrics {[*self.metrics]}, expected names")
+
+    def row(self, metric: str) -> str:
+        """Name a row of scores: the set, with the metric where it has several."""
+        return self.name if len(self.metrics) == 1 else f"{self.name} {metric}"
+
+    @property
+    def main(self) -> str:
+        """Name of the row that averages are made of."""
+        return self.row(self.metrics[0])
+
+
+@dataclass(frozen=True)
+class Average:
+    """A mean over sets.
+
+    Args:
+        name: as the paper spells it.
+        groups: whose sets are averaged; all without any.
+        over: `sets`, or `groups`: the mean of each group's mean, so that large groups do not weigh
+            more.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    over: Literal["sets", "groups"] = "sets"
+
+    def members(self, sets: Iterable[SuiteSet]) -> list[SuiteSet]:
+        """Find the sets that are averaged."""
+        return [one for one in sets if not self.groups or set(self.groups) & set(one.groups)]
+
+    def compute(self, sets: Iterable[SuiteSet], scores: Mapping[str, float]) -> float | None:
+        """Average scores by row; None where one is missing, or where there is no set."""
+        by_group: dict[str, list[float]] = {}
+        for one in self.members(sets):
+            if one.main not in scores:
+                return None
+            group = one.groups[0] if self.over == "groups" else ""
+            by_group.setdefault(group, []).append(scores[one.main])
+        return fmean(map(fmean, by_group.values())) if by_group else None
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Scores as a paper prints them, in percent.
+
+    Args:
+        table: its number in the paper.
+        models: names of the columns.
+        scores: a value for each model, by row or by average.
+        deviations: over seeds, by row.
+        main: whether it compares models; others are of ablations and the like.
+    """
+
+    table: str
+    models: tuple[str, ...]
+    scores: dict[str, tuple[float, ...]]
+    deviations: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    main: bool = False
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A paper's sets and tables.
+
+    Args:
+        title: a few words.
+        source: paper and tables.
+        sets: in the paper's order.
+        averages: in the paper's order.
+        published: tables.
+        statistic: over seeds.
+        baseline: published model to which the paper gives differences in percent.
+        digits: decimals that the paper prints.
+    """
+
+    title: str
+    source: str
+    sets: tuple[SuiteSet, ...]
+    averages: tuple[Average, ...] = ()
+    published: tuple[PublishedTable, ...] = ()
+    statistic: Literal["mean", "median"] = "mean"
+    baseline: str = ""
+    digits: int = 2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.digits <= _MOST_DIGITS:
+            raise ValueError(f"digits: found {self.digits}, expected 0 to {_MOST_DIGITS}")
+        groups = {group for one in self.sets for group in one.groups}
+        for average in self.averages:
+            if unknown := set(average.groups) - groups:
+                raise ValueError(f"average {average.name!r}: found group {min(unknown)!r}, "
+                                 f"{suggestion(min(unknown), sorted(groups))}")
+        known = [*self.rows(), *(one.name for one in self.averages)]
+        for table in self.published:
+            for row, values in [*table.scores.items(), *table.deviations.items()]:
+                if row not in known:
+                    raise ValueError(f"{table.table}: found {row!r}, {suggestion(row, known)}")
+                if len(values) != len(table.models):
+                    raise ValueError(f"{table.table}, {row}: found {len(values)} values, expected "
+                                     f"one for each of {len(table.models)} models")
+
+    def rows(self, sets: Sequence[SuiteSet] | None = None) -> list[str]:
+        """List the rows of scores of some sets, or of all."""
+        return [one.row(metric) for one in (self.sets if sets is None else sets)
+                for metric in one.metrics]
+
+    def find_set(self, name: str) -> SuiteSet | None:
+        """Find a set by its name, whatever the case and the marks between its parts."""
+        return next((one for one in self.sets if _plain(one.name) == _plain(name)), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def _package_files() -> Traversable:
+    return files(__package__)
+
+
+def suite_names() -> list[str]:
+    """List the suites that come with the package."""
+    names = [entry.name for entry in _package_files().iterdir()]
+    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+
+
+def load_suite(name: str) -> Suite:
+    """Read a suite of the package by its name, or a TOML file of the same form, with its suffix.
+
+    Raises:
+        ValueError: there is none.
+        DataError: the file is none.
+    """
+    if name in suite_names():
+        content = (_package_files() / (name + _SUFFIX)).read_bytes()
+    elif name.endswith(_SUFFIX) and Path(name).is_file():
+        content = Path(name).read_bytes()
+    else:
+        raise ValueError(f"{setting('suite')}: found {name!r}, {suggestion(name, suite_names())}")
+    try:
+        return msgspec.toml.decode(content, type=Suite)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}: {readable(str(error))}") from error

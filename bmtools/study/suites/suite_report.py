@@ -1,0 +1,157 @@
+"""Tables and a plot of scores on a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bmtools.study.reports.drawing import FAINT, STRONG, figure_file
+from bmtools.study.reports.labels import DASH, printable, short_names
+from bmtools.study.suites.suite import Suite
+
+Line = Mapping[str, Any]
+Table = tuple[str, list[str], list[list[str]]]
+"""Title, header, rows."""
+_ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
+                          "^": r"\textasciicircum{}", "\N{EN DASH}": "--",
+                          **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
+_MARKERS = "os^Dv<>Pp*hX"
+_PADDING = 2
+_COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
+_OTHER_METRIC = "*"
+
+
+def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Table]:
+    """Yield a table for each of the paper's, own models first; sets are rows, models columns.
+
+    Args:
+        lines: as from `suite_scores`.
+        suite: whose they are.
+        width: of the terminal; wider tables are split, each with the own models.
+    """
+    own = [line for line in lines if "model" in line and "table" not in line]
+    tables = list(dict.fromkeys(line["table"] for line in lines if "table" in line))
+    for table in tables or [""]:
+        others = [line for line in lines if table and line.get("table") == table]
+        rows = _row_names([*own, *others], suite, others)
+        title = f"{suite.title} ({suite.source.partition(', ')[0]}, {table})" if table \
+            else suite.title
+        if others_taken := sorted({metric for line in own
+                                   for metric in line.get("other_metrics", {}).values()}):
+            title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
+        columns = [[name, *(_cell(line, row, suite.digits) for row in rows)]
+                   for name, line in zip(short_names([line["model"] for line in [*own, *others]]),
+                                         [*own, *others], strict=True)]
+        for part in _fitting(columns[:len(own)], columns[len(own):],
+                             width - max(map(len, rows)) - _PADDING):
+            yield title, ["set", *(column[0] for column in part)], [
+                [row, *(column[number] for column in part)] for number, row in enumerate(rows, 1)]
+    if compared := [line for line in lines if "compared" in line]:
+        keys = [key for key in _COMPARISON if any(key in line for line in compared)]
+        yield "Own models, p-values adjusted over sets (Holm)", ["set", "models", *(
+            key.replace("_", " ") for key in keys)], [
+            [line["set"], " - ".join(line["compared"]), *(_compared(line, key) for key in keys)]
+            for line in compared]
+
+
+def _compared(line: Line, key: str) -> str:
+    if key not in line:
+        return DASH
+    if key != "difference":
+        return f"{line[key]:.4f}"
+    bounds = ", ".join(f"{bound:.2f}" for bound in line.get("interval", ()))
+    return f"{line[key]:+.2f}{bounds and f' [{bounds}]'}"
+
+
+def _row_names(lines: Sequence[Line], suite: Suite, published: Sequence[Line]) -> list[str]:
+    """List rows: those that published models have, or all, then averages of any model."""
+    sources = published or lines
+    scores = [row for row in suite.rows() if any(row in line.get("scores", ()) for line in sources)]
+    averages = dict.fromkeys(row for line in sources for row in line.get("averages", ()))
+    names = [one.name for one in suite.averages]
+    return [*scores, *sorted(averages, key=lambda row: (row not in names, *(
+        number for number, name in enumerate(names) if row.startswith(name))))]
+
+
+def _cell(line: Line, row: str, digits: int) -> str:
+    """Spell a score with its deviation and its difference to the baseline."""
+    score = {**line.get("scores", {}), **line.get("averages", {})}.get(row)
+    if score is None:
+        return DASH
+    deviation = line.get("deviations", {}).get(row)
+    difference = line.get("differences", {}).get(row)
+    mark = _OTHER_METRIC * (row in line.get("other_metrics", ()))
+    spread = "" if deviation is None else f" ({deviation:.{digits}f})"
+    change = "" if difference is None else f" {difference:+.1f}%"
+    return f"{score:.{digits}f}{mark}{spread}{change}"
+
+
+def _fitting(own: list[list[str]], others: list[list[str]],
+             width: int) -> Iterator[list[list[str]]]:
+    """Split columns into tables that fit; each has the own ones and at least one of the others."""
+    def needed(column: Sequence[str]) -> int:
+        words = column[0].split()
+        return max(*map(len, words), *map(len, column[1:])) + _PADDING
+
+    part: list[list[str]] = []
+    for column in others:
+        if part and sum(map(needed, [*own, *part, column])) > width:
+            yield [*own, *part]
+            part = []
+        part.append(column)
+    yield [*own, *part]
+
+
+def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Spell a table in Markdown."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join([printable(title), "", *(f"| {' | '.join(cells)} |" for cells in (
+        [printable(cell).replace("|", r"\|") for cell in row] for row in (header, rule, *rows))),
+        ""])
+
+
+def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Spell a table in LaTeX, for the package booktabs."""
+    def spelled(cells: Sequence[str]) -> str:
+        return " & ".join(printable(cell).translate(_ESCAPES) for cell in cells) + r" \\"
+
+    return "\n".join([
+        r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+        r"\toprule", spelled(header), r"\midrule", *map(spelled, rows), r"\bottomrule",
+        r"\end{tabular}", rf"\caption{{{title.translate(_ESCAPES)}}}", r"\end{table}", ""])
+
+
+FORMS = {"markdown": markdown_table, "latex": latex_table}
+
+
+def plot_suite(lines: Sequence[Line], suite: Suite, path: Path) -> None:
+    """Draw the models' scores on each set, own ones in colour; needs no display.
+
+    Args:
+        lines: as from `suite_scores`.
+        suite: whose they are.
+        path: file to write, in the format of its suffix.
+    """
+    lines = [line for line in lines if "model" in line]
+    rows = _row_names(lines, suite, ())
+    names = short_names([line["model"] for line in lines])
+    with figure_file(path, 9, 1.5 + 0.3 * max(len(rows), len(lines))) as figure:
+        axes = figure.add_subplot()
+        # Own models last, so that they are drawn over the others.
+        for number, (name, line) in reversed(list(enumerate(zip(names, lines, strict=True)))):
+            found = {**line.get("scores", {}), **line.get("averages", {})}
+            known = [row for row in rows if row in found]
+            is_own = "table" not in line
+            axes.scatter([found[row] for row in known], [rows.index(row) for row in known],
+                         s=42 if is_own else 20, marker=_MARKERS[number % len(_MARKERS)],
+                         color=STRONG if is_own else FAINT, alpha=0.9 if is_own else 0.5,
+                         label=name + (f" ({line['table']})" if "table" in line else ""))
+        axes.set_yticks(range(len(rows)), [*map(printable, rows)])
+        axes.invert_yaxis()
+        axes.grid(axis="x", linewidth=0.4)
+        axes.set_xlabel("score in percent")
+        axes.set_title(printable(suite.title), fontsize="medium")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside right upper", fontsize="x-small",
+                      frameon=False)

@@ -1,0 +1,268 @@
+"""Scores on a suite's sets, averaged as its paper does, beside the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from bmtools.errors import DataError, setting, suggestion
+from bmtools.io.jsonl import read_objects, refuse_empty
+from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.sources import source_name, source_stem
+from bmtools.statistics.tests import holm
+from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
+from bmtools.tasks.metrics.counts import rounded
+
+Line = dict[str, Any]
+_PERCENT = 100
+# Over types of mentions and relations, F1 of all counts is called f1 alone.
+_SAME = {"micro_f1": "f1"}
+
+
+@dataclass
+class _Model:
+    """A model's own results by row, in percent, one for each seed that is known."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+    summaries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    fallbacks: dict[str, str] = field(default_factory=dict)
+
+    def scores(self, statistic: str) -> dict[str, float]:
+        compute = fmean if statistic == "mean" else median
+        return {**{row: compute(values) for row, values in self.values.items()},
+                **{row: _PERCENT * one[statistic] for row, one in self.summaries.items()}}
+
+    def deviations(self) -> dict[str, float]:
+        return {**{row: stdev(values) for row, values in self.values.items() if len(values) > 1},
+                **{row: _PERCENT * one["deviation"] for row, one in self.summaries.items()
+                   if one.get("deviation") is not None}}
+
+
+def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main",
+                 baseline: str | None = None, name: str | None = None) -> list[Line]:
+    """Gather scores on a suite: `suite_scores("blurb", ["NCBI-disease=scores.jsonl", "GAD"])`.
+
+    Args:
+        suite: name, or a TOML file.
+        results: JSON Lines of `score-tasks` or `finetune`, or directories of `finetune`, as
+            SET=PATH, or named like the set. Lines may name it themselves under `set`.
+        published: which of the paper's tables to add.
+        baseline: model to which differences are given; by default the paper's.
+        name: of the model that all results are of; by default the lines name it.
+
+    Returns:
+        a line for each model, own ones first: `model`, `suite`, `table` of published ones,
+        `scores` in percent by set, `deviations` over seeds, `averages`, `differences` to the
+        baseline in percent of its score, `other_metrics` where a set's fallback was taken, and
+        `missing` sets. Where own models lack sets, no
+        average is given that needs them, but all models have one over the sets at hand, if
+        several. Then a line for each comparison of two models by the main metric of a set, with
+        `p_holm` adjusted over all sets.
+
+    Raises:
+        ValueError: an unknown suite, set or baseline.
+        DataError: lines without the metric of their set, or two scores of one model.
+    """
+    chosen = load_suite(suite)
+    own, comparisons = _read_results(chosen, results, name)
+    lines: list[Line] = [
+        {"model": model, "suite": suite, "scores": one.scores(chosen.statistic),
+         "deviations": one.deviations(), "other_metrics": one.fallbacks}
+        for model, one in own.items()]
+    shared = [one for one in chosen.sets if all(one.main in line["scores"] for line in lines)]
+    for table in chosen.published:
+        if published == "all" or (published == "main" and table.main):
+            lines += _published_lines(chosen, suite, table)
+    _add_differences(lines, chosen, baseline)
+    return [*(_finished(line, chosen, shared) for line in lines), *_adjusted(comparisons)]
+
+
+def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator[Line]:
+    averages = {one.name for one in suite.averages}
+    for number, model in enumerate(table.models):
+        values = {row: scores[number] for row, scores in table.scores.items()}
+        yield {"model": model, "suite": name, "table": table.table,
+               "scores": {row: one for row, one in values.items() if row not in averages},
+               "deviations": {row: own[number] for row, own in table.deviations.items()},
+               "averages": {row: one for row, one in values.items() if row in averages}}
+
+
+def _finished(line: Line, suite: Suite, shared: Sequence[SuiteSet]) -> Line:
+    """Add averages and missing sets, and round; what is empty is left out."""
+    scores, averages = line["scores"], dict(line.get("averages", {}))
+    for one in suite.averages:
+        found = one.compute(suite.sets, scores)
+        if found is not None:
+            averages.setdefault(one.name, found)
+        some, all_of_them = one.members(shared), one.members(suite.sets)
+        found = one.compute(some, scores)
+        if found is not None and 1 < len(some) < len(all_of_them):
+            averages[f"{one.name} of {len(some)} sets"] = found
+    missing = [one.name for one in suite.sets if one.main not in scores]
+    parts: Line = {key: {row: value if isinstance(value, str) else rounded(value)
+                         for row, value in values.items()}
+                   for key, values in {**line, "averages": averages}.items()
+                   if isinstance(values, dict)}
+    # Rows in the suite's order, whatever the order of files.
+    parts["scores"] = {row: parts["scores"][row] for row in suite.rows() if row in scores}
+    names: Line = {key: line[key] for key in ("model", "suite", "table") if key in line}
+    return {**names, **{key: values for key, values in parts.items() if values},
+            **({"missing": missing} if missing and "table" not in line else {})}
+
+
+def _add_differences(lines: Sequence[Line], suite: Suite, baseline: str | None) -> None:
+    """Add differences to the baseline, in percent of its score."""
+    named = baseline or suite.baseline
+    if not named:
+        return
+    own = [line["scores"] for line in lines if line["model"] == named]
+    if not own and baseline:
+        known = dict.fromkeys(line["model"] for line in lines)
+        raise ValueError(f"{setting('baseline')}: found {baseline!r}, "
+                         f"{suggestion(baseline, known)}")
+    base = {row: score for scores in reversed(own) for row, score in scores.items() if score}
+    for line in lines:
+        line["differences"] = {row: _PERCENT * (score / base[row] - 1)
+                               for row, score in line["scores"].items()
+                               if row in base and line["model"] != named}
+
+
+def _adjusted(comparisons: Sequence[Line]) -> list[Line]:
+    """Adjust the p-values of each two models for as many sets as they are compared on."""
+    for key in ("p", "p_over_seeds"):
+        for pair in dict.fromkeys(tuple(line["compared"]) for line in comparisons):
+            family = [line for line in comparisons
+                      if tuple(line["compared"]) == pair and key in line]
+            for line, p_value in zip(family, holm([one[key] for one in family]), strict=True):
+                line[f"{key}_holm"] = rounded(p_value)
+    return [*comparisons]
+
+
+def _comparison(line: Mapping[str, Any], one: SuiteSet, place: str) -> Line:
+    """Take what a comparison by score-tasks says of a set's main metric, in percent."""
+    compared, difference, bounds = (line.get(key) for key in ("compared", "difference", "interval"))
+    p_values = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
+    if not isinstance(compared, list) or not all(map(_is_score, [difference, *p_values.values()])):
+        raise DataError(f"{place}: found a comparison without a difference from -1 to 1, expected "
+                        "lines of score-tasks")
+    found = {"compared": [*map(str, compared)], "set": one.name, "metric": line["metric"],
+             "difference": rounded(_PERCENT * line["difference"])}
+    if isinstance(bounds, list) and all(map(_is_score, bounds)):
+        found["interval"] = [rounded(_PERCENT * bound) for bound in bounds]
+    return found | p_values
+
+
+def _read_results(suite: Suite, results: Sequence[str],
+                  name: str | None) -> tuple[dict[str, _Model], list[Line]]:
+    models: dict[str, _Model] = {}
+    comparisons: list[Line] = []
+    for result in results:
+        given, path = split_set(suite, result)
+        for place, line in _result_lines(path):
+            one = _set_of(suite, line.get("set", given), path, place)
+            if "compared" in line:
+                if line.get("metric") in (one.metrics[0], _SAME.get(one.metrics[0], "")):
+                    comparisons.append(_comparison(line, one, place))
+                continue
+            model = name or str(line.get("seed_of", line["model"]))
+            found = {one.row(metric): score for metric in one.metrics
+                     if (score := _find(line, metric)) is not None}
+            results_of = models.setdefault(model, _Model())
+            if one.main not in found:
+                score = _find(line, one.fallback) if one.fallback else None
+                if score is None:
+                    raise DataError(f"{place}: {_without_metric(line, one)}")
+                found[one.main] = score
+                results_of.fallbacks[one.main] = one.fallback
+            _add(results_of, found, place, f"of {model!r} on {one.name}",
+                 is_seed="seed_of" in line)
+    if not models:
+        refuse_empty([split_set(suite, one)[1] for one in results],
+                     what="scores by score-tasks or finetune")
+    return models, comparisons
+
+
+def _add(model: _Model, found: Mapping[str, Any], place: str, what: str, is_seed: bool) -> None:
+    """Add scores of a line; only seeds may be several."""
+    for row, score in found.items():
+        if row in model.places and not (is_seed and row in model.values):
+            raise DataError(f"{place}: found a second score {what} after "
+                            f"{model.places[row]}, expected one; {setting('name')} or the names "
+                            "of models tell models apart")
+        model.places[row] = place
+        if isinstance(score, Mapping):
+            model.summaries[row] = score
+        else:
+            model.values.setdefault(row, []).append(_PERCENT * score)
+
+
+def split_set(suite: Suite, result: str) -> tuple[str, str]:
+    """Split SET=PATH; the name of a path alone is the set's, where it is one."""
+    name, _, path = result.partition("=")
+    if path and name and not Path(result).exists():
+        return name, path
+    stem = source_stem(result)
+    return (stem if suite.find_set(stem) else ""), result
+
+
+def _set_of(suite: Suite, name: object, path: str, place: str) -> SuiteSet:
+    found = suite.find_set(str(name)) if name else None
+    if found is None:
+        known = [one.name for one in suite.sets]
+        what = f"the set {str(name)!r}, {suggestion(str(name), known)}" if name else \
+            f"no name of a set; expected SET={source_name(path)} with one of {', '.join(known)}"
+        raise DataError(f"{place}: found {what}")
+    return found
+
+
+def _result_lines(path: str) -> Iterator[tuple[str, Line]]:
+    """Yield lines of models and of comparisons, each after its place, and no others."""
+    if Path(path).is_dir():
+        manifest = read_manifest(Path(path))
+        if manifest.get("command") != "finetune":
+            raise DataError(f"{path}: found no checkpoint of finetune, expected one, or JSON Lines")
+        yield path, {"model": manifest.get("settings", {}).get("model", path),
+                     **manifest.get("results", {})}
+        return
+    for place, line in read_objects(path):
+        # Lines over seeds come after those of each seed, which have all metrics.
+        if ("model" in line and "metric" not in line) or "compared" in line:
+            yield place, line
+
+
+def _find(line: Mapping[str, Any], metric: str) -> Any:
+    """Find a metric of score-tasks, or of finetune on the test set: a number, or a summary."""
+    for name in (metric, _SAME.get(metric, "")):
+        found = line.get(f"test_{name}", line.get(name))
+        # Over all classes of a single label micro F1 is accuracy, which papers do not mean by it.
+        if name == "micro_f1" and found is not None and found == line.get("test_accuracy"):
+            continue
+        if _is_score(found) or _is_summary(found):
+            return found
+    return None
+
+
+def _is_summary(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        _is_score(value.get(key)) for key in ("mean", "median")) and (
+        value.get("deviation") is None or _is_score(value["deviation"]))
+
+
+def _is_score(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1 <= value <= 1
+
+
+def _without_metric(line: Mapping[str, Any], one: SuiteSet) -> str:
+    metric = one.metrics[0]
+    found = [key for key, value in line.items() if _is_score(value) or _is_summary(value)]
+    way = ""
+    if any(key.startswith("dev_") for key in line):
+        way = "; finetune needs a test set"
+    if metric == "micro_f1" and one.task == "classification":
+        way = f"; score-tasks writes it where {setting('negative')} names the class without finding"
+    return (f"found no {metric} from -1 to 1 for {one.name}, expected it beside "
+            f"{', '.join(found) or 'the other keys'}{way}")

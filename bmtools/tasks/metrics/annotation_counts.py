@@ -1,0 +1,88 @@
+"""Counts of a set's annotations, and how uneven its labels are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bmtools.tasks.metrics.answers import question_of
+from bmtools.tasks.metrics.counts import rounded
+from bmtools.tasks.metrics.spans import find_words, words_in
+
+_KINDS = ("entities", "relations", "label", "labels", "answers")
+
+
+@dataclass
+class AnnotationCounts:
+    """Annotations of records by the key that holds them and their type or label.
+
+    Attributes:
+        kinds: annotations by type or label, by key.
+        words: words inside and outside of entities.
+        repeats: how often each question and its first answer occur; in memory, as sets are small.
+    """
+
+    kinds: dict[str, Counter[str]] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Count the annotations of some records."""
+        for record in records:
+            for key in record.keys() & _KINDS:
+                self.kinds.setdefault(key, Counter()).update(_annotations(record, key))
+            if "entities" in record:
+                self.words.update(_words(record))
+            if record.get("answers"):
+                question = record.get("question", question_of(record))
+                self.repeats[question, record["answers"][0]["text"]] += 1
+
+    def merge(self, other: AnnotationCounts) -> None:
+        """Add the counts of other records."""
+        for key, counts in other.kinds.items():
+            self.kinds.setdefault(key, Counter()).update(counts)
+        self.words.update(other.words)
+        self.repeats.update(other.repeats)
+
+    def line(self) -> dict[str, Any]:
+        """Return the counts of each key, and how uneven they are.
+
+        `label_bias` is, by the key of the annotation: of labels and types of relations, those of
+        all but the most frequent one divided by those of that; of entities, words inside of any
+        divided by words outside of all; of answers, the least times that a question and its
+        answer occur divided by the most, which `repeats` has.
+
+        Source: Shin et al. 2020 (BioMegatron), table 8. Its tags are of tokens, not of words.
+        """
+        kinds = {key: self.kinds[key] for key in _KINDS if self.kinds.get(key)}
+        bias = {key: _share(counts.total() - max(counts.values()), max(counts.values()))
+                for key, counts in kinds.items() if key not in ("entities", "answers")}
+        bias |= {"entities": _share(self.words["inside"], self.words["outside"])} \
+            if self.words else {}
+        ends = [min(self.repeats.values()), max(self.repeats.values())] if self.repeats else []
+        bias |= {"answers": _share(*ends)} if ends else {}
+        return {**{key: dict(counts.most_common()) for key, counts in kinds.items()},
+                **({"repeats": ends} if ends else {}), **({"label_bias": bias} if bias else {})}
+
+
+def _annotations(record: Mapping[str, Any], key: str) -> list[str]:
+    """List the types or labels that a record has under a key."""
+    found = record[key]
+    if key == "answers":
+        return ["answered" if found else "none"]
+    if key == "label":
+        return [found]
+    return [one if key == "labels" else one["type"] for one in found]
+
+
+def _words(record: Mapping[str, Any]) -> dict[str, int]:
+    spans = find_words(record["text"])
+    inside = {word for word, _ in words_in(spans, (
+        (one["start"], one["end"], one["type"]) for one in record["entities"]))}
+    return {"inside": len(inside), "outside": len(spans) - len(inside)}
+
+
+def _share(part: int, whole: int) -> float | None:
+    return rounded(part / whole) if whole else None

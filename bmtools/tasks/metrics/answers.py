@@ -1,0 +1,213 @@
+"""Scores of answers: SQuAD's exact match and F1, BioASQ's measures of factoids and lists."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bmtools.tasks.metrics.counts import Scores, rounded
+
+MOST_ANSWERS = 5
+"""Answers to a factoid question that BioASQ takes."""
+MOST_ITEMS = 100
+"""Answers to a list question that BioASQ takes."""
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+# SQuAD
+
+
+def question_of(record: Mapping[str, Any]) -> str:
+    """Name the question of a record: `meta.question` where it has one, else its id."""
+    return str(record.get("meta", {}).get("question", record["id"]))
+
+
+def right_answers(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
+    exact = record.get("meta", {}).get("exact_answer")
+    if exact is None:
+        return list(record["answers"])
+    return [{"text": spelling, "item": number} for number, item in enumerate(exact)
+            for spelling in ([item] if isinstance(item, str) else item)]
+
+
+def language_of(record: Mapping[str, Any]) -> str:
+    """Name the language of a record, English where it says none."""
+    return str(record.get("lang") or "en")
+
+
+def normalize_answer(text: str, lang: str = "en") -> str:
+    """Fold case, drop ASCII punctuation and English articles, and join words by one space.
+
+    Source: Rajpurkar et al. 2016, section 6.1; the order of the steps is that of their script.
+    Words of other languages that look like an article, such as Italian `a`, stay.
+    """
+    words = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join((_ARTICLES.sub(" ", words) if lang.startswith("en") else words).split())
+
+
+class AnswerMatch(NamedTuple):
+    """Agreement of an answer with the best of the gold ones.
+
+    Args:
+        exact: 1 if it is equal to one but for case, punctuation and articles, else 0.
+        f1: over words.
+    """
+
+    exact: float
+    f1: float
+
+
+def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> AnswerMatch:
+    """Compare an answer with each gold one by SQuAD's rules; the best counts, measure by measure.
+
+    Gold answers of which nothing is left do not count, unless all are; then, or where there are
+    none, the answer must be empty (SQuAD 2.0).
+    """
+    golds = [one for text in gold if (one := normalize_answer(text, lang))] or [""]
+    found = normalize_answer(predicted, lang)
+    return AnswerMatch(float(found in golds), max(_word_f1(one, found) for one in golds))
+
+
+def _word_f1(gold: str, found: str) -> float:
+    expected, words = gold.split(), found.split()
+    if not expected or not words:
+        return float(expected == words)
+    return 2 * (Counter(expected) & Counter(words)).total() / (len(expected) + len(words))
+
+
+def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str],
+                  languages: Sequence[str] | None = None) -> Scores:
+    """Score answers by SQuAD's measures.
+
+    Args:
+        gold: answers to each question, any of which is right; none where the text has none.
+        predicted: one answer each; empty for none.
+        languages: code of each text's; all English without them.
+
+    Returns:
+        `exact_match` and `f1` of all questions; where some have no answer also of those alone that
+        have one (`has_answer`) and that have none (`no_answer`).
+    """
+    matches = [match_answer(one, found, lang) for one, found, lang in zip(
+        gold, predicted, languages or ["en"] * len(gold), strict=True)]
+    scores = _means(matches)
+    groups = {"has_answer": [match for match, one in zip(matches, gold, strict=True) if one],
+              "no_answer": [match for match, one in zip(matches, gold, strict=True) if not one]}
+    if groups["no_answer"]:
+        scores |= {name: _means(own) for name, own in groups.items()}
+    return scores
+
+
+def _means(matches: Sequence[AnswerMatch]) -> Scores:
+    exact, f1 = np.mean(matches, axis=0) if matches else (0.0, 0.0)
+    return {"exact_match": rounded(exact), "f1": rounded(f1), "support": len(matches)}
+
+
+# BioASQ
+
+
+def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tuple[str, float]]],
+                  most: int = MOST_ANSWERS) -> dict[Hashable, list[str]]:
+    """Merge the answers found in each snippet of a question: the best come first, each once.
+
+    Of answers that differ in case alone the best one's spelling and score count. Equal scores stay
+    in order. Source: Yoon et al. 2019, section 3.3.
+
+    Args:
+        questions: the question of each snippet.
+        answers: of each snippet, with their scores.
+        most: answers to keep.
+    """
+    found: dict[Hashable, list[tuple[str, float]]] = defaultdict(list)
+    for question, own in zip(questions, answers, strict=True):
+        found[question].extend(own)
+    merged: dict[Hashable, list[str]] = {}
+    for question, candidates in found.items():
+        best: dict[str, str] = {}
+        for text, _ in sorted(candidates, key=lambda one: -one[1]):
+            if _folded(text):
+                best.setdefault(_folded(text), text)
+        merged[question] = [*best.values()][:most]
+    return merged
+
+
+class FactoidRank(NamedTuple):
+    """BioASQ's counts of the answers to a factoid question.
+
+    Args:
+        strict: 1 if the first answer is right, else 0.
+        lenient: 1 if one of the first five is.
+        reciprocal_rank: 1 over the place of the first right one of those, else 0.
+    """
+
+    strict: float
+    lenient: float
+    reciprocal_rank: float
+
+
+def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> FactoidRank:
+    """Find the first right answer among the first five; case does not count.
+
+    Source: Tsatsaronis et al. 2015, and BioASQ's published evaluator.
+
+    Args:
+        synonyms: spellings of the right answer.
+        ranked: answers, best first.
+    """
+    right = set(map(_folded, synonyms))
+    places = [place for place, answer in enumerate(ranked[:MOST_ANSWERS], 1)
+              if _folded(answer) in right]
+    return FactoidRank(float(1 in places), float(bool(places)), 1 / places[0] if places else 0.0)
+
+
+def score_factoids(gold: Sequence[Iterable[str]], ranked: Sequence[Sequence[str]]) -> Scores:
+    """Score factoid questions: `strict_accuracy`, `lenient_accuracy` and `mrr`; see `rank_factoid`.
+
+    Args:
+        gold: spellings of the right answer to each question.
+        ranked: answers to each, best first.
+    """
+    ranks = [rank_factoid(one, found) for one, found in zip(gold, ranked, strict=True)]
+    strict, lenient, mrr = np.mean(ranks, axis=0) if ranks else (0.0, 0.0, 0.0)
+    return {"strict_accuracy": rounded(strict), "lenient_accuracy": rounded(lenient),
+            "mrr": rounded(mrr), "support": len(ranks)}
+
+
+def match_list(gold: Sequence[Iterable[str]], answers: Sequence[str]) -> tuple[float, float, float]:
+    """Compute precision, recall and F1 of the answers to a list question.
+
+    An answer is right if it is a spelling of an item that no earlier answer named.
+
+    Args:
+        gold: spellings of each item.
+        answers: in order.
+    """
+    left = [set(map(_folded, spellings)) for spellings in gold]
+    correct = 0
+    for answer in answers:
+        item = next((item for item in left if _folded(answer) in item), None)
+        if item is not None:
+            left.remove(item)
+            correct += 1
+    precision, recall = (correct / len(side) if len(side) else 0.0 for side in (answers, gold))
+    return precision, recall, 2 * correct / (len(answers) + len(gold)) if correct else 0.0
+
+
+def score_lists(gold: Sequence[Sequence[Iterable[str]]],
+                answers: Sequence[Sequence[str]]) -> Scores:
+    """Score list questions: the means over questions of precision, recall and F1."""
+    found = [match_list(one, own) for one, own in zip(gold, answers, strict=True)]
+    precision, recall, f1 = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
+    return {"precision": rounded(precision), "recall": rounded(recall), "f1": rounded(f1),
+            "support": len(found)}
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

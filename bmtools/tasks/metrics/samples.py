@@ -1,0 +1,370 @@
+"""Counts of each task over gold and predicted records, document by document, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bmtools.statistics.resampling import CountSample, PairSample, Sample, Values
+from bmtools.tasks.metrics.answers import (
+    MOST_ANSWERS,
+    MOST_ITEMS,
+    language_of,
+    match_answer,
+    match_list,
+    merge_answers,
+    question_of,
+    rank_factoid,
+    right_answers,
+)
+from bmtools.tasks.metrics.calibration import calibrate
+from bmtools.tasks.metrics.counts import Scores, divide
+from bmtools.tasks.metrics.details import relations_of
+from bmtools.tasks.metrics.labels import join_by_document
+from bmtools.tasks.metrics.span_errors import count_confusions, count_errors, pair_mentions
+from bmtools.tasks.metrics.spans import Span, find_overlaps, find_tokens, find_words, words_in
+
+Record = Mapping[str, Any]
+Entry = tuple[int, str, int, float]
+"""Document, kind, column and what is added there."""
+CORRECT, PREDICTED, SUPPORT = range(3)
+_COUNTS = {"support": SUPPORT, "predicted": PREDICTED, "correct": CORRECT}
+Measure = Callable[[np.ndarray], Values]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Gold records with their predictions.
+
+    Args:
+        gold: records.
+        predicted: the same ones with predictions in place of annotations.
+        owners: (records,) number of the document of each.
+        documents: how many.
+        kinds: types or labels of all models, so that columns agree.
+        negative: class that is no finding.
+    """
+
+    gold: Sequence[Record]
+    predicted: Sequence[Record]
+    owners: np.ndarray
+    documents: int
+    kinds: Sequence[str] = ()
+    negative: str | None = None
+
+    def tally(self, entries: Iterable[Entry], columns: int) -> np.ndarray:
+        """Add up entries, (documents, kinds, columns)."""
+        numbers = {kind: number for number, kind in enumerate(self.kinds)}
+        counts = np.zeros((self.documents, max(1, len(self.kinds)), columns))
+        for document, kind, column, amount in entries:
+            if kind in numbers or not self.kinds:
+                counts[document, numbers.get(kind, 0), column] += amount
+        return counts
+
+
+def matches(totals: np.ndarray) -> Values:
+    """Compute precision, recall and F1 of totals, (draws, kinds, columns), over all kinds."""
+    correct, predicted, support = (totals[..., column].sum(axis=1)
+                                   for column in (CORRECT, PREDICTED, SUPPORT))
+    return {"f1": divide(2 * correct, predicted + support),
+            "precision": divide(correct, predicted), "recall": divide(correct, support)}
+
+
+def _f1_of_kinds(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute F1 of each kind, (draws, kinds), and whether it occurs."""
+    sizes = totals[..., PREDICTED] + totals[..., SUPPORT]
+    return divide(2 * totals[..., CORRECT], sizes), sizes > 0
+
+
+def _macro_f1(totals: np.ndarray) -> np.ndarray:
+    """Average F1 over the kinds that occur."""
+    f1, occurs = _f1_of_kinds(totals)
+    return divide((f1 * occurs).sum(axis=1), occurs.sum(axis=1))
+
+
+# Mentions, relations, words
+
+
+def _typed(record: Record) -> list[tuple[int, int, str]]:
+    return [(one["start"], one["end"], one["type"]) for one in record["entities"]]
+
+
+def _mentions(records: Sequence[Record]) -> list[tuple[int, int, int, str]]:
+    return [(number, *span) for number, record in enumerate(records) for span in _typed(record)]
+
+
+def _strict_entries(owners: np.ndarray, gold: Iterable[tuple[Any, ...]],
+                    predicted: Iterable[tuple[Any, ...]]) -> Iterable[Entry]:
+    """Yield entries of tuples that begin with the number of a record and end in a type."""
+    expected, found = set(gold), set(predicted)
+    for column, members in ((CORRECT, expected & found), (PREDICTED, found), (SUPPORT, expected)):
+        for record, *_, kind in members:
+            yield owners[record], kind, column, 1
+
+
+def _mention_entries(pairs: Pairs) -> Iterable[Entry]:
+    gold, predicted = _mentions(pairs.gold), _mentions(pairs.predicted)
+    yield from _strict_entries(pairs.owners, gold, predicted)
+    for (record, kind), overlaps in find_overlaps(gold, predicted).items():
+        for column, scores in ((3, overlaps.predicted), (4, overlaps.gold)):
+            yield pairs.owners[record], kind, column, sum(score > 0 for score in scores)
+            yield pairs.owners[record], kind, column + 2, sum(scores)
+    for owner, kind, column, amount in _word_entries(pairs, find_tokens):
+        yield owner, kind, column + 7, amount
+
+
+def mention_metrics(totals: np.ndarray) -> Values:
+    """Compute strict, relaxed and character-overlap scores, and those of tokens; see `spans`."""
+    found = matches(totals)
+    predicted, support = (totals[..., column].sum(axis=1) for column in (PREDICTED, SUPPORT))
+    for name, column in (("relaxed", 3), ("character", 5)):
+        precision = divide(totals[..., column].sum(axis=1), predicted)
+        recall = divide(totals[..., column + 1].sum(axis=1), support)
+        found |= {f"{name}_f1": divide(2 * precision * recall, precision + recall),
+                  f"{name}_precision": precision, f"{name}_recall": recall}
+    return found | {f"token_{name}": values for name, values in matches(totals[..., 7:]).items()}
+
+
+def _mention_sample(pairs: Pairs) -> CountSample:
+    return CountSample(pairs.tally(_mention_entries(pairs), 10), mention_metrics)
+
+
+def _mention_errors(pairs: Pairs) -> Scores:
+    gold, predicted = _mentions(pairs.gold), _mentions(pairs.predicted)
+    found, right = pair_mentions(gold, predicted), set(gold)
+    scores = [one.get("score") for record in pairs.predicted for one in record["entities"]]
+    return {"errors": count_errors(found), "confusion": count_confusions(found),
+            **calibrate(scores, [mention in right for mention in predicted])}
+
+
+def _word_metrics(totals: np.ndarray) -> Values:
+    return {"macro_f1": _macro_f1(totals), **matches(totals)}
+
+
+def _word_entries(pairs: Pairs, find: Callable[[str], list[Span]]) -> Iterable[Entry]:
+    words = [find(record["text"]) for record in pairs.gold]
+    gold, predicted = ([(number, *word) for number, record in enumerate(records)
+                        for word in words_in(words[number], _typed(record))]
+                       for records in (pairs.gold, pairs.predicted))
+    return _strict_entries(pairs.owners, gold, predicted)
+
+
+def _word_sample(pairs: Pairs) -> CountSample:
+    return CountSample(pairs.tally(_word_entries(pairs, find_words), 3), _word_metrics)
+
+
+def _weighted_f1(totals: np.ndarray) -> np.ndarray:
+    """Average F1 over kinds, weighted by gold annotations."""
+    f1, _ = _f1_of_kinds(totals)
+    support = totals[..., SUPPORT]
+    return divide((f1 * support).sum(axis=1), support.sum(axis=1))
+
+
+def _relation_metrics(totals: np.ndarray) -> Values:
+    return {**matches(totals), "macro_f1": _macro_f1(totals), "weighted_f1": _weighted_f1(totals)}
+
+
+def _relation_sample(pairs: Pairs) -> CountSample:
+    gold, predicted = ([(number, *relation) for number, (record, own) in enumerate(zip(
+        records, pairs.gold, strict=True)) for relation in relations_of(record, own)]
+        for records in (pairs.gold, pairs.predicted))
+    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3),
+                       _relation_metrics)
+
+
+# Labels
+
+
+def _label_sample(pairs: Pairs) -> CountSample:
+    gold, predicted = ([(number, record["label"]) for number, record in enumerate(records)]
+                       for records in (pairs.gold, pairs.predicted))
+    positive = np.array([kind != pairs.negative for kind in pairs.kinds])
+
+    def measure(totals: np.ndarray) -> Values:
+        micro = matches(totals[:, positive])
+        return {"accuracy": divide(totals[..., CORRECT].sum(axis=1),
+                                   totals[..., SUPPORT].sum(axis=1)),
+                "macro_f1": _macro_f1(totals[:, positive]),
+                "weighted_f1": _weighted_f1(totals[:, positive]),
+                **({"micro_f1": micro["f1"], "precision": micro["precision"],
+                    "recall": micro["recall"]} if pairs.negative is not None else {})}
+
+    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3), measure)
+
+
+def _label_confusion(pairs: Pairs) -> Scores:
+    table: dict[str, dict[str, int]] = {}
+    for gold, predicted in sorted((record["label"], found["label"]) for record, found in zip(
+            pairs.gold, pairs.predicted, strict=True)):
+        row = table.setdefault(gold, {})
+        row[predicted] = row.get(predicted, 0) + 1
+    return {"confusion": table}
+
+
+def _label_set_metrics(totals: np.ndarray) -> Values:
+    kinds, (shares, exact) = totals[:, :-2], totals[:, -2:].swapaxes(0, 1)
+    micro = matches(kinds)
+    precision, recall = (divide(shares[:, column], shares[:, 2]) for column in (0, 1))
+    return {"micro_f1": micro["f1"], "precision": micro["precision"], "recall": micro["recall"],
+            "macro_f1": _macro_f1(kinds),
+            "example_f1": divide(2 * precision * recall, precision + recall),
+            "accuracy": divide(exact[:, 0], exact[:, 1])}
+
+
+def _label_set_sample(pairs: Pairs) -> CountSample:
+    """Count labels of documents, which have those of all their records."""
+    gold, predicted = (join_by_document(pairs.owners.tolist(),
+                                        (record["labels"] for record in records))
+                       for records in (pairs.gold, pairs.predicted))
+    counts = pairs.tally(_strict_entries(
+        np.arange(pairs.documents),
+        *([(document, label) for document, labels in side.items() for label in labels]
+          for side in (gold, predicted))), 3)
+    extra = np.zeros((pairs.documents, 2, 3))
+    for document, labels in gold.items():
+        found, shared = predicted[document], len(labels & predicted[document])
+        if labels:
+            extra[document, 0] = divide(shared, len(found)), shared / len(labels), 1
+        extra[document, 1, :2] = labels == found, 1
+    return CountSample(np.concatenate([counts, extra], axis=1), _label_set_metrics)
+
+
+# Scores and answers
+
+
+def _score_sample(pairs: Pairs) -> PairSample:
+    gold, predicted = (np.array([record["score"] for record in records], dtype=float)
+                       for records in (pairs.gold, pairs.predicted))
+    return PairSample(gold, predicted, pairs.owners, pairs.documents)
+
+
+def _texts(record: Record) -> list[str]:
+    return _spellings(record["answers"])
+
+
+def _answer_metrics(totals: np.ndarray) -> Values:
+    both = totals.sum(axis=1)
+    return {"f1": divide(both[..., 1], both[..., 2]),
+            "exact_match": divide(both[..., 0], both[..., 2])}
+
+
+def _has_answer(record: Record) -> Iterable[str]:
+    return ("yes" if record["answers"] else "no",)
+
+
+def _answer_sample(pairs: Pairs) -> CountSample:
+    entries: list[Entry] = []
+    for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
+        match = match_answer(_texts(gold), next(iter(_texts(predicted)), ""), language_of(gold))
+        [kind] = _has_answer(gold)
+        entries += [(owner, kind, column, amount)
+                    for column, amount in enumerate((match.exact, match.f1, 1))]
+    return CountSample(pairs.tally(entries, 3), _answer_metrics)
+
+
+def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
+                     judge: Callable[[Sequence[Record], Sequence[str]], Sequence[float]],
+                     ) -> CountSample:
+    """Count questions, each of which belongs to the document of its first record.
+
+    A question without a gold answer in any of its snippets cannot be answered rightly.
+
+    Args:
+        pairs: records, of which several may be snippets of one question.
+        names: of the metrics, which are means over questions.
+        most: answers to a question that count.
+        judge: computes them for a question from its gold answers and the merged ones.
+    """
+    questions = [question_of(record) for record in pairs.gold]
+    merged = merge_answers(questions, (
+        [(answer["text"], answer.get("score", -place))
+         for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
+    golds: dict[str, list[Record]] = {question: [] for question in questions}
+    for question, record in zip(questions, pairs.gold, strict=True):
+        golds[question] += right_answers(record)
+    owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
+    counts = pairs.tally(((owners[question], "", column, amount)
+                          for question, gold in golds.items()
+                          for column, amount in enumerate((*judge(gold, merged[question]), 1))),
+                         len(names) + 1)
+
+    def measure(totals: np.ndarray) -> Values:
+        both = totals.sum(axis=1)
+        return {name: divide(both[..., column], both[..., -1])
+                for column, name in enumerate(names)}
+
+    return CountSample(counts, measure)
+
+
+def _factoid_sample(pairs: Pairs) -> CountSample:
+    return _question_sample(pairs, ("strict_accuracy", "lenient_accuracy", "mrr"), MOST_ANSWERS,
+                            lambda gold, found: rank_factoid(_spellings(gold), found))
+
+
+def _list_sample(pairs: Pairs) -> CountSample:
+    def judge(gold: Sequence[Record], found: Sequence[str]) -> Sequence[float]:
+        items: dict[Any, list[str]] = {}
+        for answer in gold:
+            items.setdefault(answer.get("item", answer["text"]), []).append(answer["text"])
+        precision, recall, f1 = match_list([*items.values()], found)
+        return f1, precision, recall
+
+    return _question_sample(pairs, ("f1", "precision", "recall"), MOST_ITEMS, judge)
+
+
+def _spellings(answers: Sequence[Record]) -> list[str]:
+    return [answer["text"] for answer in answers]
+
+
+# The table of tasks
+
+
+@dataclass(frozen=True)
+class TaskMetrics:
+    """Metrics of a task.
+
+    Args:
+        key: of records, that holds the annotation.
+        compared: metrics that models are compared by, the first one before all.
+        sample: counts what the metrics need.
+        kinds: lists the types or labels of a record.
+        by: what scores are broken down by: type or label; empty for nothing.
+        measure_kind: computes the metrics of one of them.
+        counts: columns of the counts that lines show, by name.
+        errors: counts of kinds of error and confusions, and the calibration of scores.
+    """
+
+    key: str
+    compared: tuple[str, ...]
+    sample: Callable[[Pairs], Sample]
+    kinds: Callable[[Record], Iterable[str]] = lambda record: ()
+    by: str = ""
+    measure_kind: Measure = matches
+    counts: Mapping[str, int] = field(default_factory=lambda: _COUNTS)
+    errors: Callable[[Pairs], Scores] = lambda pairs: {}
+
+
+def _types(key: str) -> Callable[[Record], Iterable[str]]:
+    return lambda record: (one["type"] for one in record[key])
+
+
+TASK_METRICS: dict[str, TaskMetrics] = {
+    "ner": TaskMetrics("entities", ("f1", "relaxed_f1", "character_f1"), _mention_sample,
+                       _types("entities"), "type", mention_metrics, errors=_mention_errors),
+    "pico": TaskMetrics("entities", ("macro_f1",), _word_sample, _types("entities"), "type"),
+    "relations": TaskMetrics("relations", ("f1",), _relation_sample, _types("relations"), "type"),
+    "classification": TaskMetrics(
+        "label", ("accuracy", "macro_f1"), _label_sample, lambda record: (record["label"],),
+        "label", counts={"support": SUPPORT, "correct": CORRECT}, errors=_label_confusion),
+    "multilabel": TaskMetrics("labels", ("micro_f1", "macro_f1", "example_f1"),
+                              _label_set_sample, lambda record: record["labels"], "label"),
+    "similarity": TaskMetrics("score", ("pearson", "spearman"), _score_sample),
+    "qa": TaskMetrics("answers", ("f1", "exact_match"), _answer_sample, _has_answer, "answerable",
+                      _answer_metrics, {"support": 2}),
+    "factoid": TaskMetrics("answers", ("strict_accuracy", "lenient_accuracy", "mrr"),
+                           _factoid_sample, counts={"questions": 3}),
+    "list": TaskMetrics("answers", ("f1",), _list_sample, counts={"questions": 3}),
+}

@@ -1,0 +1,347 @@
+"""Scores of predictions: each model's metrics with intervals, errors, seeds and comparisons."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.json import encode as encode_json
+
+from bmtools import __version__
+from bmtools.errors import DataError, Reject, refuse, setting, suggestion
+from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.output import write_records
+from bmtools.io.sources import source_name, source_stem
+from bmtools.records import Record, distinct
+from bmtools.statistics.lines import NO_VALUE, Groups, content_key, data_fields
+from bmtools.statistics.resampling import CountSample, Sample, compare_samples, estimate_metrics
+from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.tests import Interval, holm
+from bmtools.status import counted, set_status
+from bmtools.tasks.metrics.counts import rounded
+from bmtools.tasks.metrics.details import detail_lines
+from bmtools.tasks.metrics.matching import (
+    choose_annotations,
+    find_task,
+    match_predictions,
+    number_documents,
+    require_annotations,
+    require_same_ids,
+)
+from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs, TaskMetrics
+from bmtools.tasks.metrics.seeds import (
+    interval_over_both,
+    p_over_seeds,
+    seeds_needed,
+    summarize_seeds,
+)
+from bmtools.tasks.metrics.settings import TaskScoresConfig
+
+Line = dict[str, Any]
+Source = str | PathLike[str] | Iterable[Any]
+_LAST_NUMBER = re.compile(r"[-_.]?\d+$")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of one model, or of one of its seeds.
+
+    Args:
+        name: of these predictions.
+        source: a file, or records.
+        model: whose predictions they are; the same for all its seeds.
+    """
+
+    name: str
+    source: Source
+    model: str
+
+    @property
+    def place(self) -> str:
+        """Name of the source in messages."""
+        return _source_name(self.source, self.name)
+
+
+def name_predictions(files: Sequence[str], group_seeds: bool = False) -> list[Predictions]:
+    """Name the models of files: NAME=PATH, or a path, whose name is the file's.
+
+    Files of one NAME are seeds of one model, and with `group_seeds` those whose names differ in
+    the last number alone.
+
+    Raises:
+        ValueError: a file named twice.
+    """
+    parts = [split_name(file) for file in files]
+    paths = [path for _, path in parts]
+    if repeated := [path for path, count in Counter(paths).items() if count > 1]:
+        raise ValueError(f"found {source_name(repeated[0])} twice, expected each file once")
+    stems = Counter(map(source_stem, paths))
+    named = []
+    for name, path in parts:
+        own = source_stem(path) if stems[source_stem(path)] == 1 else path
+        model = name or (_LAST_NUMBER.sub("", own) or own if group_seeds else own)
+        named.append(Predictions(own, path, model))
+    seeds = Counter(one.model for one in named)
+    return [one if seeds[one.model] > 1 else replace(one, name=one.model) for one in named]
+
+
+def split_name(file: str) -> tuple[str, str]:
+    """Split NAME=PATH; the name of a path alone is empty."""
+    name, _, path = file.partition("=")
+    return (name, path) if path and name and not Path(file).exists() else ("", file)
+
+
+def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
+                by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
+                **settings: Any) -> list[Line]:
+    """Score predictions: `task_scores("test.jsonl", ["bio.jsonl", "base.jsonl"])`.
+
+    Gold annotations and all predictions are held in memory.
+
+    Args:
+        gold: annotated records, or a file of them.
+        predictions: files of the same records with predictions, see `name_predictions`, or named
+            records.
+        by: keys of records; those of each value are also scored apart. Dots reach into objects.
+        details: file to write a line for each error or record of each model to, see
+            `detail_lines`.
+        reject: receives bad records.
+        settings: fields of `TaskScoresConfig` and `StatisticsConfig`.
+
+    Returns:
+        a line for each file: the task's metrics, the main one first, with an `interval` of it and
+        `intervals` of the others over documents; counts; errors; the same `by` type or label and by
+        keys; `data`: a hash of the gold annotations; `seed_of`: the model, where this is one of its
+        seeds. For each model of several seeds and each metric, a line of `summarize_seeds`. For
+        each two models and each metric, a line of their difference.
+
+    Raises:
+        BmtoolsError: records without annotations or predictions, or whose ids do not match.
+        ValueError: a setting out of range, or a file named twice.
+    """
+    config, statistics = split_settings(settings, TaskScoresConfig, StatisticsConfig)
+    runs = _named(predictions, config.group_seeds)
+    task, records, matched = _match(gold, runs, config, reject)
+    metrics = TASK_METRICS[task]
+    kinds = sorted({kind for side in (records, *matched) for record in side
+                    for kind in metrics.kinds(record)})
+    if config.negative and (metrics.key != "label" or config.negative not in kinds):
+        known = ", ".join(kinds) if metrics.key == "label" else f"none, as {task} has no classes"
+        raise DataError(f"{setting('negative')}: found {config.negative!r}, expected {known}")
+    if details is not None:
+        write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
+                       for line in detail_lines(records, own, metrics.key)), details)
+    owners = number_documents(records)
+    last_keys = {**data_fields(sum(content_key(
+        record["id"], record["text"], encode_json(record[metrics.key]).decode())
+        for record in records)), "signature": _signature(task, config)}
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    seeds = Counter(one.model for one in runs)
+    lines = []
+    for one, predicted in counted(zip(runs, matched, strict=True), "scoring", len(runs), "files"):
+        pairs = Pairs(records, predicted, owners, len(set(owners.tolist())), kinds,
+                      config.negative or None)
+        sample = metrics.sample(pairs)
+        samples[one.model].append(sample)
+        lines.append({"model": one.name, "task": task,
+                      **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
+                      **_whole_line(sample, pairs, metrics, by, statistics), **last_keys})
+    set_status("comparing models")
+    return [*lines, *_seed_lines(samples, metrics, statistics),
+            *_comparisons(samples, metrics, statistics)]
+
+
+def _named(predictions: Sequence[str | Predictions], group_seeds: bool) -> list[Predictions]:
+    """Name files, which are told apart among each other; other predictions have names."""
+    named = iter(name_predictions([one for one in predictions if isinstance(one, str)],
+                                  group_seeds))
+    return [next(named) if isinstance(one, str) else one for one in predictions]
+
+
+def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
+           reject: Reject) -> tuple[str, list[Record], list[list[Record]]]:
+    """Read gold records and predictions.
+
+    Returns:
+        the task; gold records; for each of the runs, its predictions in their order.
+    """
+    name = _source_name(gold)
+    expected, *found = ({record["id"]: record for record in distinct(_read(one, reject), reject)}
+                        for one in (gold, *(one.source for one in runs)))
+    if not expected or not runs:
+        raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
+                        "at least one")
+    for one, own in zip(runs, found, strict=True):
+        require_same_ids(expected, name, own, one.place)
+    task = config.task or find_task(expected, found[0], config.predicted)
+    require_annotations(expected, task)
+    matched = [match_predictions(expected, own, task, config.predicted) for own in found]
+    if not config.types and not config.undirected:
+        return task, [*expected.values()], matched
+    metrics = TASK_METRICS[task]
+    known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
+        if metrics.by == "type" else ()
+    for kind in sorted(config.chosen_types.difference(known)):
+        raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
+                        f"names, {suggestion(kind, sorted(known))}")
+    chosen, *others = ([choose_annotations(record, metrics.key, config) for record in records]
+                       for records in ([*expected.values()], *matched)) \
+        if metrics.by == "type" else ([*expected.values()], *matched)
+    return task, chosen, others
+
+
+def _source_name(source: Source, other: str = "gold") -> str:
+    return source_name(str(source)) if isinstance(source, str | PathLike) else other
+
+
+def _read(source: Source, reject: Reject) -> Iterable[Record]:
+    """Read a file, which must hold records, or take records."""
+    return RecordReader([str(source)], reject) if isinstance(source, str | PathLike) \
+        else as_records(source, reject)
+
+
+def _whole_line(sample: Sample, pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
+                statistics: StatisticsConfig) -> Line:
+    """Make the keys of a line that hold scores."""
+    broken_down = {**_by_kind(sample, pairs, metrics, statistics),
+                   **_by_keys(pairs, metrics, by, statistics)}
+    return {**_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
+            **({"by": broken_down} if broken_down else {})}
+
+
+def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
+            statistics: StatisticsConfig) -> Line:
+    counts = {"support": len(pairs.gold)}
+    if isinstance(sample, CountSample):
+        rows = sample.counts[:, :max(1, len(pairs.kinds))].sum(axis=(0, 1))
+        counts = {name: int(rows[column]) for name, column in metrics.counts.items()}
+    return {**_estimates(sample, metrics.compared[0], statistics), **counts,
+            "documents": sample.documents, "records": len(pairs.gold)}
+
+
+def _estimates(sample: Sample, main: str, statistics: StatisticsConfig) -> Line:
+    """Make the keys of metrics, the main one first, and of their intervals."""
+    estimates = estimate_metrics([sample], statistics)
+    first = estimates.pop(main)
+    shown = {name: _shown(one.interval) for name, one in estimates.items() if one.interval}
+    return {main: _value(first.value),
+            **({"interval": _shown(first.interval)} if first.interval else {}),
+            **{name: _value(one.value) for name, one in estimates.items()},
+            **({"intervals": shown} if shown else {})}
+
+
+def _value(value: float) -> float | None:
+    return rounded(value) if math.isfinite(value) else None
+
+
+def _shown(bounds: Interval | None) -> list[float] | None:
+    return bounds and [rounded(bound) for bound in bounds]
+
+
+def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
+             statistics: StatisticsConfig) -> Line:
+    """Score each type or label, but for a class that is no finding."""
+    if not metrics.by or not isinstance(sample, CountSample):
+        return {}
+    found = {}
+    for number, kind in enumerate(pairs.kinds):
+        counts = sample.counts[:, number:number + 1]
+        if kind == pairs.negative or not counts.any():
+            continue
+        own = CountSample(counts, metrics.measure_kind)
+        totals = counts.sum(axis=(0, 1))
+        found[kind] = {**_estimates(own, next(iter(own.metrics())), statistics),
+                       **{name: int(totals[column]) for name, column in metrics.counts.items()}}
+    return {metrics.by: found} if found and (len(found) > 1 or metrics.by != "answerable") else {}
+
+
+def _by_keys(pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
+             statistics: StatisticsConfig) -> Line:
+    """Score the records of each value of each key."""
+    groups = Groups(by)
+    for record in pairs.gold:
+        groups.add(record)
+
+    def score(members: np.ndarray) -> Line:
+        gold, predicted = ([side[number] for number in members.tolist()]
+                           for side in (pairs.gold, pairs.predicted))
+        owners = number_documents(gold)
+        own = replace(pairs, gold=gold, predicted=predicted, owners=owners,
+                      documents=len(set(owners.tolist())))
+        return _scores(metrics.sample(own), own, metrics, statistics)
+
+    found = groups.scores(score)
+    for key, values in found.items():
+        if set(values) == {NO_VALUE}:
+            raise DataError(f"{setting('by')}: found {key!r}, which no record has, expected a key "
+                            "of the gold records")
+    return found
+
+
+def _signature(task: str, config: TaskScoresConfig) -> str:
+    fields = {"task": task, "units": "documents", "negative": config.negative or None,
+              "types": ",".join(sorted(config.chosen_types)) or None,
+              "undirected": "yes" if config.undirected else None, "bmtools": __version__}
+    return "|".join(f"{name}:{value}" for name, value in fields.items() if value is not None)
+
+
+def _seed_lines(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
+                statistics: StatisticsConfig) -> list[Line]:
+    return [{"model": model, "metric": name, **line}
+            for model, seeds in samples.items() if len(seeds) > 1
+            for name, line in summarize_seeds(seeds, metrics.compared, statistics).items()]
+
+
+def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
+                 statistics: StatisticsConfig) -> list[Line]:
+    """Compare each two models by each metric.
+
+    Returns:
+        lines: `compared`: the two models; `metric`; `difference`: the first one's mean over seeds
+        less the second one's, with its `interval` over documents and seeds; `p`: of the paired
+        permutation test over documents; of several seeds `p_over_seeds`, `seeds` of each and
+        `seeds_needed`, see `seeds_needed`; `p_holm` and `p_over_seeds_holm`: adjusted for as many
+        comparisons as there are by one metric (Holm 1979).
+    """
+    if not statistics.resamples:
+        return []
+    lines = []
+    for one, other in combinations(samples, 2):
+        compared = compare_samples(samples[one], samples[other], statistics)
+        values = [[seed.metrics() for seed in samples[model]] for model in (one, other)]
+        for name in metrics.compared:
+            difference, bounds, error, p_value = compared[name]
+            if not math.isfinite(difference):
+                continue
+            first, second = ([seed[name] for seed in seeds] for seeds in values)
+            several, documents = max(len(first), len(second)) > 1, samples[one][0].documents
+            if several and error is not None:
+                bounds = interval_over_both(difference, error, documents, [first, second],
+                                            statistics.confidence)
+            line = {"compared": [one, other], "metric": name, "difference": rounded(difference),
+                    "interval": _shown(bounds), "p": p_value, "documents": documents}
+            if several:
+                line |= {"p_over_seeds": p_over_seeds(first, second, statistics),
+                         "seeds": [len(first), len(second)],
+                         "seeds_needed": seeds_needed(difference, first, second,
+                                                      statistics.confidence)}
+            lines.append(line)
+    for key in ("p", "p_over_seeds"):
+        for name in metrics.compared:
+            _adjust([line for line in lines if line["metric"] == name
+                     and line.get(key) is not None], key)
+    return lines
+
+
+def _adjust(family: Sequence[Line], key: str) -> None:
+    """Add adjusted p-values to lines, and round both."""
+    for line, adjusted in zip(family, holm([line[key] for line in family]), strict=True):
+        line[key], line[f"{key}_holm"] = rounded(line[key]), rounded(adjusted)

@@ -1,0 +1,10 @@
+"""Sentences, languages, segmentation, matching of many words and their contexts."""
+
+from typing import TYPE_CHECKING
+
+from bmtools.lazy import export
+
+if TYPE_CHECKING:
+    from bmtools.text.contexts import find_contexts as find_contexts
+
+export(__name__, find_contexts="bmtools.text.contexts:find_contexts")

@@ -1,0 +1,118 @@
+"""Sentences of documents, with their entities, relations and sections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.records import Record
+from bmtools.text.abbreviations import Abbreviations
+from bmtools.text.segment import sentence_spans
+
+# Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
+_WHOLE = ("answers", "target", "text_pair")
+
+
+def sentence_records(records: Iterable[Record], counts: Counter[str] | None = None,
+                     reject: Reject = refuse,
+                     abbreviations: Abbreviations | None = None) -> Iterator[Record]:
+    """Yield a record for every sentence, as `ID-s1`, `ID-s2` and so on.
+
+    A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
+    share an entity or a relation stay in one piece, so that neither is lost. Offsets of entities
+    and sections are recounted; `meta.document` and `meta.start` keep the origin of a sentence.
+    All other keys pass on to every sentence.
+
+    Args:
+        records: documents whose `lang` is set.
+        counts: counts the borders that an entity or a relation removed.
+        reject: receives documents without language, or with answers, a target or a second text.
+        abbreviations: beside those known of the languages.
+    """
+    counts = Counter() if counts is None else counts
+    for record in records:
+        unsplittable = next((key for key in _WHOLE if key in record), None)
+        if not record.get("lang"):
+            reject(RecordError(record.place, "found no language, expected the key 'lang' or "
+                                             f"{setting('lang')} to split sentences by", record))
+        elif unsplittable is not None:
+            reject(RecordError(record.place, f"found the key '{unsplittable}', which sentences "
+                                             "cannot share; leave out "
+                                             f"{setting('sentences')}", record))
+        else:
+            # A section begins at the end of the one before, so it has its label.
+            ends = [section["end"] for section in sections_of(record)]
+            spans = list(spans_between(record["text"], ends, record["lang"], abbreviations))
+            joined = _joined(spans, _links(record))
+            counts["sentence borders inside an entity or a relation left out"] += max(
+                0, len(spans) - len(joined))
+            counts["records without a word left out"] += not joined
+            for number, (start, end) in enumerate(joined, 1):
+                yield _sentence(record, number, start, end)
+
+
+def sections_of(record: Record) -> list[dict[str, Any]]:
+    """Return the sections with offsets in `meta`, if there are any."""
+    sections = record.get("meta", {}).get("sections", ())
+    marked = isinstance(sections, list) and all(
+        isinstance(section, dict) and isinstance(section.get("start"), int)
+        and isinstance(section.get("end"), int) for section in sections)
+    return sections if marked else []
+
+
+def spans_between(text: str, borders: Iterable[int], lang: str,
+                  abbreviations: Abbreviations | None) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each sentence; none crosses one of the borders."""
+    start = 0
+    for border in [*borders, len(text)]:
+        for first, last in sentence_spans(text[start:border], lang, abbreviations):
+            yield start + first, start + last
+        start = max(start, border)
+
+
+def _links(record: Record) -> list[tuple[int, int]]:
+    """Return the spans that must stay in one piece: entities, and relations from end to end."""
+    hulls = [(entity["start"], entity["end"]) for entity in record.get("entities", ())]
+    by_id = {entity.get("id"): hull
+             for entity, hull in zip(record.get("entities", ()), hulls, strict=True)}
+    for relation in record.get("relations", ()):
+        head, tail = by_id[relation["head"]], by_id[relation["tail"]]
+        hulls.append((min(head[0], tail[0]), max(head[1], tail[1])))
+    return sorted(hulls)
+
+
+def _joined(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Unite sentences and links that overlap, so that no link crosses a border."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted([*spans, *links]):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _sentence(record: Record, number: int, start: int, end: int) -> Record:
+    meta = {**record.get("meta", {}), "document": record["id"], "start": start}
+    if sections := sections_of(record):
+        meta["sections"] = [{**section, "start": max(section["start"], start) - start,
+                             "end": min(section["end"], end) - start} for section in sections
+                            if max(section["start"], start) < min(section["end"], end)]
+    keys: dict[str, Any] = {"id": f"{record['id']}-s{number}", "text": record["text"][start:end],
+                            "meta": meta}
+    if "entities" in record:
+        entities = [entity for entity in record["entities"] if start <= entity["start"] < end]
+        keys["entities"] = [_shifted(entity, start) for entity in entities]
+        if "relations" in record:
+            ids = {entity.get("id") for entity in entities}
+            keys["relations"] = [arc for arc in record["relations"] if arc["head"] in ids]
+    return record.replace(**keys)
+
+
+def _shifted(entity: dict[str, Any], start: int) -> dict[str, Any]:
+    moved = {**entity, "start": entity["start"] - start, "end": entity["end"] - start}
+    if entity.get("spans"):
+        moved["spans"] = [[first - start, last - start] for first, last in entity["spans"]]
+    return moved

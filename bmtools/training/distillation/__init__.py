@@ -1,0 +1,1 @@
+"""Distillation: smaller models that learn to predict as larger ones."""

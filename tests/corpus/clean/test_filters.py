@@ -1,0 +1,108 @@
+"""Filters of records, each with cases made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bmtools.corpus.clean.filters import (
+    alphabetic_words,
+    digit_share,
+    licence_kind,
+    repeated_lines,
+    source_filters,
+    symbol_share,
+    text_filters,
+    word_count,
+)
+from bmtools.corpus.clean.settings import FilterConfig
+from bmtools.errors import BmtoolsError
+from bmtools.records import Record
+
+ENGLISH = "The patient was admitted with fever and a dry cough for three days."
+ITALIAN = "Il paziente è stato ricoverato con febbre e tosse secca da tre giorni."
+
+
+def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
+    """Return what each filter that is on finds in a record."""
+    whole = Record({"id": "a", "text": ENGLISH, **record})
+    results = {name: find(whole) for filters in (source_filters(config), text_filters(config))
+               for name, find in filters.items()}
+    return {name: result for name, result in results.items() if result is not None}
+
+
+@pytest.mark.parametrize(("settings", "record", "expected"), [
+    ({"min_words": 13}, {}, {}), ({"min_words": 14}, {}, {"min-words": 13}),
+    ({"max_words": 13}, {}, {}), ({"max_words": 12}, {}, {"max-words": 13}),
+    ({"min_characters": 67}, {}, {}), ({"min_characters": 68}, {}, {"min-characters": 67}),
+    ({}, {"text": ""}, {"empty": "no text"}),
+    ({"min_alphabetic_words": 0.8}, {"text": "a b c 1 2"}, {"min-alphabetic-words": 0.6}),
+    ({"max_digit_share": 0.2}, {"text": "ab12"}, {"max-digit-share": 0.5}),
+    ({"max_symbol_share": 0.2}, {"text": "a+-ü"}, {"max-symbol-share": 0.5}),
+    ({"max_repeated_lines": 0.3}, {"text": "a\nb\na\nb\n\n"}, {"max-repeated-lines": 0.5}),
+    ({"from_year": 2000}, {"meta": {"year": 1999}}, {"from-year": 1999}),
+    ({"from_year": 2000, "to_year": 2001}, {"meta": {"year": 2001}}, {}),
+    ({"to_year": 2000}, {"meta": {"year": "2001"}}, {"to-year": "2001"}),
+    ({"to_year": 2000}, {}, {"to-year": "no year"}),
+    ({"to_year": 2000}, {"meta": {"year": "c. 1990"}}, {"to-year": "c. 1990"}),
+    ({"licences": "CC-BY,CC0"}, {"licence": "CC BY 4.0"}, {}),
+    ({"licences": "CC-BY"}, {"licence": "CC BY-NC"}, {"licences": "CC BY-NC"}),
+    ({"licences": "commercial"}, {"licence": "CC BY-SA"}, {}),
+    ({"licences": "commercial"}, {"licence": "CC BY-NC-SA"}, {"licences": "CC BY-NC-SA"}),
+    ({"licences": "commercial"}, {}, {"licences": "no licence"}),
+    ({"licences": "commercial"}, {"licence": "MIT AND CC-BY-4.0"}, {}),
+    ({"licences": "CC-BY"}, {"licence": "CC BY 4.0; CC BY-NC 4.0"},
+     {"licences": "CC BY 4.0; CC BY-NC 4.0"}),
+    ({"licences": "commercial"}, {"licence": "CC-BY-4.0 AND unknown"},
+     {"licences": "CC-BY-4.0 AND unknown"}),
+    ({"drop_truncated": True}, {"text": "A (ABSTRACT TRUNCATED)"},
+     {"drop-truncated": "(ABSTRACT TRUNCATED)"}),
+    ({"drop_truncated": True}, {}, {}),
+    ({"languages": "en"}, {}, {}), ({"languages": "en"}, {"text": ITALIAN}, {"languages": "it"}),
+    ({"languages": "en,it"}, {"text": ITALIAN}, {}),
+    ({"languages": "declared"}, {"lang": "it-IT", "text": ITALIAN}, {}),
+    ({"languages": "declared"}, {"lang": "it"}, {"languages": "en"}),
+    ({"languages": "declared"}, {"lang": "ita", "text": ITALIAN}, {}),
+    ({"languages": "declared"}, {"lang": "tlh", "text": ITALIAN}, {}),
+    ({"languages": "declared,en"}, {"lang": "it"}, {}),
+    ({"languages": "declared"}, {}, {}), ({"languages": "it"}, {"text": "Abstract"}, {})])
+def test_filters(settings: dict[str, Any], record: dict[str, Any],
+                 expected: dict[str, Any]) -> None:
+    assert found(FilterConfig(**settings), **record) == expected
+
+
+def test_measures() -> None:
+    assert word_count("A 5-mg dose\u00a0(b.i.d.)\n was . ") == 6
+    assert alphabetic_words("5mg (a) 3-4 %") == 0.5
+    assert alphabetic_words("5mg\n(é)\x1c3\u20134 \u00b1") == 0.5
+    assert digit_share("ß12") == pytest.approx(2 / 3)
+    assert symbol_share("日本。") == pytest.approx(1 / 3)
+    assert (symbol_share(""), digit_share(""), alphabetic_words(""), repeated_lines("")) == (0,) * 4
+
+
+@pytest.mark.parametrize(("licence", "expected"), [
+    ("CC BY 4.0", "cc-by"), ("CC-BY", "cc-by"), ("cc_by_nc_sa", "cc-by-nc-sa"),
+    ("https://creativecommons.org/licenses/by-nc/4.0/", "cc-by-nc"),
+    ("http://creativecommons.org/publicdomain/zero/1.0/", "cc0"), ("CC0 1.0", "cc0"),
+    ("Creative Commons Attribution-NonCommercial 3.0 Unported", "cc-by-nc"),
+    ("Apache-2.0", "apache"), ("MIT License", "mit"), ("Public Domain", "public-domain"),
+    ("https://creativecommons.org/publicdomain/mark/1.0/", "cc-pdm"),
+    ("CC BY-SA 3.0 IT", "cc-by-sa"), ("a" + "-" * 400_000 + "b", "a" + "-" * 400_000 + "b")],
+    ids=str.__len__)
+def test_names_of_licences(licence: str, expected: str) -> None:
+    assert licence_kind(licence) == expected
+
+
+def test_a_language_that_is_not_known_is_refused() -> None:
+    with pytest.raises(BmtoolsError, match="languages: found 'english', which py3langid does not"):
+        text_filters(FilterConfig(languages="it,english"))
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"min_words": -1}, "min_words"), ({"max_digit_share": 1.5}, "max_digit_share"),
+    ({"min_words": 9, "max_words": 8}, "at most max_words, 8"),
+    ({"from_year": 2001, "to_year": 2000}, "at most to_year, 2000")])
+def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FilterConfig(**settings)

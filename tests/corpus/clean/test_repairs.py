@@ -1,0 +1,142 @@
+"""Repairs of texts, each with cases made by hand."""
+
+# ruff: noqa: RUF001
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from bmtools.corpus.clean.edits import EditedText
+from bmtools.corpus.clean.repairs import Repairs, truncation_mark
+from bmtools.corpus.clean.settings import REPAIRS
+
+LONG = "Una riga di almeno cinque parole."
+CASES = {
+    "line-ends": [("a\r\nb", "a\nb"), ("a\rb\r\r\nc", "a\nb\nc"),
+                  ("a\x0bb\x0cc\u2028d", "a\nb\nc\nd")],
+    "control-characters": [("a\x00b\x7f", "ab"), ("\x93Sì\x94 \x96 \x85", "“Sì” \u2013 …"),
+                           ("\x81", "")],
+    "invisible-characters": [("pa\xadziente\u200b\ufeff", "paziente"), ("\u200ba\u200db", "ab"),
+                             ("می\u200cخواهم", None), ("क्\u200dष", None)],
+    "white-space": [("  a \t b\xa0c ", "a b c"), ("a \n b\n \n\n c", "a\nb\n\nc"),
+                    ("a\u2009mg\u3000b", "a mg b"), ("a\tb\x1fc", "a b c"), (" \n ", "")],
+    "truncation-marks": [
+        ("Dose 5 mg.(ABSTRACT TRUNCATED AT 250 WORDS)", "Dose 5 mg."),
+        ("Dose. (ABSTRACT TRUNCATED)", "Dose."),
+        ("A (Abstract truncated at 1,000 words.) B", "A B"),
+        ("A [SUMMARY TRUNCATED AT 2000 CHARACTERS]", "A"),
+        ("A ABSTRACT TRUNCATED AT 250 WORDS", "A"),
+        ("A (TRUNCATED)", "A"), ("A truncated protein (truncated SERCA).", None)],
+    "entities": [("p &lt; 0.05 &amp;amp; &#945;", "p < 0.05 & α"), ("A&B; AT&T", None)],
+    "unicode": [("perchÃ© non Ã¨ giÃ\xa0 cosÃ¬, lâ€™etÃ\xa0", "perché non è già così, l’età"),
+                ("COSÃŒ Ã¨ la cittÃ\xa0", "COSÌ è la città"),
+                ("10 Âµg Â± 2 Â°C", "10 µg ± 2 °C"), ("ﬁbrosi e\u0300 ﬂusso", "fibrosi è flusso"),
+                ("Ångström, Café, naïve, «Ça va», São, ±5°, Ü", None), ("μmol/l – 5 ‰", None)],
+    "copyright": [
+        ("It works. Copyright © 2011 Elsevier Ltd. All rights reserved.", "It works."),
+        ("It works. (c) 2002 Wiley-Liss, Inc.", "It works."),
+        ("It works. (c)2001 Le Jacq.", "It works."),
+        ("It works.\n© 2015 The Authors. Allergy published by John Wiley & Sons Ltd.\nMore.",
+         "It works.\nMore."),
+        ("Copyright 2003 S. Karger AG, Basel\nIt works.", "It works."),
+        ("Fine. Tutti i diritti riservati.", "Fine."),
+        ("The questionnaire Copyright was used. Files (hyflex© CM) of type (c) 5.", None),
+        ("Cases of (a) 1980; (b) 1985; (c) 1990 Group. In (c) 1990 we saw 5.", None)],
+    "publisher": [
+        ("It works. Published by Elsevier Inc.", "It works."),
+        ("It works. This article is protected by copyright. All rights reserved.",
+         "It works. All rights reserved."),
+        ("It works. This is an Open Access article distributed under the terms of the Creative "
+         "Commons Attribution License.", "It works."),
+        ("It works. For permissions, please email: journals.permissions@oup.com.", "It works."),
+        ("It works. Supplementary data are available at Bioinformatics online.", "It works."),
+        ("Criteria published by the Heart Association. Data were published by Smith.", None)],
+    "navigation": [
+        ("Skip to main content\nHome > Salute > Cuore\nIl cuore pompa.\nCondividi su Facebook\n"
+         "Leggi tutto »\nQuesto sito usa i cookie. Leggi la privacy policy", "Il cuore pompa."),
+        ("Home | News | Sport | Meteo | Contatti\nIl cuore.", "Il cuore."),
+        ("Please enable JavaScript.\nThe heart.\nBack to top", "The heart."),
+        ("Search\nThe heart.", "The heart."),
+        ("The patient was sent home.\nMenu planning helps.\nSearch for PubMed.\nAge | Sex | Dose",
+         None)],
+    "repeated-lines": [(f"{LONG}\nAltro.\n{LONG}\nFine.", f"{LONG}\nAltro.\nFine."),
+                       ("Dose\n5 mg\nDose\n9 mg", None)]}
+
+
+def repaired(text: str, *names: str, **settings: object) -> EditedText:
+    edited = EditedText(text)
+    assert Repairs(names, **settings)(edited)
+    return edited
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    (name, *case) for name, cases in CASES.items() for case in cases])
+def test_a_rule_alone(name: str, text: str, expected: str | None) -> None:
+    """White space is repaired beside each, for what rules remove leaves some."""
+    edited = repaired(text, name, "white-space") if expected else repaired(text, name)
+    assert edited.text == (text if expected is None else expected)
+    assert (name in edited.counts) == (expected is not None)
+
+
+def test_every_rule_has_cases() -> None:
+    assert set(CASES) == set(REPAIRS)
+
+
+def test_no_rule_changes_the_cases_of_clean_text() -> None:
+    clean = [text for name in ("unicode", "copyright", "publisher", "navigation")
+             for text, expected in CASES[name] if expected is None]
+    assert len(clean) == 6
+    assert [repaired(text, *REPAIRS).text for text in clean] == clean
+
+
+def test_a_second_pass_changes_nothing() -> None:
+    """Scraps of all cases in random order, many of which make others when they are joined."""
+    scraps = [text for cases in CASES.values() for text, _ in cases]
+    scraps += [*" \t\n\r\0\xa0\xad\u200b\u200d\x85\x1f", "(", ")", "TRUNCATED", "ABSTRACT ", "Ã",
+               "©", "&am", "p;", "&", "lt;", "Copyright ", "2001 ", "\u0300", "Home", " | a"]
+    rng = random.Random(0)
+    changed = 0
+    for _ in range(300):
+        text = "".join(rng.choice(scraps) for _ in range(rng.randint(1, 8)))
+        cut = rng.randrange(len(text) + 1)
+        text = text[cut:] + text[:cut]
+        names = REPAIRS if rng.random() < 0.5 else rng.sample(REPAIRS, rng.randint(1, 8))
+        once = repaired(text, *names)
+        changed += once.text != text
+        again = repaired(once.text, *reversed(names))
+        assert (again.text, again.counts) == (once.text, {}), (text, names)
+    assert changed > 200
+
+
+def test_what_is_joined_by_a_removal_is_removed_too() -> None:
+    edited = repaired("A (ABSTRACT (ABSTRACT TRUNCATED) TRUNCATED)", "truncation-marks")
+    assert (edited.text, edited.counts["truncation-marks"]) == ("A", 2)
+
+
+def test_text_that_never_ends_is_given_up() -> None:
+    deep = "(TRUNCATED" * 50 + ")" * 50
+    assert not Repairs(["truncation-marks"])(EditedText("A " + deep))
+
+
+def test_long_runs_take_no_hours() -> None:
+    run, gap = "一" * 400_000, " " * 400_000
+    edited = EditedText(f"perchÃ© {run}")
+    assert Repairs(["unicode"])(edited)
+    assert edited.text == f"perché {run}"
+    assert truncation_mark(f"TRUNCATED{gap}") == ""
+
+
+def test_own_patterns() -> None:
+    edited = repaired("Pag. 3 di 9\nIl cuore.", "white-space",
+                      unwanted=[re.compile(r"^Pag\. \d+ di \d+$", re.MULTILINE)])
+    assert (edited.text, edited.counts["remove"]) == ("Il cuore.", 1)
+
+
+@pytest.mark.parametrize(("text", "mark"), [
+    ("A (ABSTRACT TRUNCATED AT 400 WORDS)", "(ABSTRACT TRUNCATED AT 400 WORDS)"),
+    ("A truncated protein.", ""), ("A", "")])
+def test_marks_are_found(text: str, mark: str) -> None:
+    assert truncation_mark(text) == mark

@@ -1,0 +1,119 @@
+"""Words masked by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.formats.sets.curated import curated_records, unmasked_records
+from bmtools.errors import DataError, RecordError
+from bmtools.records import MASK, check
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(content: object) -> str:
+        path = tmp_path / "mlm.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return str(path)
+
+    return write
+
+
+def sentence(original: object, *masked: object) -> dict:
+    return {"data": [{"source": "http://x", "type": "Neurologia", "original": original,
+                      "masked": list(masked)}]}
+
+
+@pytest.mark.parametrize(("original", "masked", "target"), [
+    ("La perdita è del 60% dei casi.", "La perdita è del [MASK] dei casi.", "60%"),
+    ("La perdita è del 60% dei casi.", "La perdita è del [MASK]% dei casi.", "60"),
+    ("Il cuore, dunque.", "Il [MASK], dunque.", "cuore"),
+    ("Il cuore batte.", "Il cuore [MASK]", "batte"),
+    ("Il cuore.", "[MASK] cuore.", "Il"),
+    ("l'asse ipotalamo-ipofisi va", "l'asse [MASK]-ipofisi va", "ipotalamo"),
+    ("I disturbo bipolare (raro) è", "Il [MASK] bipolare (raro) è", "disturbo"),
+    ("I disturbo bipolare (raro) è", "Il disturbo bipolare ([MASK]) è", "raro"),
+    ("I disturbo dell'umore è", "Il disturbo dell'[MASK] è", "umore"),
+    ("Uno due tre. Quattro sì tre.", "Quattro [MASK] tre.", "sì"),
+    ("Una febbre molto alta oggi", "Una [MASK] oggi", "febbre molto alta"),
+])
+def test_the_word_behind_the_mask(source, original: str, masked: str, target: str) -> None:
+    record, = curated_records([source(sentence(original, masked))])
+    check(record)
+    assert record == {"id": "0-0", "text": masked, "target": target, "domain": "Neurologia",
+                      "source": "http://x"}
+
+
+@pytest.mark.parametrize(("original", "masked", "message"), [
+    ("Il cuore.", "Il cuore.", r"found 0 \[MASK\]"),
+    ("Il cuore.", "[MASK] [MASK].", r"found 2 \[MASK\]"),
+    (None, "Il [MASK].", "found no text under 'original'"),
+    ("Il cuore.", 5, "found no text"),
+    ("Il cuore", "Il cuore [MASK]", "found no word of the original"),
+])
+def test_words_that_cannot_be_found(source, original: object, masked: object, message: str) -> None:
+    path = source(sentence(original, masked, "Il [MASK]."))
+    with pytest.raises(RecordError, match=message):
+        list(curated_records([path]))
+    rejected: list[RecordError] = []
+    list(curated_records([path], rejected.append))
+    assert rejected[0].place.endswith("mlm.json (0-0)")
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("{\n[", r"mlm\.json:2: not JSON"), ("[1]", "no list under 'data' or 'contexts'"),
+    ('{"data": 5}', "no list"), ('{"data": [5]}', r"data\[0\]: found 5")])
+def test_other_files_are_refused(source, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(curated_records([source(content)]))
+
+
+@pytest.mark.data
+def test_all_897_real_targets(data: Path) -> None:
+    path = data / "it/mrr/mlm_data.json"
+    items = json.loads(path.read_text())["data"]
+    records = list(curated_records([str(path)]))
+    assert len(records) == 897
+    assert len({record["id"] for record in records}) == 897
+    assert len({record["domain"] for record in records}) == 22
+    odd = [record["target"] for record in records if not re.fullmatch(r"\w+", record["target"])]
+    assert odd == ["60%"]
+    for record in records:
+        check(record)
+        number, position = map(int, record["id"].split("-"))
+        assert record["text"] == items[number]["masked"][position]
+        restored = record["text"].replace(MASK, record["target"])
+        if number == 49:
+            restored = restored.replace("Il disturbo", "I disturbo", 1)
+        assert restored == items[number]["original"]
+
+
+@pytest.mark.data
+def test_real_context_windows(data: Path) -> None:
+    path = data / "it/mrr/mlm_context_window.json"
+    texts = [item["original"] for item in json.loads(path.read_text())["contexts"]]
+    records = list(curated_records([str(path)]))
+    assert len(records) == 26
+    for record in records:
+        number = int(record["id"].removeprefix("w").split("-")[0])
+        assert record["text"].replace(MASK, record["target"]) in texts[number]
+
+
+def test_unmasked_sentences(source) -> None:
+    path = source(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
+    [record] = unmasked_records([path])
+    assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
+                      "source": "http://x"}
+    with pytest.raises(RecordError, match=r"\(0\): found no text under 'original'"):
+        list(unmasked_records([source(sentence(None, "Il [MASK]."))]))
+
+
+@pytest.mark.data
+def test_all_54_real_sentences(data: Path) -> None:
+    records = list(unmasked_records([str(data / "it/mrr/mlm_data.json")]))
+    assert len(records) == len({record["text"] for record in records}) == 54
+    assert not any(MASK in record["text"] for record in records)

@@ -1,0 +1,100 @@
+"""Hallmarks of Cancer from the authors' archive and from BLUE's table."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.formats.sets.hoc import hoc_records
+from bmtools.errors import DataError, RecordError
+from bmtools.records import check
+
+GENOMIC = "Genomic instability and mutation"
+
+
+def archive(path: Path, **files: str) -> str:
+    with tarfile.open(path, "w:gz") as packed:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"hoc/{name.replace('_', '/')}.txt")
+            member.size = len(content.encode())
+            packed.addfile(member, io.BytesIO(content.encode()))
+    return str(path)
+
+
+def test_damage_behind_the_last_file_is_found(tmp_path: Path) -> None:
+    name = archive(tmp_path / "hoc.tgz", labels_1="< ", text_1="One .\n")
+    content = bytearray(Path(name).read_bytes())
+    content[-8] ^= 1  # of the checksum
+    Path(name).write_bytes(content)
+    with pytest.raises(DataError, match=r"hoc\.tgz"):
+        list(hoc_records([name]))
+
+
+def test_levels_and_sentences(tmp_path: Path) -> None:
+    name = archive(tmp_path / "hoc.tgz", labels_1=f"<{GENOMIC}--DNA repair AND{GENOMIC} AND "
+                   "Cellular energetics< <NULL", text_1="One .\nTwo .\n\nThree .\n")
+    counts: Counter[str] = Counter()
+    first, second, third = hoc_records([name], counts)
+    assert first == {"id": "1_s0", "text": "One .",
+                     "labels": [GENOMIC.lower(), "cellular energetics"], "meta": {
+                         "document": "1", "label_paths": [
+                             f"{GENOMIC}--DNA repair", GENOMIC, "Cellular energetics"]}}
+    assert second == {"id": "1_s1", "text": "Two .", "labels": [], "meta": {"document": "1"}}
+    assert third["labels"] == []
+    assert counts == {"documents": 1, "sentences without a hallmark": 2}
+
+
+def test_the_folder_equals_the_archive(tmp_path: Path) -> None:
+    files = {"text_1": "One .\nTwo .\n", "labels_1": f"<{GENOMIC}< ", "text_2": "Three .\n",
+             "labels_2": "<Cellular energetics--x"}
+    name = archive(tmp_path / "hoc.tgz", **files)
+    with tarfile.open(name) as packed:
+        packed.extractall(tmp_path / "unpacked")
+    assert list(hoc_records([str(tmp_path / "unpacked")])) == list(hoc_records([name]))
+    with pytest.raises(DataError, match=r"found no .txt files in a folder text"):
+        list(hoc_records([str(tmp_path / "unpacked/hoc/text")]))
+
+
+def test_labels_that_fit_no_sentence_are_rejected(tmp_path: Path) -> None:
+    name = archive(tmp_path / "hoc.tgz", labels_1="<a<b", text_1="One .\n", text_2="Two .\n",
+                   labels_2="<c")
+    faults: list[RecordError] = []
+    assert [record["id"] for record in hoc_records([name], reject=faults.append)] == ["2_s0"]
+    assert str(faults[0]) == (f"{name} (1): found 1 sentences in text and 2 in labels, "
+                              "expected as many")
+
+
+def test_other_archives_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"found no .txt files in a folder text"):
+        list(hoc_records([archive(tmp_path / "other.tgz", text_1="One .")]))
+    cut = tmp_path / "cut.tar"
+    whole = archive(tmp_path / "hoc.tgz", text_1="One .\n" * 500, labels_1="<" * 500)
+    cut.write_bytes(gzip.decompress(Path(whole).read_bytes())[:1500])
+    with pytest.raises(DataError, match=r"damaged archive"):
+        list(hoc_records([str(cut)]))
+
+
+@pytest.mark.data
+def test_the_archive_equals_blues_table(data: Path) -> None:
+    counts: Counter[str] = Counter()
+    original = {record["id"]: record for record in hoc_records(
+        [str(data / "en/cls/HoC/hoc-original.tar.gz")], counts)}
+    for record in original.values():
+        check(record)
+    assert len(original) == 17464
+    assert counts["documents"] == 1852
+    assert len({label for record in original.values() for label in record["labels"]}) == 10
+    blue = list(hoc_records([str(data / "en/cls/HoC/hoc.tsv")], counts := Counter()))
+    assert (len(blue), counts["documents"]) == (10527, 1108)
+    assert sum(bool(record["labels"]) for record in blue) == 3138
+    # In three abstracts the two editions differ.
+    other = [record["id"] for record in blue
+             if set(record["labels"]) != set(original[record["id"]]["labels"])]
+    assert Counter(one.partition("_")[0] for one in other) == {
+        "20720310": 3, "21190990": 3, "20525204": 2}
+    assert all(one["meta"]["document"] == original[one["id"]]["meta"]["document"] for one in blue)

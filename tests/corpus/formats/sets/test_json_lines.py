@@ -1,0 +1,59 @@
+"""JSON Lines of other forms than records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+
+from bmtools.corpus.formats.sets.json_lines import json_objects
+from bmtools.errors import RecordError, refuse
+
+
+class Named(TypedDict):
+    name: str
+
+
+@pytest.mark.parametrize(("line", "shape", "fault"), [
+    ("{1", Named, "found '{1' (JSON is malformed"),
+    ("[1]", Named, "found '[1]' (Expected `object`, got `array`), expected a JSON object"),
+    ('{"a":' * 10**5, dict[str, Any], "recursion depth exceeded"),
+    ('{"name": 1}', Named, "key 'name': found a whole number, expected text"),
+    ("{}", Named, "key 'name' is missing"), ("7", dict[str, Any], "found '7' (Expected `object`")])
+def test_what_is_no_such_object_is_refused(tmp_path: Path, line: str, shape: Any,
+                                           fault: str) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text(f'\n{line}\n{{"name": "a"}}\n')
+    refused: list[RecordError] = []
+    assert [*json_objects([str(path)], shape, refused.append)] == [
+        ("set:3", f"{path}:3", {"name": "a"})]
+    assert f"{path}:2: {refused[0].reason}" == str(refused[0]) and fault in refused[0].reason
+    assert refused[0].content == line
+
+
+@pytest.mark.parametrize("content", [
+    '[\n{"name": "a"},\n{"name": 1}]\n', '[{"name": "a"}, {"name": 1}]',
+    '{\n"name":\n"a"}'])
+def test_a_file_may_be_one_object_or_a_list_of_them(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(content)
+    refused: list[RecordError] = []
+    assert [*json_objects([str(path)], Named, refused.append)] == [
+        ("set:1", f"{path} (1)", {"name": "a"})]
+    assert [str(error) for error in refused] == [
+        f"{path} (2): key 'name': found a whole number, expected text"] * (content[0] == "[")
+
+
+def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text('[\n{"name": "a"},\n')
+    with pytest.raises(RecordError, match=r"set\.json:1: found '\['.*, expected a JSON object on"):
+        list(json_objects([str(path)], Named, refuse))
+
+
+@pytest.mark.data
+def test_the_raw_files_of_e3c(data: Path) -> None:
+    names = sorted(map(str, (data / "it" / "corpus" / "e3c-raw-sample").glob("*.json")))
+    found = [content for _, _, content in json_objects(names, dict[str, Any], refuse)]
+    assert [one["id"] for one in found] == [Path(name).stem for name in names]

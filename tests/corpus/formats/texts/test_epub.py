@@ -1,0 +1,105 @@
+"""Text of books in EPUB, made by hand."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+
+import pytest
+from toy_documents import CONTAINER, epub
+
+from bmtools.corpus.formats.texts.epub import epub_records
+from bmtools.errors import DataError
+from bmtools.io.record_size import limiting_records
+
+NAME = "book.epub"
+CHAPTERS = {
+    "b": "<h1>La <i>febbre</i></h1><p>Il paziente&nbsp;ha<br/>sete.</p>tail<script>no</script>",
+    "a": "<div><p>Uno.</p><ul><li>Due&eacute;</li><li><p>Tre</p></li></ul></div><!-- no -->"
+         "<svg><text>no</text></svg><table><tr><td>1</td><td>2</td></tr></table>"}
+METADATA = ("<dc:title>Cura</dc:title><dc:language>it-IT</dc:language>"
+            "<dc:creator>Rossi</dc:creator><dc:date>2021-03</dc:date>"
+            "<dc:rights>CC BY-SA 4.0, Rossi</dc:rights>")
+
+
+def test_a_book_in_the_order_of_reading(write) -> None:
+    book, = epub_records([write(epub(CHAPTERS, METADATA))])
+    sections = book["meta"].pop("sections")
+    assert book == {
+        "id": "book", "title": "Cura", "lang": "it", "licence": "CC-BY-SA-4.0",
+        "text": "La febbre\nIl paziente ha\nsete.\ntail\nUno.\nDueé\nTre\n1\n2",
+        "meta": {"author": "Rossi", "date": "2021-03", "year": 2021,
+                 "rights": "CC BY-SA 4.0, Rossi"}}
+    assert [(one["label"], book["text"][one["start"]:one["end"]]) for one in sections] == [
+        ("La febbre", "La febbre\nIl paziente ha\nsete.\ntail"),
+        ("file 2", "Uno.\nDueé\nTre\n1\n2")]
+    other, = epub_records([write(epub(CHAPTERS, spine=["a", "b"]))])
+    assert other["text"].startswith("Uno.")
+
+
+def test_what_is_left_out_is_counted(write) -> None:
+    counts: Counter[str] = Counter()
+    content = epub({"a": "<p>x</p>", "toc": "y", "c": "z"}, spine=["a", "toc", "absent", "c"])
+    path = write(content)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    files["book/content.opf"] = files["book/content.opf"].replace(
+        'id="toc"', 'id="toc" properties="nav"').replace(
+        'id="c" href="c.xhtml" media-type="application/xhtml+xml"',
+        'id="c" href="c.xhtml" media-type="image/svg+xml"')
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    book, = epub_records([path], counts)
+    assert book["text"] == "x"
+    assert counts == {"files that a book names and lacks": 1, "tables of contents left out": 1,
+                      "files of books that are no HTML left out": 1}
+
+
+LAUGHS = "".join(f'<!ENTITY a{number} "{f"&a{number - 1};" * 10}">' for number in range(1, 12))
+ENTITIES = (f'<!DOCTYPE x [<!ENTITY a0 "aaaaaaaaaa">{LAUGHS}'
+            '<!ENTITY b SYSTEM "file:///etc/passwd">]>')
+
+
+def test_entities_are_not_expanded_nor_fetched(write) -> None:
+    container = ENTITIES + CONTAINER.replace("<rootfiles>", "<rootfiles>&b;")
+    book, = epub_records([write(epub({"a": "<p>x &b; &a11;</p>"},
+                                     **{"META-INF__container.xml": container}))])
+    assert book["text"] == "x &b; &a11;"
+    bomb = container.replace("&b;</", "&a11;</").replace("<rootfiles>&b;", "<rootfiles>&a11;")
+    with pytest.raises(DataError, match="entity amplification"):
+        list(epub_records([write(epub(CHAPTERS, **{"META-INF__container.xml": bomb}))]))
+
+
+def test_a_book_in_a_folder_of_its_archive(write) -> None:
+    path = write(epub(CHAPTERS))
+    with zipfile.ZipFile(path) as archive:
+        files = {f"epub/{name}": archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    assert [book["id"] for book in epub_records([path])] == ["book"]
+
+
+@pytest.mark.parametrize(("content", "told"), [
+    (b"", "this archive cannot be read"), (epub(CHAPTERS)[:-40], "this archive cannot be read"),
+    (epub(CHAPTERS, **{"META-INF__container.xml": "<a"}), "damaged META-INF/container.xml"),
+    (epub(CHAPTERS, **{"META-INF__container.xml": "<a/>"}), "found no package document"),
+    (epub(CHAPTERS, **{"book__content.opf": "<package/>"}), "found no text in 0 files"),
+    (epub({"a": "<img/>"}), "found no text in 1 files"),
+    (epub(CHAPTERS, **{"META-INF__encryption.xml": "<encryption><CipherReference "
+                       'URI="book/a.xhtml"/></encryption>'}), "found an encrypted book")])
+def test_damage_is_one_line(write, content: bytes, told: str) -> None:
+    with pytest.raises(DataError, match=rf"book\.epub: .*{told}"):
+        list(epub_records([write(content)]))
+
+
+def test_scrambled_fonts_do_not_matter(write) -> None:
+    fonts = {"META-INF__encryption.xml": '<encryption><CipherReference URI="a.otf"/></encryption>'}
+    assert len(list(epub_records([write(epub(CHAPTERS, **fonts))]))) == 1
+
+
+def test_bombs_are_refused(write) -> None:
+    many = {f"c{number}": "<p>" + "a " * 300_000 for number in range(3)}
+    with limiting_records(1), pytest.raises(DataError, match=r"book\.epub/book/c1\.xhtml: found"):
+        list(epub_records([write(epub(many))]))

@@ -1,0 +1,363 @@
+"""Articles as records, and every character of them accounted for."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT
+from bmtools.corpus.formats.texts.jats import jats_account, jats_records
+from bmtools.corpus.formats.texts.jats_text import Text
+from bmtools.corpus.formats.texts.settings import PARTS, JatsConfig
+from bmtools.errors import DataError
+from bmtools.records import Record, check
+from bmtools.text.sentences import sentence_records
+
+ARTICLE = """<!DOCTYPE article PUBLIC "-//NLM//DTD JATS v1.2//EN" "JATS-archivearticle1.dtd">
+<article xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:mml="http://www.w3.org/1998/Math/MathML"
+ xmlns:ali="http://www.niso.org/schemas/ali/1.0/" article-type="research-article" xml:lang="en-GB">
+<?properties open_access?><front><journal-meta><journal-title-group><journal-title>Lungs
+</journal-title></journal-title-group></journal-meta><article-meta>
+<article-id pub-id-type="pmc">77</article-id><article-id pub-id-type="pmid">8</article-id>
+<article-id pub-id-type="doi">10.1/x</article-id><title-group><article-title>On <italic>asthma
+</italic><xref ref-type="fn" rid="f">*</xref></article-title><subtitle>A study</subtitle>
+<alt-title>Asthma</alt-title></title-group><contrib-group><contrib><name><surname>Rossi</surname>
+</name></contrib></contrib-group><pub-date pub-type="collection"><year>2019</year></pub-date>
+<pub-date pub-type="epub"><year>2020</year></pub-date><permissions><license><ali:license_ref
+ specific-use="textmining">https://creativecommons.org/licenses/by-nc/4.0/</ali:license_ref>
+<license-p>See there.</license-p></license></permissions>
+<abstract><sec><title>Aim:</title><p>To breathe.</p></sec></abstract>
+<abstract abstract-type="summary"><title>In short</title><p>Breath.</p></abstract>
+<trans-abstract xml:lang="it"><p>Respirare.</p></trans-abstract>
+<kwd-group><kwd>asthma</kwd></kwd-group></article-meta></front>
+<body><p>Before any section.</p>
+<sec sec-type="methods"><label>1</label><title>Methods</title><p>We took 10<sup>6</sup> cells
+ m<sup>2</sup> [<xref ref-type="bibr" rid="r1">1</xref>,<xref ref-type="bibr" rid="r2">2</xref>].
+ See<fig><label>Fig 1</label><caption><title>Lungs.</title><p>Two, by Orr <xref ref-type="bibr"
+ rid="r1">[1]</xref>.</p></caption><alt-text>photo</alt-text></fig> there.</p>
+<sec><title>Cells</title><sec><title>Deep <bold>down</bold></title><p>Nested. </p><p/>
+<list><list-item><label>a</label><p>One</p></list-item><list-item><p>Two<list><list-item>
+<p>Two b</p></list-item></list></p></list-item></list></sec><p>After it.</p></sec></sec>
+<sec><p>No title<break/>here<xref ref-type="bibr" rid="r1"><sup>3</sup></xref>:
+<disp-quote><p>Quoted.</p></disp-quote> where <inline-formula><mml:math><mml:mi>x</mml:mi>
+</mml:math></inline-formula> is<disp-formula><tex-math>y^2</tex-math></disp-formula>
+small<fn><p>Not very.</p></fn>.</p><boxed-text><caption><title>Box</title></caption><p>Boxed.</p>
+</boxed-text><def-list><def-item><term>FEV</term><def><p>Volume.</p></def></def-item></def-list>
+<table-wrap><caption><p>Numbers.</p></caption><table><tbody><tr><td>1.5</td></tr></tbody></table>
+<table-wrap-foot><p>n</p></table-wrap-foot></table-wrap>stray</sec>
+<sec><title>Extra</title><supplementary-material><caption><p>File</p></caption>
+</supplementary-material></sec></body>
+<back><ack><p>We thank.</p></ack><ref-list><title>References</title><ref><mixed-citation>Orr H
+</mixed-citation></ref></ref-list></back><floats-group><fig><caption><p>Late.</p></caption></fig>
+</floats-group><response response-type="reply" xml:lang="it"><front-stub><title-group>
+<article-title>Reply</article-title></title-group></front-stub><body><p>Grazie.</p></body></response>
+<sub-article article-type="letter"><front-stub><title-group><article-title>No text</article-title>
+</title-group></front-stub></sub-article></article>"""
+TEXT = """Aim:
+To breathe.
+In short
+Breath.
+Before any section.
+Methods
+We took 10⁶ cells m2 [1,2]. See there.
+Cells
+Deep down
+Nested.
+One
+Two
+Two b
+After it.
+No title here 3:
+Quoted.
+where x is small.
+Box
+Boxed.
+FEV
+Volume.
+stray
+Extra""".replace("\n", "\n\n")
+CONFIGS = [JatsConfig(",".join(parts), drop_citations, by_section) for parts, drop_citations,
+           by_section in product(((), PARTS[:1], PARTS), (False, True), (False, True))]
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(content: str = ARTICLE) -> str:
+        path = tmp_path / "in.nxml"
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def read(path: str, config: JatsConfig | None = None) -> list[Record]:
+    """Read articles with their account, and check it against the text nodes in another way."""
+    counts, config = Counter[str](), config or JatsConfig()
+    records = list(jats_account(jats_records([path], config), path, counts, config))
+    parser = etree.XMLParser(load_dtd=False, remove_comments=True, remove_pis=True)
+    text = "".join(etree.parse(path, parser).getroot().itertext())
+    assert sum(counts.values()) - counts[ADDED] == len("".join(text.split()))
+    for record in records:
+        check(record)
+    return records
+
+
+def one(path: str, **options: Any) -> Record:
+    record, = read(path, JatsConfig(**options))
+    return record
+
+
+def test_a_record(source) -> None:
+    record = one(source())
+    assert record["text"] == TEXT
+    del record["meta"]["sections"]
+    assert record.without("text") == {
+        "id": "PMC77", "title": "On asthma: A study", "lang": "en", "licence": "CC-BY-NC-4.0",
+        "meta": {"journal": "Lungs", "year": 2020, "pmid": "8", "doi": "10.1/x",
+                 "types": ["research-article"], "keywords": ["asthma"]}}
+
+
+def test_sections(source) -> None:
+    record = one(source())
+    found = [(section["path"], section.get("type"), record["text"][section["start"]:section["end"]])
+             for section in record["meta"]["sections"]]
+    deep = "Nested.\n\nOne\n\nTwo\n\nTwo b"
+    assert found == [
+        (["Abstract"], "abstract", "Aim:\n\nTo breathe."),
+        (["Abstract", "Aim"], None, "To breathe."),
+        (["In short"], "summary", "Breath."),
+        (["Methods"], "methods", TEXT.partition("Methods\n\n")[2].partition("\n\nNo title")[0]),
+        (["Methods", "Cells"], None, f"Deep down\n\n{deep}\n\nAfter it."),
+        (["Methods", "Cells", "Deep down"], None, deep)]
+    assert all(section["label"] == section["path"][-1]
+               and section["depth"] == len(section["path"])
+               for section in record["meta"]["sections"])
+
+
+def test_no_sentence_runs_from_a_heading_into_its_paragraph(source) -> None:
+    sentences = [record["text"] for record in sentence_records([one(source())])]
+    assert sentences[:2] == ["Aim:", "To breathe."]
+    assert sentences[5:7] == ["Methods", "We took 10⁶ cells m2 [1,2]."]
+    assert [text for text in sentences if "\n" in text] == []
+
+
+def test_parts_are_included(source) -> None:
+    path = source()
+    assert one(path, include="captions")["text"] == TEXT.replace(
+        "See there.", "See there.\n\nLungs.\n\nTwo, by Orr [1].").replace(
+        "stray", "Numbers.\n\nstray") + "\n\nLate."
+    assert one(path, include="back")["text"] == TEXT + "\n\nWe thank."
+    assert one(source(ARTICLE.replace("<tex-math>y^2</tex-math>", "<label>(1)</label>y = 2")),
+               include="formulas")["text"] == TEXT.replace("is small", "is\n\ny = 2\n\nsmall")
+
+
+def test_sub_articles(source) -> None:
+    _, reply, letter = read(source(), JatsConfig("sub-articles"))
+    assert reply == {"id": "PMC77-sub1", "title": "Reply", "text": "Grazie.", "lang": "it",
+                     "licence": "CC-BY-NC-4.0", "meta": {"types": ["reply"], "document": "PMC77"}}
+    assert letter == {"id": "PMC77-sub2", "text": "No text", "lang": "en",
+                      "licence": "CC-BY-NC-4.0",
+                      "meta": {"types": ["letter"], "document": "PMC77"}}
+
+
+def test_citations_are_dropped(source) -> None:
+    text = one(source(), drop_citations=True, include="captions")["text"]
+    assert text == TEXT.replace(" [1,2]", "").replace("here 3:", "here:").replace(
+        "See there.", "See there.\n\nLungs.\n\nTwo, by Orr.").replace(
+        "stray", "Numbers.\n\nstray") + "\n\nLate."
+
+
+def test_sections_as_records(source) -> None:
+    records = read(source(), JatsConfig(by_section=True))
+    assert [(record["id"], record.get("title"), record["text"].partition("\n")[0])
+            for record in records] == [
+        ("PMC77-1", None, "Aim:"), ("PMC77-2", "In short", "Breath."),
+        ("PMC77-3", None, "Before any section."),
+        ("PMC77-4", "Methods", "We took 10⁶ cells m2 [1,2]. See there."),
+        ("PMC77-5", None, "No title here 3:"), ("PMC77-6", None, "Extra")]
+    meta = records[3]["meta"]
+    assert (meta["document"], meta["section"], meta["article_title"]) == (
+        "PMC77", "Methods", "On asthma: A study")
+    text = records[3]["text"]
+    assert [(section["path"], text[section["start"]:section["end"]][:6])
+            for section in meta["sections"]] == [
+        (["Methods", "Cells"], "Deep d"), (["Methods", "Cells", "Deep down"], "Nested")]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_every_character_is_accounted_for(source, config: JatsConfig) -> None:
+    assert read(source(), config)
+
+
+def test_classes_of_what_is_left_out(source) -> None:
+    path, counts, config = source(), Counter[str](), JatsConfig(drop_citations=True)
+    list(jats_account(jats_records([path], config), path, counts, config))
+    assert {name: count for name, count in counts.items() if name != IN_RECORDS} == {
+        ADDED: 1, **{LEFT_OUT.format(name): count for name, count in {
+            "authors": 5, "captions": 32, "citations": 6, "back matter": 8, "figures": 5,
+            "footnotes": 9, "formulas": 3, "keywords": 6, "labels": 6, "licences": 56,
+            "metadata": 28, "references": 14, "sub-articles": 18, "supplementary material": 4,
+            "tables": 4, "translations": 10}.items()}}
+
+
+def test_text_that_jats_has_no_place_for_is_counted(source) -> None:
+    path, counts, config = source(ARTICLE.replace("<body>", "stray<x>stray</x><body>").replace(
+        "<article-meta>", "<notes><p>Note.</p></notes>stray<article-meta>stray")), Counter(), \
+        JatsConfig()
+    record, = jats_account(jats_records([path], config), path, counts, config)
+    assert record["text"] == TEXT
+    assert (counts[LEFT_OUT.format("stray text")], counts[LEFT_OUT.format("front matter")]) == (
+        20, 5)
+
+
+def test_an_answer_of_oai_has_a_namespace(source) -> None:
+    _, _, article = ARTICLE.partition("<article ")
+    path = source('<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026'
+                  "</responseDate><ListRecords><record><header><identifier>oai:1</identifier></header>"
+                  '<metadata><article xmlns="https://jats.nlm.nih.gov/ns/archiving/1.2/" '
+                  f"{article}</metadata></record></ListRecords></OAI-PMH>")
+    assert one(path) == one(source())
+
+
+def test_an_article_without_text_is_counted(source) -> None:
+    path, counts, config = source(
+        "<pmc-articleset><article><front><article-meta><title-group><article-title>T</article-title>"
+        "</title-group></article-meta></front></article><article><body><p>B</p></body></article>"
+        "</pmc-articleset>"), Counter[str](), JatsConfig()
+    record, = jats_account(jats_records([path], config, counts), path, counts, config)
+    assert (record["id"], record["text"]) == ("in:1", "B")
+    assert counts == {"articles without text left out": 1, IN_RECORDS: 1,
+                      LEFT_OUT.format("articles without text"): 1}
+
+
+@pytest.mark.parametrize(("stated", "name"), [
+    ('<license xlink:href="http://creativecommons.org/licenses/by/2.0"/>', "CC-BY-2.0"),
+    ('<license license-type="open-access"><license-p>under the Creative Commons Attribution '
+     "Non-Commercial No Derivatives 3.0 License</license-p></license>", "CC-BY-NC-ND-3.0"),
+    ('<license><p>CC BY</p></license>', "CC-BY"),
+    ('<license license-type="CC0"/>', "CC0-1.0"),
+    ("<copyright-statement>Creative Commons Attribution License</copyright-statement>", "CC-BY"),
+    ("<license><license-p>All rights reserved.</license-p></license>", None)])
+def test_licences(source, stated: str, name: str | None) -> None:
+    start, _, rest = ARTICLE.partition("<license>")
+    record = one(source(start + stated + rest.partition("</license>")[2]))
+    assert record.get("licence") == name
+
+
+# Faults of a reader, as a change of its code would bring them.
+def _without_inline(add_content):
+    def changed(self, element):
+        if element.tag not in ("bold", "xref"):
+            add_content(self, element)
+    return changed
+
+
+def _twice(add_content):
+    def changed(self, element):
+        add_content(self, element)
+        if element.tag == "list-item":
+            self.end_line()
+            add_content(self, element)
+    return changed
+
+
+def _without_nested(add_content):
+    def changed(self, element):
+        if len([*element.iterancestors("sec")]) < 3:
+            add_content(self, element)
+    return changed
+
+
+def _without_text_after(tag):
+    def change(add_content):
+        def changed(self, element):
+            for child in element:
+                if child.tag == tag:
+                    child.tail = None
+            add_content(self, element)
+        return changed
+    return change
+
+
+@pytest.mark.parametrize(("fault", "told"), [
+    (_without_inline, "article/body/sec/p/xref: the text '1'"),
+    (_twice, "article/body/sec/sec/sec/list/list-item/p: the text 'Two'"),
+    (_without_nested, "article/body/sec/sec/sec/title: the text 'Deep'"),
+    (_without_text_after("sup"), "article/body/sec/p: the text 'cells"),
+    (_without_text_after("table-wrap"), "article/body/sec: the text 'stray'"),
+    (_without_text_after("fn"), "article/body/sec/p: the text '.'")])
+def test_an_account_shows_what_a_reader_loses(source, monkeypatch, fault, told: str) -> None:
+    monkeypatch.setattr(Text, "add_content", fault(Text.add_content))
+    with pytest.raises(DataError) as caught:
+        read(source())
+    assert told in str(caught.value)
+
+
+def bundle(path: Path, *members: tuple[str, str | bytes | None]) -> str:
+    """Write a tar archive; a member without content is a link."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+                archive.addfile(member)
+                continue
+            content = content.encode() if isinstance(content, str) else content
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return str(path)
+
+
+def test_bundles(tmp_path: Path) -> None:
+    other = ARTICLE.replace(">77<", ">PMC78<")
+    path = bundle(tmp_path / "b.tar.gz", ("a/77.nxml", ARTICLE), ("../78.nxml", "<article/>"),
+                  ("a/link.nxml", None), ("a/photo.jpg", b"\xff\xd8"), ("a/78.xml", other))
+    counts = Counter[str]()
+    records = list(jats_records([path], counts=counts))
+    assert [record["id"] for record in records] == ["PMC77", "PMC78"]
+    assert records[1].place == f"{path}/a/78.xml:3"
+    assert counts == {"files with a path outside their archive passed over": 1,
+                      "links and devices passed over": 1,
+                      "files that do not end in .nxml or .xml passed over": 1}
+    config = JatsConfig("captions")
+    assert len(list(jats_account(jats_records([path], config), path, counts, config))) == 2
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_every_character_of_real_articles(data: Path, tmp_path: Path, config: JatsConfig) -> None:
+    files = sorted((data / "en" / "pmc-nxml").glob("*.nxml"))
+    for path in files:
+        assert read(str(path), config)
+
+
+@pytest.mark.data
+def test_real_articles(data: Path) -> None:
+    licences = []
+    for path in sorted((data / "en" / "pmc-nxml").glob("*.nxml")):
+        record, = jats_records([str(path)])
+        licences.append((record["id"], record.get("licence"), record["meta"]["year"]))
+        root = etree.parse(path, etree.XMLParser(load_dtd=False, remove_pis=True)).getroot()
+        outside = ("not(ancestor::fn or ancestor::caption or ancestor::table-wrap or "
+                   "ancestor::supplementary-material)")
+        parts = "(front/article-meta/abstract|body)"
+        blocks = root.xpath(f"{parts}//*[self::p or self::title][{outside}]")
+        lines = [" ".join("".join(block.itertext()).split()) for block in blocks]
+        assert len(record["text"].split("\n\n")) == len([line for line in lines if line])
+        titles = [line for block, line in zip(blocks, lines, strict=True) if block.tag == "title"]
+        labels = [section["label"] for section in record["meta"]["sections"]]
+        # "Supplementary Material" has nothing but files; "Abstract" is a label without a heading.
+        assert labels[labels[0] == "Abstract":] == [
+            title.rstrip(":") for title in titles if title not in (
+                "Supplementary Material", "Supporting Information")][:len(labels)]
+    assert licences == [
+        ("PMC3166277", "CC-BY-2.0", 2011), ("PMC2329613", "CC-BY-2.0", 2008),
+        ("PMC2994229", None, 2010), ("PMC2599765", "CC-PDM-1.0", 2008),
+        ("PMC3585041", "CC-BY", 2013), ("PMC1790863", "CC-BY", 2007)]

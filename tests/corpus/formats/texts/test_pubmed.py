@@ -1,0 +1,323 @@
+"""Citations as records."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import tracemalloc
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.formats.texts.pubmed import ROOTS, pubmed_records
+from bmtools.errors import DataError, RecordError
+from bmtools.records import Record, check
+from bmtools.text.languages import two_letters
+
+ARTICLE = """<Journal><Title>J</Title><JournalIssue><PubDate>
+<MedlineDate>1998 Dec-1999 Jan</MedlineDate></PubDate></JournalIssue></Journal>
+<ArticleTitle>{title}</ArticleTitle>{more}<Language>{lang}</Language>"""
+
+
+def citation(more: str = "", title: str = "T.", lang: str = "eng", pmid: str = "1",
+             others: str = "") -> str:
+    article = ARTICLE.format(title=title, more=more, lang=lang)
+    return (f'<MedlineCitation><PMID Version="1">{pmid}</PMID><Article>{article}</Article>'
+            f"{others}</MedlineCitation>")
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(body: str, root: str = "MedlineCitationSet") -> str:
+        path = tmp_path / "in.xml"
+        path.write_text(f"<{root}>\n{body}</{root}>", encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def abstract(*parts: str) -> str:
+    return f"<Abstract>{''.join(parts)}<CopyrightInformation>©</CopyrightInformation></Abstract>"
+
+
+def part(text: str, **attributes: str) -> str:
+    given = "".join(f' {key}="{value}"' for key, value in attributes.items())
+    return f"<AbstractText{given}>{text}</AbstractText>"
+
+
+def one(path: str, **options: bool) -> Record:
+    record, = pubmed_records([path], **options)
+    check(record)
+    return record
+
+
+def test_a_record(source) -> None:
+    record = one(source(citation(abstract(part("Was  done.\n")))))
+    assert record == {"id": "1", "title": "T.", "text": "Was done.", "lang": "en",
+                      "meta": {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©"}}
+    assert record.place.endswith("in.xml:2")
+
+
+def test_labels_and_their_offsets(source) -> None:
+    record = one(source(citation(abstract(
+        part("Why \U0001d4b3?", Label="AIM", NlmCategory="OBJECTIVE"), part("", Label="EMPTY"),
+        part("We looked.", Label="METHODS"), part("Loose.", Label="UNLABELLED"), part("End.")))))
+    assert record["text"] == "AIM: Why \U0001d4b3?\nMETHODS: We looked.\nLoose.\nEnd."
+    assert [(section["label"], record["text"][section["start"]:section["end"]])
+            for section in record["meta"]["sections"]] == [
+                ("AIM", "Why \U0001d4b3?"), ("METHODS", "We looked."), ("UNLABELLED", "Loose.")]
+    assert [section.get("category") for section in record["meta"]["sections"]] == [
+        "OBJECTIVE", None, None]
+
+
+def test_names_of_characters_are_characters_in_labels_too(source) -> None:
+    dtd = '<!DOCTYPE MedlineCitationSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd">'
+    path = Path(source(citation(abstract(part("The &alpha;-form.", Label="TGF-&beta;")))))
+    path.write_text(path.read_text("utf-8").replace("<Med", f"{dtd}<Med", 1),
+                    encoding="utf-8")
+    assert one(str(path))["text"] == "TGF-\u03b2: The \u03b1-form."
+
+
+def test_inline_markup_keeps_its_text_and_unicode_stays(source) -> None:
+    text = ('<i>E.\u00a0coli</i> at 10<sup>-5</sup>\u2009M, <mml:math xmlns:mml="urn:m"><mml:mi>β'
+            "</mml:mi></mml:math> &lt; 1 &#x3b1;")
+    record = one(source(citation(abstract(part(text)))))
+    assert record["text"] == "E.\u00a0coli at 10-5\u2009M, β < 1 \u03b1"
+
+
+@pytest.mark.parametrize(("title", "lang", "expected"), [
+    ("[Vaccines are drugs].", "ita", "Vaccines are drugs."),
+    ("[Why?].", "fre", "Why?"),
+    ("[The end]", "ITA", "The end."),
+    ("[A [3H] label].", "jpn", "A [3H] label."),
+    ("[3H]Uridine and [14C].", "jpn", "[3H]Uridine and [14C]."),
+    ("[Sic].", "eng", "[Sic]."),
+    ("Plain.", "ita", "Plain.")])
+def test_translated_titles_lose_their_brackets(source, title: str, lang: str,
+                                               expected: str) -> None:
+    record = one(source(citation(abstract(part("X.")), title, lang)))
+    assert record["title"] == expected
+    assert record["lang"] == "en"
+
+
+def test_articles_without_abstract(source) -> None:
+    path = source(citation(title="[Heart].", lang="ita", more="<Abstract></Abstract>"))
+    counts: Counter[str] = Counter()
+    assert list(pubmed_records([path], counts=counts)) == []
+    assert [what for what, count in counts.items() if count] == [
+        "articles without abstract left out (titles yields their titles)"]
+    record = one(path, titles=True)
+    assert (record["text"], record["lang"]) == ("Heart.", "en")
+    assert "title" not in record
+
+
+def test_a_title_that_nobody_translated(source) -> None:
+    record = one(source(citation("<VernacularTitle>Cuore.</VernacularTitle>", "[Not Available].",
+                                 "ita")), titles=True)
+    assert (record["text"], record["lang"]) == ("Cuore.", "it")
+
+
+def test_other_abstracts(source) -> None:
+    others = "".join(
+        f'<OtherAbstract Type="Publisher" Language="{lang}">{part(lang, Label="AIM")}'
+        "</OtherAbstract>" for lang in ("ita", "fre", "ita"))
+    others += ('<OtherAbstract Language="pol"><AbstractText>Abstract available from the publisher.'
+               "</AbstractText></OtherAbstract>")
+    path = source(citation(abstract(part("X.")), others=others))
+    counts: Counter[str] = Counter()
+    assert [record["id"] for record in pubmed_records([path], counts=counts)] == ["1"]
+    assert sorted(counts.values()) == [1, 3]
+    records = list(pubmed_records([path], other_abstracts=True))
+    assert [(record["id"], record["lang"], record["text"]) for record in records] == [
+        ("1", "en", "X."), ("1-it", "it", "AIM: ita"), ("1-fr", "fr", "AIM: fre"),
+        ("1-it-2", "it", "AIM: ita")]
+
+
+def test_a_further_abstract_says_what_it_is(source) -> None:
+    path = source(citation(others='<OtherAbstract Type="plain-language-summary">'
+                                  f"{abstract(part('X.'))[10:-11]}</OtherAbstract>"))
+    record = one(path, other_abstracts=True)
+    assert (record["id"], record["lang"]) == ("1-en", "en")
+    assert record["meta"] == {"journal": "J", "year": 1998, "languages": ["en"], "copyright": "©",
+                              "document": "1", "kind": "plain-language-summary"}
+
+
+def test_deletions_are_counted(source) -> None:
+    path = source(f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
+                  "<DeleteCitation><PMID>1</PMID><PMID>2</PMID></DeleteCitation>",
+                  "PubmedArticleSet")
+    counts: Counter[str] = Counter()
+    assert len(list(pubmed_records([path], counts=counts))) == 1
+    assert +counts == {"PMIDs named as deleted (updates leaves them out)": 2}
+
+
+BOOK = f"""<BookDocument><PMID Version="1">7</PMID><ArticleIdList>
+<ArticleId IdType="bookaccession">NBK7</ArticleId><ArticleId IdType="doi">10.1/b</ArticleId>
+</ArticleIdList><Book><Publisher><PublisherName>P</PublisherName></Publisher>
+<BookTitle book="b">Heart <i>and</i> lung</BookTitle><PubDate><Year>2012</Year></PubDate>
+<AuthorList><Author><LastName>A</LastName></Author></AuthorList></Book>{{title}}
+<Language>eng</Language><PublicationType UI="D">Review</PublicationType>
+{abstract(part("Why.", Label="AIM"), part("So."))}
+<Sections><Section><SectionTitle book="b">One</SectionTitle></Section></Sections>
+<KeywordList><Keyword>pump</Keyword></KeywordList></BookDocument>"""
+
+
+@pytest.mark.parametrize(("title", "expected"), [
+    ("", "Heart and lung"), ("<ArticleTitle>Valves.</ArticleTitle>", "Valves.")])
+def test_books(source, title: str, expected: str) -> None:
+    book = BOOK.format(title=title)
+    for body, root in ((f"<PubmedBookArticle>{book}<PubmedBookData/></PubmedBookArticle>", "Pubmed"
+                        "ArticleSet"), (book, "BookDocumentSet")):
+        record = one(source(body, root))
+        assert record == {
+            "id": "7", "title": expected, "text": "AIM: Why.\nSo.", "lang": "en", "meta": {
+                "book": "Heart and lung", "year": 2012, "doi": "10.1/b", "languages": ["en"],
+                "types": ["Review"], "keywords": ["pump"], "copyright": "©",
+                "sections": [{"label": "AIM", "start": 5, "end": 9}]}}
+
+
+def test_articles_of_2001(source) -> None:
+    path = source(f"""<PubMedArticle><NCBIArticle><PMID>3</PMID><Article>
+        {ARTICLE.format(title="T.", more=abstract(part("X.")), lang="eng")}</Article></NCBIArticle>
+        <PubMedData><ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList>
+        </PubMedData></PubMedArticle><PubmedArticle><MedlineCitation><MedlineID>9</MedlineID>
+        <PMID>4</PMID><Article>{ARTICLE.format(title="U.", more=abstract(part("Y.")), lang="EN")}
+        </Article><MeshHeadingList><MeshHeading><Descriptor>Heart</Descriptor></MeshHeading>
+        </MeshHeadingList></MedlineCitation></PubmedArticle>""", "PubmedArticleSet")
+    first, second = pubmed_records([path])
+    assert (first["id"], first["meta"]["doi"]) == ("3", "10.1/x")
+    assert (second["id"], second["meta"]["mesh"]) == ("4", ["Heart"])
+
+
+@pytest.mark.parametrize(("dates", "year"), [
+    ("<PubDate><Year>2001</Year><Month>Feb</Month></PubDate>", 2001),
+    ("<PubDate><MedlineDate>2000 Spring-Summer</MedlineDate></PubDate>", 2000),
+    ("<PubDate><MedlineDate>Winter 1999-2000</MedlineDate></PubDate>", 1999),
+    ("<PubDate><MedlineDate>Spring</MedlineDate></PubDate>", 2019),
+    ("<PubDate><Year>1987</Year><Season>Fall</Season></PubDate>", 1987), ("", 2019)])
+def test_the_year_of_publication(source, dates: str, year: int) -> None:
+    article = (f"<Journal><ISSN IssnType='Print'>1234-5678</ISSN><JournalIssue>{dates}"
+               f"</JournalIssue></Journal>{abstract(part('X.'))}"
+               "<ArticleDate DateType='Electronic'><Year>2019</Year></ArticleDate>")
+    record = one(source(f"""<MedlineCitation><PMID Version="2">1</PMID><DateRevised>
+        <Year>2021</Year><Month>3</Month><Day>09</Day></DateRevised><Article>{article}</Article>
+        <OtherID Source="NLM">PMC77 [Available on 01/01/22]</OtherID></MedlineCitation>"""))
+    assert record["meta"] == {"version": 2, "issn": "1234-5678", "year": year,
+                              "date_revised": "2021-03-09", "pmcid": "PMC77", "copyright": "©"}
+
+
+def test_the_doi_is_the_articles_own(source) -> None:
+    path = source(f"""<PubmedArticle>{citation(abstract(part("X.")))}<PubmedData><ReferenceList>
+        <Reference><ArticleIdList><ArticleId IdType="doi">10.1/other</ArticleId></ArticleIdList>
+        </Reference></ReferenceList><ArticleIdList><ArticleId IdType="doi">10.1/own</ArticleId>
+        </ArticleIdList></PubmedData></PubmedArticle>""", "PubmedArticleSet")
+    assert one(path)["meta"]["doi"] == "10.1/own"
+
+
+def test_a_citation_without_pmid_is_bad(source) -> None:
+    path = source(citation(abstract(part("X.")), pmid="")
+                  + citation(abstract(part("Y.")), pmid="2"))
+    with pytest.raises(RecordError, match=r"in\.xml:2: found a citation without PMID"):
+        list(pubmed_records([path]))
+    rejected: list[RecordError] = []
+    assert len(list(pubmed_records([path], reject=rejected.append))) == 1
+    assert len(rejected) == 1
+
+
+DTD = ('<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd" [{}]>'
+       "<PubmedArticleSet>\n{}")
+WHOLE = f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
+FAULTS = {
+    "cut XML": (DTD.format("", WHOLE * 3)[:-9], r":\d+: damaged XML"),
+    "cut tag": (DTD.format("", WHOLE + "<Pubm"), r":\d+: damaged XML"),
+    "NUL": (DTD.format("", WHOLE.replace("X.", "X\0.")), r":\d+: damaged XML"),
+    "encoding that is another": (b"<?xml version='1.0' encoding='utf-8'?><PubmedArticleSet>"
+                                 + WHOLE.replace("X.", "\u00e9").encode("latin-1"), "damaged XML"),
+    "UTF-16 without a mark": (DTD.format("", WHOLE).encode("utf-16")[2:], r":\d+: "),
+    "unknown encoding": (b"<?xml version='1.0' encoding='x-none'?><PubmedArticleSet/>", "not XML"),
+    "bomb": (DTD.format("".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(12)),
+                        "&l11;"), "found a declaration of the entity 'l0'"),
+    "external entity": (DTD.format("<!ENTITY f SYSTEM 'file:///etc/hostname'>", WHOLE.replace(
+        "X.", "&f;")), "found a declaration of the entity 'f'"),
+    "unknown entity": (DTD.format("", WHOLE.replace("X.", "&own;")), "found the entity '&own;'"),
+    "deep": (DTD.format("", WHOLE.replace("X.", "<i>" * 10_000)), "256 levels"),
+    "a text without end": (DTD.format("", WHOLE.replace("X.", "x" * 11_000_000)), "ten mega"),
+    "elements without end": (DTD.format("", "<PubmedArticle>" + "<i/>" * 500_000), "a record of"),
+    "another root": ("<html>\n</html>", "found the root element <html>, expected <Pubmed"),
+    **{root: (f"<{root}><Citation>{WHOLE}</Citation></{root}>",
+              f"found <Citation> in <{root}>, expected <PubmedArticle> or <Pub") for root in ROOTS},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_one_line_in_little_memory_and_time(tmp_path: Path, fault: str) -> None:
+    content, told = FAULTS[fault]
+    path = tmp_path / "in.xml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    two_letters("eng")  # imports a library
+    started = time.process_time()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=told) as caught:
+            list(pubmed_records([str(path)]))
+        assert tracemalloc.get_traced_memory()[1] < 3 * path.stat().st_size + 8_000_000
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - started < 5
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_abstract_of_two_megabytes_is_read(source) -> None:
+    assert len(one(source(citation(abstract(part("cuore " * 333_333)))))["text"]) == 1_999_997
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "citations", "abstracts", "structured"), [
+    ("medline16n0902.xml.gz", 604, 526, 215), ("pubmed24-sample.xml.gz", 4, 3, 1),
+    ("pubmed-29768149.xml", 1, 1, 1), ("pubmed15-bom.xml", 106, 106, 28)])
+def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations: int,
+                                                abstracts: int, structured: int) -> None:
+    path = data / "en/pubmed-xml" / name
+    records = list(pubmed_records([str(path)], titles=True))
+    for record in records:
+        check(record)
+    with_abstract = [record for record in records if "title" in record]
+    assert len(records) == citations
+    assert len(with_abstract) == abstracts
+    assert sum("sections" in record["meta"] for record in records) == structured
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    root = ElementTree.fromstring(content.decode("utf-8-sig"))
+    expected, labels = {}, {}
+    for found in root.iter("MedlineCitation"):
+        texts = found.findall("Article/Abstract/AbstractText")
+        parts = ["".join(text.itertext()) for text in texts]
+        if parts:
+            expected[found.findtext("PMID")] = " ".join(" ".join(parts).split())
+            labels[found.findtext("PMID")] = [
+                (text.get("Label"), text.get("NlmCategory")) for text in texts if text.get("Label")]
+    for record in with_abstract:
+        sections = record["meta"].get("sections")
+        text = record["text"]
+        parts = [text[part["start"]:part["end"]] for part in sections] if sections else [text]
+        assert " ".join(" ".join(parts).split()) == expected[record["id"]]
+        assert [(part["label"], part.get("category")) for part in sections or ()] == labels[
+            record["id"]]
+
+
+@pytest.mark.data
+def test_real_counts_beside_the_abstracts(data: Path) -> None:
+    counts: Counter[str] = Counter()
+    records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
+                                  other_abstracts=True, counts=counts))
+    assert +counts == {"PMIDs named as deleted (updates leaves them out)": 1,
+                       "further abstracts that only the publisher has": 21,
+                       "articles without abstract left out (titles yields their titles)": 78}
+    assert {record["lang"] for record in records} == {"en"}
+    titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]
+    assert len(titles) == 8
+    assert sum("it" in record["meta"]["languages"] for record in pubmed_records(
+        [str(data / "en/pubmed-xml/medline16n0902.xml.gz")], titles=True)) == 18
+    assert not any(title.startswith("[") for title in titles)

@@ -1,0 +1,186 @@
+"""Whole words on real text, for each family of tokenizers and for each kind of writing."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.strategies import make_strategy
+from bmtools.data.masking.terms import TermList, spellings
+from bmtools.data.masking.token_batch import TokenBatch
+from bmtools.vocab.encoding import encode
+from bmtools.vocab.segmenters import Segmenter, load_segmenter, segmented_starts
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
+from bmtools.vocab.words import find_words, word_starts
+
+pytestmark = pytest.mark.data
+
+_SAMPLE_TOKENS = 126
+
+
+class Encoded:
+    """Texts in samples of some tokens, and the place of each token in its text."""
+
+    def __init__(self, tokenizer: Any, texts: list[str], segment: Segmenter | None,
+                 tokens: int) -> None:
+        self.samples: list[tuple[list[int], list[bool]]] = []
+        self.spans: list[tuple[int, int, int]] = []
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        for number, (text, one) in enumerate(zip(texts, encodings, strict=True)):
+            starts = word_starts(tokenizer, [text], [one]) if segment is None \
+                else segmented_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
+            for first in range(0, len(one.ids) - tokens + 1, tokens):
+                own = slice(first, first + tokens)
+                self.samples.append((one.ids[own], starts[own].tolist()))
+                self.spans += [(number, *span) for span in one.offsets[own]]
+
+
+@pytest.fixture(params=["en", "it", "ja"])
+def encoded(request: pytest.FixtureRequest, learn: Callable[..., Any],
+            read: Callable[[str], list[str]]) -> tuple[list[str], Encoded]:
+    segment = None
+    texts = read(request.param)[:200]
+    if request.param == "ja":
+        pytest.importorskip("sudachipy")
+        segment = load_segmenter("japanese")
+        texts = ["".join(texts[n:n + 20]) for n in range(0, 200, 20)]
+    tokenizer = learn(texts[:100], 2_000)
+    return texts, Encoded(tokenizer, texts, segment, _SAMPLE_TOKENS)
+
+
+@pytest.mark.parametrize("name", ["words", "spans", "terms"])
+@pytest.mark.parametrize("rate", [0.15, 0.3])
+def test_the_rate_is_met_within_the_error_of_sampling(
+        encoded: tuple[list[str], Encoded], lay: Callable[..., TokenBatch], name: str,
+        rate: float) -> None:
+    samples = encoded[1].samples
+    assert len(samples) > 15
+    pick = make_strategy(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
+    off = []
+    for seed in range(12):
+        text = lay(samples, seed=seed)
+        picked = pick(text, rate)
+        off.append(np.bincount(text.sample[picked], minlength=len(text.keys))
+                   - np.bincount(text.sample[text.maskable], minlength=len(text.keys)) * rate)
+        found = count_coverage(text, picked)
+        assert found.touched == found.whole
+    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))
+
+
+def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
+                                          lay: Callable[..., TokenBatch]) -> None:
+    texts, found = encoded
+    if texts[0].count(" ") < 20:
+        pytest.skip("letters say nothing about words where no spaces are written")
+    letters = [[run.span() for run in re.finditer(r"[^\W_]{2,}", text)] for text in texts]
+    half, whole = halves(found, lay, [len(text) for text in texts], letters)
+    assert half == 0
+    assert whole > 100
+
+
+def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callable[..., TokenBatch],
+                                          read: Callable[[str], list[str]]) -> None:
+    pytest.importorskip("sudachipy")
+    segment = load_segmenter("japanese")
+    assert segment is not None
+    texts = ["".join(read("ja")[n:n + 20]) for n in range(0, 200, 20)]
+    encoded = Encoded(learn(texts, 2_000), texts, segment, _SAMPLE_TOKENS)
+    words = [list(pairwise([*segment(text), len(text)])) for text in texts]
+    half, whole = halves(encoded, lay, [len(text) for text in texts], words)
+    assert half == 0
+    assert whole > 50
+
+
+@pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_words_and_terms_are_those_of_the_text(
+        tokenizer_type: Any, split_digits: bool, read: Callable[[str], list[str]],
+        data: Path) -> None:
+    texts = [*read("en"), "IL-6 (histamine), histamine1 and 37°C/CYP2D6-positive 'sepsis', 5-HT3)."]
+    terms = sorted({*bc5cdr_terms(data), "CYP2D6", "histamine", "sepsis", "C", "5-HT3"})
+    tokenizer = train_tokenizer(texts, VocabularyConfig(
+        size=2_500, tokenizer_type=tokenizer_type, split_digits=split_digits))
+    backend = tokenizer.backend_tokenizer
+    marks = TermList(spellings(tokenizer, terms))
+    by_word = defaultdict(list)
+    for term in terms:
+        by_word[re.split(r"[\W_]", term)[0]].append(term)
+    places = found = 0
+    for text, encoded in zip(texts, encode(tokenizer, texts), strict=True):
+        offsets = backend.encode(text, add_special_tokens=False).offsets
+        tokens = len(encoded.ids)
+        # Where words begin, and what is in a term, by characters.
+        begins, inside = np.zeros((2, len(text) + 1), dtype=bool)
+        marked, _ = marks.mark(TokenBatch(
+            encoded.ids.astype(np.int64), encoded.word_starts, np.ones(tokens, dtype=bool),
+            np.zeros(tokens, dtype=np.int64), np.zeros(1, dtype=np.uint64)))
+        for (begin, end), is_start, is_marked in zip(offsets, encoded.word_starts, marked,
+                                                     strict=True):
+            begin += len(text[begin:end]) - len(text[begin:end].lstrip())
+            begins[begin] |= is_start
+            inside[begin:end] |= is_marked
+        for word in re.finditer(r"[^\W_]+", text):
+            assert find_words(word[0]) == [word[0]]
+            assert not begins[word.start() + 1:word.end()].any(), word[0]
+            for term in by_word.get(word[0], ()):
+                end = word.start() + len(term)
+                if text[word.start():end] == term and not text[end:end + 1].isalnum():
+                    places += 1
+                    found += all(one or text[place].isspace() for place, one
+                                 in enumerate(inside[word.start():end], word.start()))
+    assert found == places > 1_000
+    assert not inside[text.index("histamine1")]
+
+
+def bc5cdr_terms(data: Path) -> set[str]:
+    """Read the mentions of a task of one token, or several with spaces alone between them."""
+    terms: set[str] = set()
+    words: list[str] = []
+    for line in (data / "en/ner/BC5CDR/test.tsv").read_text("utf-8").splitlines():
+        token, _, tag = line.partition("\t")
+        if not tag.startswith("I-"):
+            terms.add(" ".join(words))
+            words = []
+        if tag[:2] in ("B-", "I-"):
+            words.append(token)
+    return {term for term in terms if term.replace(" ", "").isalnum()}
+
+
+def halves(found: Encoded, lay: Callable[..., TokenBatch], lengths: list[int],
+           words: list[list[tuple[int, int]]]) -> tuple[int, int]:
+    """Count words of which a part and of which everything is hidden, by their characters.
+
+    Words that the edge of a sample cuts, that are beyond the last one, or that hold a token which
+    cannot be masked, are left out.
+    """
+    text = lay(found.samples, special=False)
+    picked = make_strategy("words")(text, 0.15)
+    hidden, shown, odd = ([np.zeros(length, dtype=bool) for length in lengths] for _ in range(3))
+    reached = (-1, 0)
+    for token, (number, begin, end) in enumerate(found.spans):
+        kind = hidden if picked[token] else shown if text.maskable[token] else odd
+        kind[number][begin:end] = True
+        if token % _SAMPLE_TOKENS == 0 and token:
+            odd[number][begin] |= begin > 0
+            odd[number][max(begin - 1, 0)] |= begin > 0
+            if reached[0] == number and reached[1] > begin:
+                odd[number][begin:reached[1]] = True
+        reached = (number, end)
+    half = whole = 0
+    for number, spans in enumerate(words):
+        for begin, end in spans:
+            known = hidden[number][begin:end] | shown[number][begin:end]
+            if known.all() and not odd[number][begin:end].any():
+                part = hidden[number][begin:end].any()
+                half += part and shown[number][begin:end].any()
+                whole += part and not shown[number][begin:end].any()
+    return int(half), int(whole)

@@ -1,0 +1,107 @@
+"""Masking of spans of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.strategies import mask_spans, span_length_chances
+from bmtools.data.masking.token_batch import TokenBatch
+from bmtools.keyed_random import Purpose, bits, uniforms
+
+
+def plain_pick(text: TokenBatch, number: int, rate: float) -> list[int]:
+    """The brute-force twin: draw span after span, hide word after word until the budget."""
+    words = text.words
+    first, last = words.borders[number:number + 2].tolist()
+    own = [list(range(b, b + s)) for b, s in zip(words.begins[first:last].tolist(),
+                                                 words.sizes[first:last].tolist(), strict=True)]
+    key = int(text.keys[number])
+    left, hidden = sum(map(len, own)) * rate, []
+    for start in sorted(range(len(own)), key=lambda n: int(bits(key, n, Purpose.ORDER)) >> 32):
+        for word in range(start, start + min(plain_length(key, start), len(own))):
+            word %= len(own)
+            if own[word][0] in hidden:
+                continue
+            if len(own[word]) > left:
+                coin = float(uniforms(key, 0, Purpose.CROSSING))
+                taken = coin * len(own[word]) < left or (not hidden and rate > 0)
+                return hidden + own[word] * taken
+            hidden += own[word]
+            left -= len(own[word])
+    return hidden
+
+
+def plain_length(key: int, start: int) -> int:
+    """Go through the lengths until their probabilities exceed what is drawn."""
+    drawn, total = float(uniforms(key, start, Purpose.SPAN_LENGTH)), 0.0
+    for length in range(1, 10):
+        total += 0.2 * 0.8 ** (length - 1) / (1 - 0.8**10)
+        if drawn < total:
+            return length
+    return 10
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.02, 0.15, 0.5, 1.0])
+def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
+                                        rate: float) -> None:
+    text = lay(made_up, seed=5)
+    expected = sorted(position for number in range(len(text.keys))
+                      for position in plain_pick(text, number, rate))
+    assert np.flatnonzero(mask_spans(text, rate)).tolist() == expected
+
+
+def test_lengths_are_those_of_the_paper() -> None:
+    # Joshi et al. 2020, section 3.1 and figure 2: 22 % of length 1, mean 3.8.
+    chances = span_length_chances()
+    assert chances[0] == pytest.approx(0.22, abs=0.005)
+    assert sum(chances) == pytest.approx(1)
+    assert np.dot(chances, np.arange(1, 11)) == pytest.approx(3.8, abs=0.005)
+    assert np.divide(chances[1:], chances[:-1]) == pytest.approx(np.full(9, 0.8))
+
+
+def test_one_span_is_as_long_as_drawn(lay: Callable[..., TokenBatch]) -> None:
+    # Of 2,000 words a rate this low takes one word; the rest of the span is beyond the budget.
+    text = lay([(list(range(9, 2009)), [True] * 2000)] * 50)
+    one = np.flatnonzero(mask_spans(text, 1e-6)).searchsorted(text.borders)
+    assert one.tolist() == list(range(51))
+    # A budget of ten words holds the first span whole; it goes on at the beginning of the sample.
+    first = [int(bits(key, np.arange(2000), Purpose.ORDER).argmin()) for key in text.keys]
+    picked = mask_spans(text, 10 / 2000).reshape(50, 2002)[:, 1:-1]
+    for row, (start, key) in enumerate(zip(first, text.keys, strict=True)):
+        assert picked[row, np.arange(start, start + plain_length(int(key), start)) % 2000].all()
+
+
+@pytest.mark.parametrize("words", [7, 40])
+def test_every_place_of_a_sample_is_as_likely_as_any_other(lay: Callable[..., TokenBatch],
+                                                           words: int) -> None:
+    samples = 20_000
+    text = lay([(list(range(9, 9 + words)), [True] * words)] * samples, special=False)
+    shares = mask_spans(text, 0.15).reshape(samples, words).mean(axis=0)
+    if words == 40:
+        assert shares.mean() == pytest.approx(0.15, abs=0.001)
+    assert np.abs(shares - shares.mean()).max() < 4.5 * np.sqrt(0.15 * 0.85 / samples)
+
+
+def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    counts = np.array([mask_spans(lay(long_words, seed=seed, special=False), 0.15)
+                       .reshape(300, 200).sum(axis=1) for seed in range(10)])
+    assert np.abs(counts - 30).max() < 8
+    assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
+
+
+def test_words_stay_whole_and_stand_together(lay: Callable[..., TokenBatch],
+                                             long_words: Any) -> None:
+    text = lay(long_words)
+    picked = mask_spans(text, 0.15)
+    found = count_coverage(text, picked)
+    assert found.touched == found.whole
+    words = text.words
+    hidden = picked[words.begins]
+    runs = (hidden[1:] & ~hidden[:-1]).sum()
+    # 3.8 words on average, less what the budget cuts of the last of some three spans.
+    assert 2.4 < hidden.sum() / runs < 3.8

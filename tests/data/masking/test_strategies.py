@@ -1,0 +1,98 @@
+"""All strategies: by name, and each sample for itself; masking of single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from bmtools.data.masking.corruption import corrupt
+from bmtools.data.masking.strategies import make_strategy, mask_tokens, mask_words
+from bmtools.data.masking.terms import TermList
+from bmtools.data.masking.token_batch import TokenBatch
+from bmtools.recipes.masking import Masking
+
+TERMS = TermList([[number, number + 1] for number in range(5, 200, 3)] + [[7], [100]])
+
+
+@pytest.fixture(params=get_args(Masking))
+def pick(request: pytest.FixtureRequest) -> Any:
+    return make_strategy(request.param, terms=TERMS)
+
+
+def shown(text: TokenBatch, pick: Any, rate: Any = 0.15) -> list[list[int]]:
+    """What becomes of each sample's maskable tokens: inputs, and labels after them."""
+    masked = corrupt(text, pick(text, rate), 2, np.arange(5, 200))
+    return [[*masked.inputs[own].tolist(), *masked.labels[own].tolist()] for own in (
+        (text.sample == number) & text.maskable for number in range(len(text.keys)))]
+
+
+def test_a_sample_is_masked_alone_as_among_others(lay: Callable[..., TokenBatch], made_up: Any,
+                                                  pick: Any) -> None:
+    together = shown(lay(made_up, seed=4), pick)
+    for number, sample in enumerate(made_up):
+        assert shown(lay([sample], seed=4, numbers=[number]), pick) == [together[number]]
+
+
+def test_neither_order_nor_company_matters(lay: Callable[..., TokenBatch], made_up: Any,
+                                           pick: Any) -> None:
+    together = shown(lay(made_up, seed=4), pick)
+    order = np.random.default_rng(0).permutation(60)[:37].tolist()
+    shuffled = shown(lay([made_up[n] for n in order], seed=4, numbers=order), pick)
+    assert shuffled == [together[n] for n in order]
+
+
+def test_special_tokens_around_a_sample_do_not_matter(lay: Callable[..., TokenBatch],
+                                                      long_words: Any,
+                                                      pick: Any) -> None:
+    assert shown(lay(long_words[:30]), pick) == shown(lay(long_words[:30], special=False), pick)
+
+
+def test_the_rates_of_others_do_not_matter(lay: Callable[..., TokenBatch], made_up: Any,
+                                           pick: Any) -> None:
+    text = lay(made_up)
+    rates = np.full(60, 0.15)
+    rates[::2] = 0.9
+    assert shown(text, pick, rates)[1::2] == shown(text, pick)[1::2]
+
+
+def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch], made_up: Any,
+                                                 pick: Any) -> None:
+    text = lay(made_up)
+    for rate in (0.15, 1.0):
+        picked = pick(text, rate)
+        assert picked.dtype == bool and not picked[~text.maskable].any()
+    assert (pick(text, 1.0) == text.maskable).all()
+    assert not pick(text, 0.0).any()
+
+
+@pytest.mark.parametrize("rate", [-0.5, 1.5, float("nan")])
+def test_a_rate_is_a_share(lay: Callable[..., TokenBatch], made_up: Any, pick: Any,
+                           rate: float) -> None:
+    with pytest.raises(ValueError, match="expected 0 to 1"):
+        pick(lay(made_up), rate)
+
+
+def test_strategies_say_what_they_need() -> None:
+    for name in get_args(Masking):
+        assert callable(make_strategy(name, terms=TERMS))
+    with pytest.raises(ValueError, match="masking terms: found no terms, expected terms"):
+        make_strategy("terms")
+    with pytest.raises(ValueError, match="masking: found other, expected tokens or words or"):
+        make_strategy("other")
+
+
+def test_each_token_is_a_word(lay: Callable[..., TokenBatch], made_up: Any) -> None:
+    text = lay(made_up)
+    alone = replace(text, word_starts=np.ones(len(text.ids), dtype=bool))
+    assert (mask_tokens(text, 0.15) == mask_words(alone, 0.15)).all()
+
+
+def test_each_sample_meets_its_budget(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    text = lay(long_words)
+    counts = np.bincount(text.sample[mask_tokens(text, 0.1525)], minlength=len(text.keys))
+    assert set(counts.tolist()) == {30, 31}
+    assert counts.mean() == pytest.approx(30.5, abs=0.12)

@@ -1,0 +1,218 @@
+"""Masking that prefers listed terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.strategies import mask_words
+from bmtools.data.masking.terms import TermList, mask_terms, spellings
+from bmtools.data.masking.token_batch import TokenBatch
+
+
+def plain_find(text: TokenBatch, terms: list[list[int]]) -> list[tuple[int, int]]:
+    """The brute-force twin: try every term at every token; the longest at each position."""
+    found = []
+    for begin in range(len(text.ids)):
+        lengths = [len(term) for term in terms if term and fits(text, begin, term)]
+        if lengths:
+            found.append((begin, max(lengths)))
+    return found
+
+
+def fits(text: TokenBatch, begin: int, term: list[int]) -> bool:
+    end = begin + len(term)
+    tokens = range(begin, end)
+    return (end <= len(text.ids) and text.ids[begin:end].tolist() == term
+            and all(text.maskable[tokens]) and len(set(text.sample[tokens].tolist())) == 1
+            and not goes_on(text, begin) and not goes_on(text, end))
+
+
+def goes_on(text: TokenBatch, position: int) -> bool:
+    """Whether a token continues the word of the one before it."""
+    return bool(position < len(text.ids) and position and not text.word_starts[position]
+                and text.maskable[position] and text.maskable[position - 1]
+                and text.sample[position] == text.sample[position - 1])
+
+
+def plain_marks(text: TokenBatch, terms: list[list[int]]) -> tuple[list[bool], list[bool]]:
+    inside, begins = [False] * len(text.ids), [False] * len(text.ids)
+    reached = 0
+    for begin, length in plain_find(text, terms):
+        begins[begin] = begin >= reached
+        reached = max(reached, begin + length)
+        inside[begin:begin + length] = [True] * length
+    return inside, begins
+
+
+@pytest.fixture(scope="module")
+def crowded() -> tuple[list[Any], list[list[int]]]:
+    """Samples over nine ids, and terms of 1 to 6 tokens that share beginnings and overlap."""
+    rng = np.random.default_rng(2)
+    samples = [(rng.integers(5, 14, size=n).tolist(), (rng.random(n) < 0.7).tolist())
+               for n in rng.integers(0, 60, size=80).tolist()]
+    terms = [rng.integers(5, 14, size=length).tolist()
+             for length in (1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 6)]
+    terms += [[*term, 7] for term in terms[1:5]] + [[300, 5]]
+    return samples, terms
+
+
+def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., TokenBatch],
+                                                     crowded: Any) -> None:
+    samples, terms = crowded
+    text = lay(samples, special=False)
+    found_inside, found_begins = TermList(terms).mark(text)
+    inside, begins = plain_marks(text, terms)
+    assert found_inside.tolist() == inside
+    assert found_begins.tolist() == begins
+    assert 100 < sum(begins) < sum(inside) < len(text.ids)
+
+
+def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., TokenBatch]) -> None:
+    terms = TermList([[10, 11], [20]])
+    for ids, starts, expected in [
+            ([10, 11, 12], [1, 0, 1], [1, 1, 0]),
+            ([10, 11, 12], [1, 1, 1], [1, 1, 0]),
+            ([10, 11, 12], [1, 0, 0], [0, 0, 0]),      # the last word goes on
+            ([9, 10, 11], [1, 0, 1], [0, 0, 0]),       # begins inside a word
+            ([20, 20, 20], [1, 1, 0], [1, 0, 0])]:
+        text = lay([(ids, starts)], special=False)
+        assert terms.mark(text)[0].tolist() == [bool(one) for one in expected]
+    apart = lay([([10], [True]), ([11], [True])], special=False)
+    assert not terms.mark(apart)[0].any()
+    parted = lay([([10, 1, 11], [True] * 3)], special=False)
+    assert not terms.mark(parted)[0].any()
+
+
+def test_terms_that_share_tokens_are_one_and_those_that_touch_are_two(
+        lay: Callable[..., TokenBatch]) -> None:
+    text = lay([([10, 11, 12, 10, 11, 10, 11], [True] * 7)], special=False)
+    inside, begins = TermList([[10, 11], [11, 12]]).mark(text)
+    assert begins.tolist() == [True, False, False, True, False, True, False]
+    assert inside.all()
+
+
+def test_ids_beyond_those_of_the_terms_are_no_other_ids(lay: Callable[..., TokenBatch]) -> None:
+    # Steps are coded as node * 7 + id here, so 12 would be the step from node 1 by 5.
+    text = lay([([12, 9], [True, True]), ([6, 5], [True, True])], special=False)
+    assert TermList([[6, 5]]).mark(text)[0].tolist() == [False, False, True, True]
+
+
+def test_marks_of_two_samples_that_touch_are_two_terms(lay: Callable[..., TokenBatch]) -> None:
+    text = lay([([9, 10, 11], [True] * 3)] * 500, special=False)
+    ends = np.array([True, False, True] * 500)
+    picked = mask_terms(text, 1 / 3, ends).reshape(500, 3)
+    assert picked.sum(axis=1).tolist() == [1] * 500
+    assert not picked[:, 1].any()
+
+
+def test_no_terms(lay: Callable[..., TokenBatch], made_up: Any) -> None:
+    text = lay(made_up)
+    for terms in ([], [[]], [[10_000_000]]):
+        assert not TermList(terms).mark(text)[0].any()
+        assert (TermList(terms).mask(text, 0.15)
+                == mask_terms(text, 0.15, np.zeros(len(text.ids), dtype=bool))).all()
+    assert len(TermList([[9]]).mask(lay([]), 0.15)) == 0
+
+
+def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]) -> None:
+    # A tenth of the tokens are in terms of two words: less than the budget of 15 %.
+    ids = ([10, 11] + [20] * 18) * 10
+    text = lay([(ids, [True] * 200)] * 50, special=False)
+    picked = TermList([[10, 11]]).mask(text, 0.15)
+    assert picked[text.ids < 20].all()
+    assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
+
+
+def test_nothing_but_terms_where_they_are_more_than_the_budget(lay: Callable[...,
+                                                                             TokenBatch]) -> None:
+    ids = ([10, 11] + [20] * 2) * 50
+    text = lay([(ids, [True] * 200)] * 50, special=False)
+    picked = TermList([[10, 11]]).mask(text, 0.15)
+    assert not picked[text.ids == 20].any()
+    assert (picked[text.ids == 10] == picked[text.ids == 11]).all()
+    assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
+    every = TermList([[10, 11]]).mask(text, 0.8)
+    assert every[text.ids < 20].all()
+
+
+def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    rng = np.random.default_rng(0)
+    listed = [ids[n:n + 3] for ids, _ in long_words for n in rng.integers(0, 197, size=9)]
+    counts = np.array([TermList(listed).mask(text, 0.15).reshape(300, 200).sum(axis=1)
+                       for text in (lay(long_words, seed=seed, special=False)
+                                    for seed in range(10))])
+    assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
+
+
+def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBatch]) -> None:
+    starts = [True, False, True, True, False, False, True, True]
+    text = lay([(list(range(10, 18)), starts)] * 400, special=False)
+    marks = np.array([0, 1, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
+    picked = mask_terms(text, 3 / 8, marks).reshape(400, 8)
+    assert picked[:, :3].all() and not picked[:, 3:].any()
+    # Two terms that touch are two where the second is said to begin.
+    begins = np.array([0, 0, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
+    picked = mask_terms(text, 2 / 8, marks, begins).reshape(400, 8)
+    assert set(picked[:, :3].sum(axis=1).tolist()) == {1, 2, 3}
+    assert not picked[:, 3:].any()
+
+
+def test_no_word_is_half_hidden(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    text = lay(long_words)
+    marks = np.random.default_rng(0).random(len(text.ids)) < 0.1
+    found = count_coverage(text, mask_terms(text, 0.3, marks))
+    assert found.touched == found.whole > 0
+
+
+def test_terms_are_picked_in_the_order_of_no_one_but_chance(lay: Callable[..., TokenBatch]) -> None:
+    ids = [10, 20, 10, 20, 10, 20, 10, 20]
+    text = lay([(ids, [True] * 8)] * 4000, special=False)
+    share = TermList([[10]]).mask(text, 2 / 8).reshape(4000, 8).mean(axis=0)
+    assert share[1::2].tolist() == [0] * 4
+    assert np.abs(share[::2] - 0.5).max() < 4.5 * 0.5 / np.sqrt(4000)
+
+
+def test_many_terms_are_found_together(lay: Callable[..., TokenBatch]) -> None:
+    rng = np.random.default_rng(3)
+    terms = {tuple(rng.integers(5, 30_000, size=length).tolist())
+             for length in rng.integers(1, 12, size=20_000).tolist()}
+    listed = sorted(terms)
+    samples = [([*listed[n], 4999], [True] * (len(listed[n]) + 1))
+               for n in rng.integers(0, len(listed), size=300).tolist()]
+    inside = TermList(listed).mark(lay(samples, special=False))[0]
+    ids = np.concatenate([ids for ids, _ in samples])
+    assert inside[ids != 4999].all()
+
+
+def test_spellings_are_with_and_without_a_space(
+        learn: Callable[..., Any], lay: Callable[..., TokenBatch]) -> None:
+    texts = ["asthma and lung cancer in asthma", "lung cancer is cancer of a lung"] * 30
+    backend = learn(texts, 300)
+    found = spellings(SimpleNamespace(backend_tokenizer=backend), ["lung cancer", "asthma"])
+    assert len({tuple(ids) for ids in found}) == len(found)
+    samples, words_at = [], []
+    for text in ("lung cancer and asthma", "asthma of lung cancer"):
+        [encoding] = backend.encode_batch([text], add_special_tokens=False)
+        words = encoding.word_ids
+        samples.append((encoding.ids, [n == 0 or words[n] != words[n - 1]
+                                       for n in range(len(words))]))
+        words_at += [text[slice(*encoding.word_to_chars(word))].strip() for word in words]
+    text = lay(samples, special=False)
+    marked = TermList(found).mark(text)[0]
+    assert marked.tolist() == [word not in ("and", "of") for word in words_at]
+
+
+def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., TokenBatch],
+                                                         made_up: Any) -> None:
+    text = lay(made_up)
+    ids = sorted(set(text.ids[text.words.begins].tolist()))[:20]
+    preferred = TermList([[one] for one in ids]).mask(text, 0.15)
+    plain = mask_words(text, 0.15)
+    listed = np.isin(text.ids, ids)
+    assert preferred[listed].sum() > 1.5 * plain[listed].sum()

@@ -1,0 +1,119 @@
+"""Whole-word masking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.strategies import mask_words
+from bmtools.data.masking.token_batch import TokenBatch
+from bmtools.keyed_random import Purpose, bits
+
+
+def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> list[bool]:
+    """The brute-force twin: one sample, with loops, drawn word by word."""
+    words: list[list[int]] = []
+    for position, (number, start) in enumerate(zip(ids, starts, strict=True)):
+        if number < 5:
+            continue
+        if words and not start and words[-1][-1] == position - 1:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    left, picked = sum(map(len, words)) * rate, [False] * len(ids)
+    seen: set[int] = set()
+    for counter in count():
+        if len(seen) == len(words):
+            break
+        drawn = int(bits(key, counter, Purpose.ORDER))
+        number = drawn % 2**32 * len(words) // 2**32
+        if number in seen:
+            continue
+        word = words[number]
+        fits = len(word) <= left
+        by_chance = drawn // 2**32 / 2**32 * len(word) < left
+        if fits or by_chance or (not seen and rate > 0):
+            for position in word:
+                picked[position] = True
+        if not fits:
+            break
+        seen.add(number)
+        left -= len(word)
+    return picked
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.15, 0.4, 0.97, 1.0])
+def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
+                                        rate: float) -> None:
+    text = lay(made_up, seed=3)
+    expected = []
+    for number, key in enumerate(text.keys):
+        own = text.sample == number
+        starts = text.word_starts[own].tolist()
+        expected += plain_pick(text.ids[own].tolist(), starts, int(key), rate)
+    assert mask_words(text, rate).tolist() == expected
+
+
+def test_words_are_picked_whole_and_nothing_else(lay: Callable[..., TokenBatch],
+                                                 made_up: Any) -> None:
+    text = lay(made_up)
+    picked = mask_words(text, 0.15)
+    assert not (picked & ~text.maskable).any()
+    found = count_coverage(text, picked)
+    assert found.touched == found.whole > 200
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 0.75])
+def test_the_rate_is_met_on_average_though_words_are_long(lay: Callable[..., TokenBatch],
+                                                          long_words: Any, rate: float) -> None:
+    counts = np.array([mask_words(text, rate).reshape(300, 200).sum(axis=1)
+                       for text in (lay(long_words, seed=seed, special=False)
+                                    for seed in range(20))])
+    # Every sample is within a word of its budget, and the mean has no bias.
+    assert np.abs(counts - 200 * rate).max() < 8
+    assert abs(counts.mean() - 200 * rate) < 4 * counts.std() / np.sqrt(counts.size)
+
+
+def test_every_word_is_as_likely_as_any_other(lay: Callable[..., TokenBatch]) -> None:
+    starts = np.array([1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1], dtype=bool).tolist()
+    text = lay([(list(range(10, 22)), starts)] * 20_000, special=False)
+    share = mask_words(text, 0.5).reshape(20_000, 12).mean(axis=0)
+    assert share.mean() == pytest.approx(0.5, abs=0.005)
+    # The word that crosses the budget is the longer one more often, but may be left out:
+    # no word strays far from the rate.
+    assert np.abs(share - 0.5).max() < 0.12
+
+
+def test_each_sample_with_words_gets_one_at_least(lay: Callable[..., TokenBatch],
+                                                  made_up: Any) -> None:
+    text = lay(made_up)
+    picked = mask_words(text, 0.0001)
+    assert (np.bincount(text.sample[picked], minlength=len(text.keys)) > 0).tolist() \
+        == (np.bincount(text.sample[text.maskable], minlength=len(text.keys)) > 0).tolist()
+
+
+def test_everything_or_nothing(lay: Callable[..., TokenBatch], made_up: Any) -> None:
+    text = lay(made_up)
+    assert not mask_words(text, 0.0).any()
+    assert (mask_words(text, 1.0) == text.maskable).all()
+    assert len(mask_words(lay([]), 0.5)) == 0
+    assert not mask_words(lay([([], []), ([], [])]), 0.5).any()
+
+
+def test_samples_may_have_rates_of_their_own(lay: Callable[..., TokenBatch],
+                                             long_words: Any) -> None:
+    text = lay(long_words[:100])
+    mixed = mask_words(text, np.repeat([0.1, 0.6], 50))
+    expected = np.where(text.sample < 50, mask_words(text, 0.1), mask_words(text, 0.6))
+    assert (mixed == expected).all()
+
+
+def test_other_seeds_give_other_words(lay: Callable[..., TokenBatch], made_up: Any) -> None:
+    first, again, other = (mask_words(lay(made_up, seed=seed), 0.15) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first & other).sum() < 0.3 * first.sum()

@@ -1,0 +1,86 @@
+"""Counters of energy: which are read, what wraps around, and GPUs that have none."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from bmtools.io.energy.counters import NVML, SAMPLED, Gpus, Rapl
+
+
+def test_packages_and_memory_count_once(rapl: Any) -> None:
+    zones = [("0", "package-0"), ("0:0", "core"), ("0:1", "dram"), ("0:2", "uncore"),
+             ("1", "package-1"), ("1:1", "dram"), ("2", "psys")]
+    for zone, name in zones:
+        rapl(zone, name, 1000)
+    rapl("0", "package-0", 1000, kind="intel-rapl-mmio")
+    counter = Rapl()
+    for number, (zone, name) in enumerate(zones):
+        rapl(zone, name, 1000 + 10**number * 1_000_000)
+    rapl("0", "package-0", 10**9, kind="intel-rapl-mmio")
+    counter.poll()
+    assert counter.joules == {"package": 1 + 10**4, "dram": 10**2 + 10**5}
+
+
+def test_wrapping_counters_equal_a_sum_without_end(rapl: Any) -> None:
+    maximum = 262_143_328_850  # of a real processor, in microjoules
+    numbers = random.Random(0)
+    steps = [numbers.randrange(maximum) for _ in range(200)]
+    true = start = numbers.randrange(maximum)
+    rapl("0", "package-0", true, maximum)
+    counter = Rapl()
+    for step in steps:
+        true += step
+        rapl("0", "package-0", true % maximum, maximum)
+        counter.poll()
+    assert counter.joules["package"] == pytest.approx((true - start) / 1e6, rel=1e-12)
+    assert true > 50 * maximum
+
+
+def test_counters_for_root_alone_are_absent(system: Any) -> None:
+    system("sys/class/powercap/intel-rapl:0/name", "package-0")  # and no energy_uj to be read
+    counter = Rapl()
+    counter.poll()
+    assert counter.joules == {}
+
+
+def test_gpus_in_use_alone(gpus: Any) -> None:
+    nvml = gpus({"GPU-a": 5_000, "GPU-b": 7_000}, used=[1])
+    counter = Gpus()
+    nvml.millijoules |= {"GPU-a": 905_000, "GPU-b": 19_000}
+    assert counter.used() == {"GPU-b": "NVIDIA A100"}
+    assert (counter.joules("GPU-b"), counter.method) == (12.0, NVML)
+    nvml.millijoules["GPU-b"] = 10  # the driver was loaded anew
+    assert counter.joules("GPU-b") is None
+
+
+def test_gpus_of_libraries_beside_torch(gpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = gpus({"GPU-a": 0, "GPU-b": 0}, used=[])
+    monkeypatch.setattr("os.getpid", lambda: 77)
+    nvml.running = {"GPU-a": [12, 77], "GPU-b": [12]}
+    assert Gpus().used() == {"GPU-a": "NVIDIA GPU-a"}
+
+
+def test_a_process_of_a_launcher_takes_its_own_gpu(gpus: Any,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus({"GPU-a": 0, "GPU-b": 0}, used=[1, 0])
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert [*Gpus().used()] == ["GPU-b"]
+
+
+def test_power_is_sampled_without_a_counter(gpus: Any, clock: Any) -> None:
+    nvml = gpus({"GPU-a": None}, used=[0])
+    counter = Gpus()
+    for watts, seconds in ((100, 3), (50, 10)):
+        clock.seconds += seconds
+        nvml.milliwatts["GPU-a"] = watts * 1000
+        counter.poll()
+    assert (counter.joules("GPU-a"), counter.method) == (100 * 3 + 50 * 10, SAMPLED)
+
+
+def test_no_driver_no_figures(system: Any) -> None:
+    system("dev/nvidia0", "")
+    counter = Gpus()
+    assert counter.by_uuid == {} and counter.joules("GPU-a") is None

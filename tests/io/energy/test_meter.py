@@ -1,0 +1,187 @@
+"""The meter: kinds apart, shares of shared machines, sessions and processes that add up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.io.energy import meter
+from bmtools.io.energy.meter import current, metering, watch_gpus
+from bmtools.io.resumable import ResumableRun
+
+KWH = 3_600_000_000_000  # microjoules
+
+
+@pytest.fixture
+def machine(rapl: Any, gpus: Any, clock: Any) -> Any:
+    """Make a machine of two packages' worth of counters and two GPUs, of which one is used."""
+    rapl("0", "package-0", 0)
+    rapl("0:0", "dram", 0)
+    nvml = gpus({"GPU-a": 0, "GPU-b": 0}, used=[0])
+
+    def work(hours: float, cpu_hours: float, package: float, dram: float, gpu: float) -> None:
+        clock.seconds += hours * 3600
+        clock.cpu_seconds += cpu_hours * 3600
+        rapl("0", "package-0", int(package * KWH), 10**20)
+        rapl("0:0", "dram", int(dram * KWH), 10**20)
+        nvml.millijoules |= {"GPU-a": int(gpu * KWH / 1000), "GPU-b": 10**15}
+
+    return work
+
+
+def test_nothing_is_metered_outside() -> None:
+    assert current() == {}
+    with metering():
+        assert current()["hours"] >= 0
+    assert current() == {}
+
+
+def test_measured_of_devices_and_allotted_by_shares(machine: Any) -> None:
+    with metering():
+        watch_gpus()
+        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1.0)
+        found = current()
+    assert found["hardware"] == "NVIDIA A100, Test CPU (4 cores)"
+    assert found["measured"] == {"kwh": 1.6, "by": ["nvml", "rapl"], "gpu_kwh": 1.0,
+                                 "cpu_kwh": 0.6, "hours": 2.0}
+    # One core hour of eight, half of the memory, and the whole GPU.
+    own = 1 + 0.4 / 8 + 0.2 / 2
+    assert found["allotted"] == {"kwh": round(own, 6), "of": "measured", "hours": 2.0,
+                                 "share": round(own / 1.6, 6)}
+    assert found.keys() >= {"hours", "gpu_hours"} and "declared" not in found
+    assert (found["gpu_hours"], found["cpu_hours"], found["machine_cpu_hours"]) == (2, 1, 8)
+    assert "kg_co2eq" not in found, "without a grid there are no emissions"
+
+
+def test_declared_beside_measured(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BMTOOLS_POWER_WATTS", "300")
+    monkeypatch.setenv("BMTOOLS_GRID_G_PER_KWH", "250")
+    monkeypatch.setenv("BMTOOLS_PUE", "1.2")
+    with metering():
+        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1.0)
+        found = current()
+    assert found["declared"] == {"kwh": 0.6, "watts": 300, "hours": 2}
+    assert found["measured"]["kwh"] == 0.6, "no GPU was watched"
+    assert found["grid"] == {"g_per_kwh": 250, "source": "declared"}
+    assert found["kg_co2eq"] == {"measured": 0.18, "allotted": 0.045, "declared": 0.18}
+
+
+def test_allotted_of_a_declared_machine(clock: Any, system: Any,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
+    with metering():
+        clock.seconds += 3600
+        clock.cpu_seconds += 1800
+        found = current()
+    assert "measured" not in found
+    assert found["declared"]["kwh"] == 0.4
+    assert found["allotted"] == {"kwh": 0.05, "hours": 1.0, "of": "declared", "share": 0.125}
+
+
+def test_no_share_of_a_declared_machine_whose_gpu_is_used(
+        clock: Any, gpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
+    nvml = gpus({"GPU-a": 0}, used=[0])
+    nvml.millijoules.clear()  # NVML knows of no GPU: a slice of one (MIG), say
+    with metering():
+        watch_gpus()
+        clock.seconds += 3600
+        found = current()
+    assert found["gpu_hours"] == 1 and found["declared"]["kwh"] == 0.4
+    assert not found.keys() & {"measured", "allotted"}
+
+
+def test_sessions_add_up(machine: Any) -> None:
+    with metering():
+        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
+        first = current()
+    with metering():
+        meter.resume(first)
+        machine(hours=1, cpu_hours=1, package=0.7, dram=0.4, gpu=0)
+        both = current()
+    assert (both["hours"], both["cpu_hours"]) == (3, 2)
+    assert both["measured"]["kwh"] == pytest.approx(1.1)
+    assert both["measured"]["hours"] == 3
+    assert both["allotted"]["kwh"] == pytest.approx(0.05 + 0.1 + 0.3 / 4 + 0.1, rel=1e-5)
+
+
+def test_a_pass_that_was_killed_keeps_what_it_took(clock: Any, tmp_path: Path) -> None:
+    for session in (1, 2, 3):
+        with metering():
+            run = ResumableRun(str(tmp_path / "out.jsonl"))
+            run.begin({"lang": "it"})
+            clock.seconds += 3600
+            run.stage("second" if session == 3 else "first").commit(session, "hash", {})
+            clock.seconds += 36000  # lost
+            last = current()
+    assert last["hours"] == 1 + 1 + 11
+    with metering():
+        ResumableRun(str(tmp_path / "out.jsonl")).begin({"lang": "it"})
+        assert (current()["hours"], current()["run"]) == (3, last["run"])
+
+
+def test_a_session_without_counters_is_not_covered(machine: Any, monkeypatch: Any) -> None:
+    with metering():
+        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
+        first = current()
+    monkeypatch.setattr("bmtools.io.energy.meter.Rapl.__init__",
+                        lambda self: vars(self).update(joules={}, _domains={}))
+    with metering():
+        meter.resume(first)
+        machine(hours=3, cpu_hours=1, package=0.7, dram=0.4, gpu=0)
+        both = current()
+    assert (both["hours"], both["measured"]["hours"], both["measured"]["kwh"]) == (5, 2, 0.6)
+
+
+def test_processes_of_two_machines(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process has its GPU, each machine its counters once, and the clock runs once."""
+    monkeypatch.setenv("BMTOOLS_POWER_WATTS", "1000")
+    found: list[dict[str, Any]] = []
+    for rank in (3, 2, 1, 0):
+        monkeypatch.setenv("WORLD_SIZE", "4")
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(rank % 2))
+        machine(hours=0, cpu_hours=0, package=0, dram=0, gpu=0)
+        with metering():
+            watch_gpus()
+            machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1)
+            meter.gather(lambda own: [*own, *reversed(found)])
+            found.append(meter._meter.own())  # type: ignore[union-attr]
+            total = current()
+    assert (total["hours"], total["gpu_hours"], total["cpu_hours"]) == (2, 8, 4)
+    assert total["measured"]["kwh"] == pytest.approx(4 * 1 + 2 * 0.6)
+    assert total["allotted"]["kwh"] == pytest.approx(4 * (1 + 0.4 / 8 + 0.1))
+    assert total["declared"] == {"kwh": 4.0, "watts": 1000, "hours": 4}
+    assert total["hardware"] == "NVIDIA A100, Test CPU (4 cores)"
+
+
+def test_polls_in_the_background_catch_what_wraps(rapl: Any, system: Any,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "SECONDS_BETWEEN_POLLS", 0.001)
+    rapl("0", "package-0", 0, 100_000_000)
+    with metering():
+        counter = meter._meter._rapl  # type: ignore[union-attr]
+        for microjoules, expected in ((90, 90), (80, 180), (70, 270)):
+            system("sys/class/powercap/intel-rapl:0/energy_uj", str(microjoules * 1_000_000))
+            deadline = time.monotonic() + 20
+            while counter.joules["package"] < expected and time.monotonic() < deadline:
+                time.sleep(0.001)
+        assert counter.joules["package"] == pytest.approx(270)
+
+
+@pytest.mark.parametrize(("variable", "value", "expected"), [
+    ("BMTOOLS_POWER_WATTS", "a lot", "found 'a lot', expected a number"),
+    ("BMTOOLS_POWER_WATTS", "nan", "found nan, expected 1 or more"),
+    ("BMTOOLS_PUE", "0.9", "found 0.9, expected 1 or more"),
+    ("BMTOOLS_COUNTRY", "it", "did you mean 'ITA'?")])
+def test_what_cannot_be_declared_stops_a_command_at_once(
+        run: Any, write_lines: Any, monkeypatch: pytest.MonkeyPatch, variable: str, value: str,
+        expected: str) -> None:
+    monkeypatch.setenv(variable, value)
+    outcome = run("describe", write_lines("notes.jsonl", {"id": "1", "text": "Asma."}))
+    assert outcome.code == 2 and outcome.out == ""
+    assert f"bmtools: {variable}: " in outcome.err and expected in outcome.err

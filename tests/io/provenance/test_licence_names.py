@@ -1,0 +1,53 @@
+"""Licences by one name each."""
+
+from __future__ import annotations
+
+import pytest
+
+from bmtools.io.provenance.licence_names import licence_name, licence_parts
+
+
+@pytest.mark.parametrize(("stated", "name"), [
+    ("http://creativecommons.org/licenses/by/2.0", "CC-BY-2.0"),
+    ("https://creativecommons.org/licenses/by-nc-nd/4.0/deed.en", "CC-BY-NC-ND-4.0"),
+    ("https://creativecommons.org/licences/by-sa/3.0/igo/", "CC-BY-SA-3.0"),
+    ("https://creativecommons.org/publicdomain/zero/1.0/", "CC0-1.0"),
+    ("http://creativecommons.org/publicdomain/mark/1.0/", "CC-PDM-1.0"),
+    ("http://creativecommons.org/licenses/publicdomain/", "public-domain"),
+    ("CC BY", "CC-BY"), ("cc-by-nc 4.0", "CC-BY-NC-4.0"), ("CC_BY_SA", "CC-BY-SA"),
+    ("CCBYNCND", "CC-BY-NC-ND"), ("CC0", "CC0-1.0"), ("CC BY v4.0", "CC-BY-4.0"),
+    ("under the terms of the Creative Commons Attribution License, which permits", "CC-BY"),
+    ("the Creative Commons Attribution 4.0 International License", "CC-BY-4.0"),
+    ("Creative Commons Attribution-NonCommercial-ShareAlike 3.0 Unported", "CC-BY-NC-SA-3.0"),
+    ("Creative Commons Attribution Non Commercial (CC BY-NC 4.0) license", "CC-BY-NC-4.0"),
+    ("Creative Commons\n Attribution Non-Commercial No Derivatives licence", "CC-BY-NC-ND"),
+    ("Creative Commons Attribution License (CC BY)", "CC-BY"),
+    ("cc_by_nc_4.0", "CC-BY-NC-4.0"), ("CCBY4.0", "CC-BY-4.0"), ("CC BY 4", "CC-BY-4.0"),
+    ("CC BY v. 4.0", "CC-BY-4.0"), ("CC BY 2023", "CC-BY"), ("CC-BY-SA-NC-4.0", "CC-BY-NC-SA-4.0"),
+    ("CC BY-ND-NC 3.0", "CC-BY-NC-ND-3.0"), ("CC BY license (CC BY 4.0)", "CC-BY-4.0"),
+    ("CC BY 4.0 or CC BY-NC 4.0", "CC-BY-4.0"),
+    ("Creative Commons Attribution License. The Creative Commons Public Domain Dedication waiver "
+     "(CC0) applies to the data", "CC-BY"),
+    ("This work is in the public domain.", "public-domain"),
+    ("All rights reserved.", ""), ("open-access", ""), ("the accB-yield", "")])
+def test_names(stated: str, name: str) -> None:
+    assert licence_name(stated) == name
+
+
+def test_the_most_precise_statement_counts() -> None:
+    assert licence_name("", "http://creativecommons.org/licenses/by/4.0/", "CC BY") == "CC-BY-4.0"
+
+
+@pytest.mark.parametrize(("stated", "names"), [
+    ("CC BY 4.0; CC BY-NC 4.0", ["CC-BY-4.0", "CC-BY-NC-4.0"]),
+    ("MIT AND CC-BY-4.0 and CC-BY-SA-4.0", ["MIT", "CC-BY-4.0", "CC-BY-SA-4.0"])])
+def test_several_that_one_statement_names_all_hold(stated: str, names: list[str]) -> None:
+    assert licence_parts(stated) == names
+
+
+@pytest.mark.parametrize(("stated", "name"), [
+    ("GNU General Public License v3.0", "GPL-3.0"),
+    ("GNU Lesser General Public License v2.1 or later", "LGPL-2.1-or-later"),
+    ("GNU Affero General Public License, version 3", "AGPL-3.0")])
+def test_names_of_gnu_in_full(stated: str, name: str) -> None:
+    assert licence_parts(stated) == [name]

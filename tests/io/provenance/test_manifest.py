@@ -1,0 +1,145 @@
+"""`bmtools.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bmtools import __version__
+from bmtools.errors import CheckpointError
+from bmtools.io.directories import discard_run
+from bmtools.io.provenance.manifest import (
+    NAME,
+    DirectoryHashes,
+    Manifest,
+    hash_directory,
+    hash_input,
+    is_finished,
+    read_manifest,
+)
+from bmtools.io.provenance.step import Step, running
+from bmtools.io.unfinished import hidden_path, status_path
+
+
+def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
+    manifest = Manifest("pretrain", {"steps": 3, "model": None}, "f00d", 7, {"è.jsonl": "aa"},
+                        {"model": "bb"}, 120, 1.23456, {"rows": 4})
+    written = manifest.write(tmp_path)
+    assert written == read_manifest(tmp_path)
+    assert datetime.fromisoformat(written.pop("started")).utcoffset() == timedelta()
+    assert written.pop("versions").items() >= {
+        "bmtools": __version__, "python": platform.python_version(), **{
+            name: importlib.metadata.version(name)
+            for name in ("torch", "transformers", "tokenizers", "accelerate")}}.items()
+    assert written == {
+        "command": "pretrain", "settings": {"steps": 3, "model": None}, "seed": 7,
+        "vocabulary": "f00d", "inputs": {"è.jsonl": "aa"}, "parents": {"model": "bb"},
+        "tokens_seen": 120, "wall_seconds": 1.235, "results": {"rows": 4},
+        "sha256": hashlib.sha256(b"").hexdigest(), "files": {}}
+
+
+def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
+    settings = {"model": "/home/anna/first", "base": Path("../anna/base/"), "here": "models/base",
+                "files": ["/a/b", ("c/../d",), "it=/a/b"], "up": "..", "root": "/",
+                "rate": "80/10/10",
+                "nested": {"terms": "/x/terms.txt", "n": 3}, "none": None}
+    written = Manifest("pretrain", settings, "", inputs={
+        "/a/notes.jsonl": "aa", "/b/notes.jsonl": "bb", "../c/notes.jsonl": "aa",
+        "data/notes.jsonl": "cc", "<stdin>": "dd"}).write(tmp_path)
+    assert written["settings"] == {
+        "model": "first", "base": "base", "here": "models/base", "files": ["b", ["d"], "it=b"],
+        "up": "..", "root": "/", "rate": "80/10/10", "nested": {"terms": "terms.txt", "n": 3},
+        "none": None}
+    assert written["inputs"] == {"notes.jsonl": "aa", "notes.jsonl (2)": "bb",
+                                 "data/notes.jsonl": "cc", "<stdin>": "dd"}
+    assert written == read_manifest(tmp_path)
+
+
+def test_a_command_hashes_a_directory_that_it_reads_once(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+
+    def count(directory: Path) -> str:
+        hashed.append(directory)
+        return "ab"
+
+    monkeypatch.setattr("bmtools.io.provenance.manifest.hash_directory", count)
+    monkeypatch.chdir(tmp_path)
+    with running(Step("merge", {}, [], {})):
+        parents = DirectoryHashes({"merged 1": tmp_path, "merged 2": Path()})
+        assert {*parents.values(), hash_input(tmp_path)} == {"ab"}
+        assert hashed == [tmp_path]
+    hash_input(tmp_path)  # it may have changed
+    assert len(hashed) == 2
+
+
+def test_it_is_readable_text(tmp_path: Path) -> None:
+    Manifest("pretrain", {"config": Path("a/b"), "note": "caffè"}, "").write(tmp_path)
+    text = (tmp_path / "bmtools.json").read_text("utf-8")
+    assert '"config": "a/b"' in text and "caffè" in text
+    assert text.endswith("}\n") and text.count("\n") > 10
+
+
+def test_a_directory_of_another_program_has_no_manifest(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"{", "not JSON"), (b"", "not JSON"), (b"\xff", "not JSON"),
+    (b"[1]", "found list, expected a JSON object"), (b"null", "found NoneType"),
+])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "bmtools.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=message) as raised:
+        read_manifest(tmp_path)
+    assert str(raised.value).startswith(f"{tmp_path / 'bmtools.json'}: ")
+
+
+def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"two")
+    (tmp_path / "a").write_bytes(b"one")
+    one, two = (hashlib.sha256(content).hexdigest() for content in (b"one", b"two"))
+    assert hash_directory(tmp_path) == \
+        hashlib.sha256(f"a\0{one}\nb\0{two}\n".encode()).hexdigest()
+
+
+def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"weights")
+    before = hash_directory(tmp_path)
+    (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
+    (tmp_path / "README.md").write_text("a better card")
+    (tmp_path / "found.jsonl.bmtools.json").write_text("{}")
+    (tmp_path / "inner").mkdir()
+    hidden_path(tmp_path / "README.md", "partial").write_text("half a card")
+    status_path(tmp_path / "README.md", tmp_path).write_text("{}")
+    assert hash_directory(tmp_path) == before
+    (tmp_path / "model").write_bytes(b"weightz")
+    changed = hash_directory(tmp_path)
+    (tmp_path / "model").rename(tmp_path / "renamed")
+    assert len({before, changed, hash_directory(tmp_path)}) == 3
+
+
+def test_a_run_just_begun_over_an_older_output_is_not_finished(tmp_path: Path) -> None:
+    output, run = tmp_path / "out", tmp_path / "out.run"
+    output.mkdir()
+    (output / NAME).write_text("{}")
+    assert is_finished(output, run)
+    run.mkdir()
+    os.utime(output / NAME, ns=(0, 0))
+    assert not is_finished(output, run)
+
+
+def test_a_finished_run_goes_in_one_step(tmp_path: Path) -> None:
+    run = tmp_path / "out.run"
+    run.mkdir()
+    (run / "state").write_text("")
+    discard_run(run)
+    discard_run(run)
+    assert list(tmp_path.iterdir()) == []

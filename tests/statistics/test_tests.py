@@ -1,0 +1,418 @@
+"""Intervals and tests against scipy, hand-worked tables and simulations; models compared."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bmtools.scoring.evaluation import compare_models
+from bmtools.statistics import tests as statistics
+from bmtools.statistics.settings import StatisticsConfig
+from bmtools.statistics.tests import (
+    FEWEST_UNITS,
+    Metric,
+    SamplingError,
+    Sums,
+    holm,
+    interval,
+    paired_difference,
+)
+
+MANY = StatisticsConfig(resamples=20_000)
+FEW = StatisticsConfig(resamples=200)
+
+
+def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
+                   confidence: float) -> float | None:
+    sums = SamplingError()
+    sums.add(numerators, denominators)
+    return sums.half_width(share, confidence)
+
+
+def expanded(units: int, confidence: float) -> float:
+    """Confidence whose percentiles are expanded ones (Hesterberg 2015, section 5.3)."""
+    quantile = stats.t.ppf((1 + confidence) / 2, units - 1) * math.sqrt(units / (units - 1))
+    return float(1 - 2 * stats.norm.cdf(-quantile))
+
+
+def sentences(seed: int, units: int) -> Sums:
+    """Skewed sums of nats, whose mean per token is 2, and numbers of tokens."""
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(1, 40, units)
+    return tokens * generator.exponential(2, units), tokens
+
+
+def pair(seed: int, units: int, gap: float = 0.3) -> tuple[Sums, Sums]:
+    """Two models, of which the second is worse and has other tokens."""
+    generator = np.random.default_rng((seed, 1))
+    nats, tokens = sentences(seed, units)
+    other = nats + tokens * generator.normal(gap, 1, units)
+    return (nats, tokens), (other, tokens + generator.integers(0, 5, units))
+
+
+def ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+    return numerators.sum(axis=-1) / denominators.sum(axis=-1)
+
+
+def gap_of(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    sums = [column.sum(axis=axis) for column in columns]
+    return sums[0] / sums[1] - sums[2] / sums[3]
+
+
+@pytest.mark.parametrize("units", [10, 40, 300])
+@pytest.mark.parametrize("confidence", [0.95, 0.6])
+def test_an_interval_is_scipys(units: int, confidence: float) -> None:
+    sums = sentences(units, units)
+    settings = StatisticsConfig(20_000, confidence)
+    found = interval([sums], settings)
+    other = stats.bootstrap(sums, lambda n, d, axis: n.sum(axis) / d.sum(axis), paired=True,
+                            vectorized=True, n_resamples=20_000, method="percentile",
+                            confidence_level=expanded(units, confidence),
+                            rng=np.random.default_rng(7))
+    spread = float(other.standard_error)
+    assert found == pytest.approx(tuple(other.confidence_interval), abs=0.06 * spread)
+    assert found[1] - found[0] > spread
+
+
+def test_the_interval_of_a_difference_is_scipys() -> None:
+    first, second = pair(3, 60)
+    found = paired_difference(first, second, MANY)
+    other = stats.bootstrap((*first, *second), gap_of, paired=True, vectorized=True,
+                            n_resamples=20_000, method="percentile",
+                            confidence_level=expanded(60, 0.95), rng=np.random.default_rng(7))
+    assert found.difference == pytest.approx(float(gap_of(*first, *second)))
+    assert found.interval == pytest.approx(tuple(other.confidence_interval),
+                                           abs=0.06 * float(other.standard_error))
+
+
+def test_resamples_are_the_same_for_both_models() -> None:
+    """A model that is worse by one everywhere is worse by one in every resample."""
+    nats, tokens = sentences(0, 50)
+    found = paired_difference((nats + tokens, tokens), (nats, tokens), StatisticsConfig())
+    assert found.interval == pytest.approx((1, 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_few_units_get_scipys_exact_p_value(seed: int) -> None:
+    first, second = pair(seed, 9, gap=0.8)
+    found = paired_difference(first, second, StatisticsConfig(1000))
+    assert found.p_value == pytest.approx(permuted(first, second, math.inf), abs=1e-12)
+
+
+@pytest.mark.parametrize(("seed", "gap"), [(0, 0.1), (1, 0.3), (2, 0.6)])
+def test_many_units_get_scipys_p_value(seed: int, gap: float) -> None:
+    first, second = pair(seed, 60, gap)
+    found = paired_difference(first, second, MANY)
+    expected = permuted(first, second, 20_000)
+    error = math.sqrt(2 * expected * (1 - expected) / 20_000)
+    assert found.p_value == pytest.approx(expected, abs=4 * error + 1e-4)
+
+
+def permuted(first: Sums, second: Sums, resamples: float) -> float:
+    """Scipy exchanges the places of units; a unit carries its numbers in a table."""
+    table = np.stack([np.stack(first), np.stack(second)])  # (models, sums, units)
+    units = np.arange(table.shape[2])
+
+    def difference(one: np.ndarray, two: np.ndarray, axis: int) -> np.ndarray:
+        one, two = np.moveaxis(one, axis, -1).astype(int), np.moveaxis(two, axis, -1).astype(int)
+        return gap_of(*(table[which, column, units] for which in (one, two) for column in (0, 1)))
+
+    zeros = np.zeros(len(units))
+    return float(stats.permutation_test(
+        (zeros, zeros + 1), difference, permutation_type="samples", vectorized=True,
+        n_resamples=resamples, rng=np.random.default_rng(5)).pvalue)
+
+
+def test_an_exact_p_value_by_hand() -> None:
+    """Signs before 1, 2 and 3 make sums of size 6, 4, 2 and 0, each in two of eight ways."""
+    ones = np.ones(3)
+    settings = StatisticsConfig(9)
+    for changes, extreme in (([1, 2, 3], 2), ([-1, 2, 3], 4), ([1, -2, 3], 6), ([1, 2, -3], 8)):
+        found = paired_difference((np.array(changes), ones), (np.zeros(3), ones), settings)
+        assert found.p_value == extreme / 8
+
+
+def test_exact_exchanges_are_tried_only_where_they_are_fewer() -> None:
+    first, second = (np.array([1.0, 2, 3]), np.ones(3)), (np.zeros(3), np.ones(3))
+    assert paired_difference(first, second,
+                             StatisticsConfig(8)).p_value in [n / 9 for n in range(1, 10)]
+    assert paired_difference(first, second, StatisticsConfig(9)).p_value == 2 / 8
+
+
+def test_ties_by_rounding_are_extreme() -> None:
+    """All units differ by the same, which is no binary fraction; half of all flips sum to ties."""
+    ones = np.ones(8)
+    for scale in (0.1, 1e-7, 1e9 / 3):
+        first = scale * np.array([1, 1, 1, 1, 1, 1, -1, -1])
+        expected = sum(abs(sum(signs)) >= 4 for signs in itertools.product((1, -1), repeat=8)) / 256
+        found = paired_difference((first, ones), (0 * ones, ones), StatisticsConfig())
+        assert found.p_value == pytest.approx(expected)
+
+
+def test_a_model_does_not_differ_from_itself() -> None:
+    sums = sentences(0, 100)
+    found = paired_difference(sums, sums, StatisticsConfig())
+    assert (found.difference, found.interval, found.p_value) == (0, (0, 0), 1)
+
+
+@pytest.mark.parametrize("units", [2, 3, 6, 9])
+def test_few_units_have_a_p_value_and_no_interval(units: int) -> None:
+    first, second = pair(0, units)
+    found = paired_difference(first, second, StatisticsConfig())
+    assert (interval([first], StatisticsConfig()), found.interval) == (None, None)
+    assert found.p_value == pytest.approx(permuted(first, second, math.inf), abs=1e-12)
+
+
+def test_p_values_are_uniform_without_a_difference() -> None:
+    """At a level of 20 percent, a fifth of comparisons of equals differ."""
+    settings = StatisticsConfig(200)
+    found = []
+    for seed in range(300):
+        generator = np.random.default_rng(seed)
+        tokens = generator.integers(1, 30, 40)
+        one, two = tokens * generator.exponential(size=(2, 40))
+        found.append(paired_difference((one, tokens), (two, tokens), settings).p_value)
+    share = np.mean(np.array(found) <= 0.2)
+    assert abs(share - 0.2) < 3 * math.sqrt(0.2 * 0.8 / 300)
+
+
+def coverage(units: int, draws: int = 400) -> float:
+    """Share of samples whose interval has the population's ratio, 2."""
+    found = [interval([sentences((seed, units), units)], StatisticsConfig(300, seed=seed))
+             for seed in range(draws)]
+    return float(np.mean([one is not None and one[0] <= 2 <= one[1] for one in found]))
+
+
+@pytest.mark.parametrize(("units", "least"), [(10, 0.86), (20, 0.88), (50, 0.9), (200, 0.92)])
+def test_intervals_hold_the_truth_about_as_often_as_said(units: int, least: float) -> None:
+    """Losses are exponential here, more skewed than those of sentences; plain percentiles of ten
+    of them hold the truth in 84 % of samples.
+    """
+    assert least <= coverage(units) <= 0.975
+
+
+@pytest.mark.parametrize("units", [2, 3, 6])
+def test_fewer_units_than_ten_would_hold_it_too_rarely(
+        units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert coverage(units) == 0
+    monkeypatch.setattr(statistics, "FEWEST_UNITS", 2)
+    assert coverage(units) < 0.9
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("units", [FEWEST_UNITS, 20, 1000])
+def test_expanded_percentiles_are_scipys(units: int, confidence: float) -> None:
+    assert statistics.expanded_tail(units, confidence) == pytest.approx(
+        (1 - expanded(units, confidence)) / 2, abs=1e-4)
+
+
+def test_same_seed_same_numbers() -> None:
+    first, second = pair(0, 50)
+    found = [paired_difference(first, second, StatisticsConfig(seed=seed)) for seed in (0, 0, 1)]
+    assert found[0] == found[1]
+    assert found[0].interval != found[2].interval
+    assert found[0].p_value != found[2].p_value
+    assert interval([first], StatisticsConfig()) == interval([first], StatisticsConfig())
+
+
+@pytest.mark.parametrize("units", [9, 33, 100])
+def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = pair(0, units)
+    settings = StatisticsConfig(1001)
+    expected = paired_difference(first, second, settings), interval([first], settings)
+    for numbers in (1, 7 * units, 1000 * units):
+        monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", numbers)
+        assert (paired_difference(first, second, settings), interval([first], settings)) == expected
+
+
+def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", 100)
+    shapes = [one.shape for one in statistics.exchanges(40, StatisticsConfig(5))]
+    assert shapes == [(2, 40), (2, 40), (1, 40)]
+
+
+@pytest.mark.parametrize(("numerators", "denominators"), [
+    ([], []), ([1.5], [3]), ([0.0, 0.0], [0, 0]), ([0.0, 2.5], [0, 4]), ([math.inf, 1.0], [2, 2]),
+])
+def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators: list[int]) -> None:
+    sums = np.array(numerators), np.array(denominators)
+    other = np.ones(len(numerators)), np.ones(len(numerators))
+    assert interval([sums], StatisticsConfig()) is None
+    assert sampling_error(*sums, 0.1, 0.95) is None
+    for first, second in ((sums, other), (other, sums), (sums, sums)):
+        found = paired_difference(first, second, StatisticsConfig())
+        assert (found.interval, found.p_value) == (None, None)
+
+
+def test_no_resamples_no_interval() -> None:
+    first, second = pair(0, 50)
+    found = paired_difference(first, second, StatisticsConfig(resamples=0))
+    assert interval([first], StatisticsConfig(resamples=0)) is None
+    assert (found.interval, found.p_value) == (None, None)
+    assert found.difference == pytest.approx(float(gap_of(*first, *second)))
+
+
+def test_units_that_nobody_counts_change_nothing() -> None:
+    first, second = pair(0, 50)
+    settings = StatisticsConfig()
+    longer = [tuple(np.insert(column, [0, 20, 50], 0) for column in sums)
+              for sums in (first, second)]
+    assert paired_difference(*longer, settings) == paired_difference(first, second, settings)
+    assert interval([longer[0]], settings) == interval([first], settings)
+
+
+def test_models_may_count_different_units() -> None:
+    """Words that only one vocabulary has whole are left out for the other."""
+    first = np.array([1.0, 0.5, 0, 0.25]), np.array([1, 1, 0, 1])
+    second = np.array([0.5, 0, 0.2, 0.25]), np.array([1, 0, 1, 1])
+    found = paired_difference(first, second, MANY)
+    assert found.difference == pytest.approx(1.75 / 3 - 0.95 / 3)
+    bounds = paired_difference(np.tile(first, 5), np.tile(second, 5), MANY).interval
+    assert bounds is not None and bounds[0] < found.difference < bounds[1]
+    # By hand: units two and three each go to either model, so denominators are 2 to 4.
+    sizes = []
+    for flips in itertools.product((0, 1), repeat=4):
+        models = [np.where(flips, second, first), np.where(flips, first, second)]
+        sizes.append(abs(ratio(*models[0]) - ratio(*models[1])))
+    assert found.p_value == np.mean(np.array(sizes) >= sizes[0] - 1e-9)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.6]) == [1, 1]
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []
+
+
+def test_holm_decides_as_holm_does() -> None:
+    """Step down through the smallest p-values until one is above the level over what is left."""
+    generator = np.random.default_rng(0)
+    for _ in range(100):
+        found = generator.beta(0.4, 3, generator.integers(1, 9))
+        rejected, left = set(), len(found)
+        for number in np.argsort(found):
+            if found[number] > 0.05 / left:
+                break
+            rejected.add(int(number))
+            left -= 1
+        assert {n for n, p in enumerate(holm(found.tolist())) if p <= 0.05} == rejected
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0.1, 5000), (0.5, 1000), (0.9, 600)])
+def test_a_sample_holds_the_whole_as_often_as_said(share: float, rows: int) -> None:
+    numerators, denominators = sentences(11, rows)
+    truth = ratio(numerators, denominators)
+    generator = np.random.default_rng(2)
+    hits = []
+    for _ in range(1500):
+        taken = generator.random(rows) < share
+        error = sampling_error(numerators[taken], denominators[taken], share, 0.95)
+        assert error is not None
+        hits.append(abs(ratio(numerators[taken], denominators[taken]) - truth) <= error)
+    assert abs(np.mean(hits) - 0.95) < 0.02
+
+
+def test_all_rows_leave_no_error() -> None:
+    assert sampling_error(*sentences(0, 40), 1, 0.95) == 0
+
+
+def test_a_sampling_error_by_hand() -> None:
+    """The ratio is 2, residuals are -1, 0 and 1: variance (1 - 0.5) * 12/11 * 8 / 24^2."""
+    error = sampling_error(np.tile([1.0, 4, 7], 4), np.tile([1, 2, 3], 4), 0.5, 0.95)
+    assert error == pytest.approx(1.959964 * math.sqrt(0.5 * 12 / 11 * 8 / 24**2))
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"resamples": -1}, "resamples: found -1, expected 0 or more"),
+    ({"confidence": 1.0}, "confidence: found 1.0, expected more than 0 and less than 1"),
+    ({"confidence": 0.0}, "confidence: found 0.0, expected more than 0 and less than 1"),
+    ({"seed": -1}, "seed: found -1, expected 0 to 4294967295"),
+])
+def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        StatisticsConfig(**options)  # type: ignore[arg-type]
+    assert str(refused.value) == message
+
+
+def totals(name: str, values: list[float], counts: list[float] | None = None,
+           vocabulary: str = "") -> Any:
+    """A model whose metric `loss` has these sums."""
+    sums = np.array([values, counts or [1.0] * len(values)])
+    metric = Metric(sums, np.arange(len(values)), vocabulary)
+    return SimpleNamespace(predictor=SimpleNamespace(name=name),
+                           metrics=lambda: {"loss": metric})
+
+
+def test_items_of_a_unit_are_summed_in_any_order() -> None:
+    sums = np.array([[1.0, 2, 4, 8], [1, 1, 0, 3]])
+    metric = Metric(sums, np.array([7, 3, 5, 7], np.uint64))
+    assert metric.counted.tolist() == [True, True, False, True]
+    assert metric.by_unit().tolist() == [[2, 9], [1, 4]]
+    assert metric.value == 3
+    for order in itertools.permutations(range(4)):
+        shuffled = metric.select(np.array(order))
+        assert (shuffled.by_unit() == metric.by_unit()).all()
+
+
+def test_a_product_of_ratios_by_hand() -> None:
+    """Nats over scored tokens, times tokens over characters."""
+    rng = np.random.default_rng(0)
+    scored = rng.integers(0, 4, 30)
+    sums = np.array([scored * rng.exponential(2, 30), scored, scored + rng.integers(1, 9, 30),
+                     rng.integers(20, 60, 30)])
+    metric = Metric(sums, np.arange(30))
+    nats, scored, tokens, characters = sums.sum(axis=1)
+    assert metric.counted.all()
+    assert metric.value == pytest.approx(nats / scored * tokens / characters)
+    other = stats.bootstrap(
+        [*sums], lambda n, s, t, c, axis: n.sum(axis) / s.sum(axis) * t.sum(axis) / c.sum(axis),
+        paired=True, vectorized=True, n_resamples=20_000, method="percentile",
+        confidence_level=expanded(30, 0.95), rng=np.random.default_rng(7))
+    assert interval([metric.by_unit()], MANY) == pytest.approx(
+        tuple(other.confidence_interval), abs=0.06 * float(other.standard_error))
+    found = paired_difference(sums, sums[:, ::-1], MANY)
+    assert found.difference == pytest.approx(0, abs=1e-12)
+    assert found.p_value == 1
+
+
+def test_every_two_models_on_the_sentences_that_both_took() -> None:
+    one = totals("one", [1, 2, 3, 9] * 6, [1, 1, 1, 0] * 6)
+    two = totals("two", [2, 3, 9, 5] * 6, [1, 1, 0, 1] * 6)
+    three = totals("three", [1, 2, 3, 4] * 6)
+    lines = compare_models([one, two, three], FEW)
+    assert [line["compared"] for line in lines] == [
+        ["one", "two"], ["one", "three"], ["two", "three"]]
+    first, second, _ = lines
+    assert (first["difference"], first["sentences"]) == (-1, 12)
+    assert first["interval"] == [-1, -1]
+    assert (second["difference"], second["sentences"], second["p"]) == (0, 18, 1)
+
+
+def test_p_values_are_adjusted_for_the_number_of_comparisons() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=40)
+    models = [totals(name, (noise + shift).tolist()) for name, shift in
+              (("a", 0.0), ("b", 0.0), ("c", 2.0))]
+    lines = compare_models(models, FEW)
+    assert all(line["p_holm"] >= line["p"] for line in lines)
+    assert lines[1]["p_holm"] == pytest.approx(3 / 201, abs=1e-6)
+    assert lines[0]["p_holm"] == 1
+
+
+def test_metrics_of_other_vocabularies_are_not_compared() -> None:
+    first = totals("a", [1, 2], vocabulary="x")
+    same = compare_models([first, totals("b", [2, 2], vocabulary="x")], FEW)
+    other = compare_models([first, totals("b", [2, 2], vocabulary="y")], FEW)
+    assert (len(same), len(other)) == (1, 0)
+
+
+def test_one_model_or_no_resamples_compare_nothing() -> None:
+    assert compare_models([totals("a", [1, 2])], FEW) == []
+    assert compare_models([totals("a", [1, 2]), totals("b", [1, 2])],
+                          StatisticsConfig(resamples=0)) == []

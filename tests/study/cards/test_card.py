@@ -1,0 +1,155 @@
+"""Model cards: true, valid for the Hub, the same for the same checkpoint; their code runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from transformers import AutoModel, pipeline
+
+from bmtools.io.provenance.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.tasks import predict
+from bmtools.tasks.heads import load_encoder, with_new_head
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.trainers import train_tokenizer
+
+TEXTS = ["Il paziente (72 anni) ha l'asma, febbre e artrosi.", "caffè e metformina: 500 mg!",
+         "Nega dispnea; dolore toracico."]
+PHASES = [{"name": "short", "steps": 20, "epochs": 1.0, "batch_size": 8, "learning_rate": 2e-3},
+          {"name": "long", "steps": 0, "epochs": 3.0, "batch_size": 4, "learning_rate": 1e-4}]
+SETTINGS = {"model": "/home/anna/first", "phases": PHASES, "dropout": 0.0, "optimizer": "adamw"}
+RESULTS = {"corpora": {"text": {"documents": 80, "tokens": 9876}},
+           "languages": ["it", "pt-BR", "Greek"], "licences": ["CC-BY-4.0", "unclear"],
+           "last": {"step": 20, "loss": 3.588145, "mlm_accuracy": 0.29, "tokens_per_second": 312}}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+Save = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
+    """Return a writer of random checkpoints, `save("ner", tokenizer_type="bpe", ...)`."""
+
+    def write(kind: str = "mlm", wall_seconds: float = 1.0, **vocabulary: Any) -> Path:
+        tokenizer = train_tokenizer(TEXTS * 3, VocabularyConfig(
+            size=350, allow_fewer=True, **vocabulary))
+        torch.manual_seed(0)
+        folder = tmp_path_factory.mktemp("card")
+        model = build_model(build_config("bert-1x64", tokenizer))
+        manifest = Manifest("pretrain", SETTINGS, fingerprint(tokenizer), 0,
+                            {"/data/corpus.jsonl": "ab"}, {"model": "0123456789abcdef"}, 74_092,
+                            wall_seconds, RESULTS)
+        save_checkpoint(folder / "mlm", model, tokenizer, manifest)
+        if kind == "mlm":
+            return folder / "mlm"
+        labels, auto = {
+            "ner": (["O", "B-DIS", "I-DIS", "B-DRUG", "I-DRUG"], "TokenClassification"),
+            "qa": (["start", "end"], "QuestionAnswering"),
+            "classification": (["no", "yes"], "SequenceClassification")}[kind]
+        head = with_new_head(load_encoder(folder / "mlm", f"AutoModelFor{auto}"), labels, 0)
+        if kind != "qa":
+            head.classifier.weight.data *= 50
+        save_checkpoint(folder / kind, head, tokenizer, Manifest(
+            "finetune", {"task": kind, "model": "mlm", "max_length": 64}, fingerprint(tokenizer),
+            results={"seeds": 2, "test_f1": {"mean": 0.464, "deviation": 0.05,
+                                             "interval": [0.4, 0.5]}}))
+        return folder / kind
+
+    return write
+
+
+@pytest.mark.parametrize(("kind", "tag"), [
+    ("mlm", "fill-mask"), ("ner", "token-classification"),
+    ("classification", "text-classification"), ("qa", "question-answering")])
+def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str) -> None:
+    card = ModelCard((save(kind) / "README.md").read_text(encoding="utf-8"))
+    languages = {"language": ["it", "pt"]} if kind == "mlm" else {}
+    assert card.data.eval_results is None or kind != "mlm"
+    card.data.eval_results = card.data.metrics = card.data.model_name = None
+    assert card.data.to_dict() == {**languages, "library_name": "transformers",
+                                   "pipeline_tag": tag, "tags": ["bmtools"]}
+
+
+def test_the_card_says_what_is_known(save: Save) -> None:
+    text = (save() / "README.md").read_text(encoding="utf-8")
+    for line in ("| trained from | `first` (SHA-256 0123456789ab...) |",
+                 "| `corpus.jsonl` | text | ab... | 80 documents, 9,876 tokens | not stated | "
+                 "not recorded |", "| setting | short | long |",
+                 "| steps | 20 |  |", "| epochs |  | 3 |", "| optimizer | adamw | adamw |",
+                 "| loss, training | 3.588 |"):
+        assert line in text.splitlines()
+    assert "dropout" not in text
+    saved = save("ner")
+    tagger = (saved / "README.md").read_text(encoding="utf-8")
+    assert "| `test` | f1 | 0.464 | 0.4 to 0.5 | 2 seeds, standard deviation 0.05 |" in \
+        tagger
+    [found] = ModelCard(tagger).data.eval_results
+    assert (found.dataset_name, found.metric_type, found.metric_value, found.metric_args) == (
+        "test", "f1", 0.464, {"interval_95": [0.4, 0.5]})
+    assert ".partial" not in tagger
+    assert "records of the text carry CC-BY-4.0, unclear" in text
+    assert "No licence was recorded" in tagger and "No licence was recorded" not in text
+    assert "language of the text was not" in tagger and "language of the text was not" not in text
+    assert text.count("ot stated") >= 4 and "Not measured." in text
+
+
+def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:
+    directory = save()
+    again = load_checkpoint(directory)  # transformers remembers how it was loaded
+    other = directory.with_name("again")
+    save_checkpoint(other, again.model, again.tokenizer, Manifest(
+        "pretrain", {"model": str(directory)}, again.vocabulary, inputs={f"{directory}/a": "b"}))
+    for path in other.glob("*"):
+        if path.suffix in (".json", ".txt", ".md") and path.name != "bmtools.json":
+            content = path.read_text(encoding="utf-8")
+            for key in (str(directory.parent), "is_local", "local_files_only", "name_or_path"):
+                assert key not in content, path
+
+
+def test_the_same_checkpoint_gets_the_same_bytes(save: Save) -> None:
+    one, other = save(wall_seconds=1.0), save(wall_seconds=2.0)
+    names = sorted(path.name for path in one.iterdir())
+    assert "README.md" in names
+    assert [name for name in names
+            if (one / name).read_bytes() != (other / name).read_bytes()] == ["bmtools.json"]
+
+
+@pytest.mark.parametrize("kind", ["mlm", "ner", "classification", "qa"])
+def test_the_code_of_the_card_runs(save: Save, kind: str) -> None:
+    directory = save(kind)
+    text = (directory / "README.md").read_text(encoding="utf-8").replace("DIRECTORY",
+                                                                         str(directory))
+    [code] = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(compile(code, "card", "exec"), {})
+
+
+@pytest.mark.parametrize("vocabulary", [{}, {"uncased": True}], ids=["cased", "uncased"])
+def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str, Any]) -> None:
+    directory = save("ner", **vocabulary)
+    tagger = pipeline("token-classification", str(directory), aggregation_strategy="first")
+    ours = predict([{"id": str(n), "text": text} for n, text in enumerate(TEXTS)], directory)
+    found = [[(e["start"], e["end"], e["type"]) for e in record["predicted"]["entities"]]
+             for record in ours]
+    theirs = [[(e["start"], e["end"], e["entity_group"]) for e in tagger(text)] for text in TEXTS]
+    assert found == theirs
+    assert sum(map(len, found)) > 3
+
+
+def test_sentence_transformers_loads_an_encoder(save: Save) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is absent")
+    directory = save()
+    vectors = library.SentenceTransformer(str(directory), device="cpu").encode(TEXTS)
+    encoder = load_checkpoint(directory, model_class="AutoModel", new_head=True)
+    batch = encoder.tokenizer(TEXTS[0], return_tensors="pt")
+    assert isinstance(encoder.model, AutoModel.from_config(encoder.model.config).__class__)
+    mean = encoder.model(**batch).last_hidden_state[0].mean(dim=0).detach().numpy()
+    assert vectors.shape == (3, 64)
+    assert abs(vectors[0] - mean).max() < 1e-4

@@ -1,0 +1,336 @@
+"""The page of a study: what it reads, and that its figures are those of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_study import MODELS, numbers_in, write_study
+
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.io.provenance.manifest import hash_directory
+from bmtools.study.reports.charts import short
+from bmtools.study.reports.drawing import COLOURS
+from bmtools.study.reports.report import write_report
+from bmtools.study.reports.study import read_study
+
+
+class Page(HTMLParser):
+    """Reads the tables of a page: header, then rows of words and of figures in full."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[Any]]] = {}
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._rows: list[list[Any]] = []
+        self.leaves: list[str] = []
+        self._in_tree = False
+        self._reads = False
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if found.get("role") == "region":
+            self._rows = self.tables.setdefault(found["aria-label"] or "", [])
+        self._in_tree |= found.get("class") == "tree"
+        if tag == "li" and self._in_tree:
+            self.leaves.append("")
+        if tag == "tr":
+            self._rows.append([])
+        if tag in ("td", "th"):
+            self._rows[-1].append("")
+            self._reads = True
+        if tag == "data":
+            self._rows[-1][-1] = json.loads(found["value"] or "")
+            self._reads = False
+
+    def handle_endtag(self, tag: str) -> None:
+        self._reads = self._reads and tag not in ("td", "th")
+        self._in_tree &= tag != "div"
+
+    def handle_data(self, data: str) -> None:
+        if self._reads:
+            self._rows[-1][-1] += data
+        if self._in_tree and self.leaves:
+            self.leaves[-1] += data
+
+    def figures(self) -> set[float]:
+        return {*numbers_in([*self.tables.values()])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture(scope="module")
+def lines(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    return write_study(folder)
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path, lines: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Page:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    made = write_report([folder], path, "A <study>")
+    content = path.read_text()
+    assert made["bytes"] == len(content.encode()) < 300_000
+    assert made["skipped"] == 1
+    assert "<title>A &lt;study&gt;</title>" in content
+    assert "out/" not in content and str(folder) not in content  # places of this machine
+    return Page(content)
+
+
+def test_every_figure_of_the_page_is_in_the_files(page: Page, folder: Path,
+                                                  lines: dict[str, Any]) -> None:
+    records = [json.loads(path.read_text()) for path in folder.glob("out/*/bmtools.json")]
+    given = {*numbers_in([lines, records])}
+    computed = {row[4] for row in page.tables["Models, vocabularies and other directories"][1:]}
+    assert {round(1e6 * size) for size in computed} <= {
+        sum(path.stat().st_size for path in folder.glob(f"out/{model}/*")) for model in MODELS}
+    # Tokens are summed over the models that each began with, energy over the runs of a command.
+    sums = {4000, 9000, 15000, *(round(sum(record["energy"][kind]["kwh"] for record in records), 5)
+                                 for kind in ("measured", "declared"))}
+    assert {round(figure, 5) for figure in page.figures() - given - computed} <= \
+        sums | {1, 2, 3, 4, 5, 6}
+
+
+def test_every_score_is_on_the_page(page: Page, lines: dict[str, Any]) -> None:
+    """All but those of records' maskings, of seeds' epochs, and the accuracy of an evaluation."""
+    lines = {name: own for name, own in lines.items() if name != "details.jsonl"}
+    shown = page.figures()
+    missing = {number for number in numbers_in(lines) if number not in shown
+               and number != int(number)}
+    assert missing <= {0.15, 0.4, 0.5, 3.3}
+
+
+@pytest.mark.parametrize(("title", "file", "key"), [
+    ("Mean reciprocal rank", "mrr.jsonl", "mrr"), ("Pseudo-perplexity", "pppl.jsonl", "pppl"),
+    ("f1 (ner)", "tasks.jsonl", "f1")])
+def test_a_chart_has_its_figures_in_order(page: Page, lines: dict[str, Any], title: str, file: str,
+                                          key: str) -> None:
+    assert [row[1:] for row in page.tables[title][1:]] == [
+        [line[key], *line["interval"]] for line in lines[file]]
+
+
+def test_calibration_has_the_figures_of_the_scores(page: Page, lines: dict[str, Any]) -> None:
+    found = [(model, line["calibration"])
+             for model, line in zip(MODELS, lines["tasks.jsonl"], strict=True)]
+    assert page.tables["Reliability of scores (ner)"][1:] == [
+        [model, one["from"], one["predictions"], one["score"], one["precision"]]
+        for model, own in found for one in own["bins"]]
+    assert page.tables["Calibration of scores"][1:] == [
+        [model, "ner", *(own[key] for key in ("error", "score", "precision", "kept", "threshold"))]
+        for model, own in found]
+
+
+def test_scores_stand_over_the_size_of_the_corpus(page: Page, lines: dict[str, Any]) -> None:
+    rows = page.tables["Mean reciprocal rank by tokens of the corpus"]
+    assert [row[:3] for row in rows[1:]] == [
+        [model, 10**(4 + number), line["mrr"]]
+        for number, (model, line) in enumerate(zip(MODELS, lines["mrr.jsonl"], strict=True))]
+
+
+def test_settings_stand_beside_scores(page: Page, lines: dict[str, Any]) -> None:
+    head, *rows = page.tables["Models with their texts, settings and scores"]
+    found = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [row["text"] for row in found] == ["text-0.jsonl", "text-1.jsonl", "text-2.jsonl"]
+    assert [row["from"] for row in found] == ["", "base", "small"]
+    assert [row["tokens trained on"] for row in found] == [4000, 9000, 15000]
+    assert found[0]["layer decay"] == 0.95 and found[0]["learning rate"] == "0.001, 0.002"
+    assert [row["pppl"] for row in found] == [line["pppl"] for line in lines["pppl.jsonl"]]
+
+
+def test_losses_are_overlaid_with_held_out_text(page: Page, lines: dict[str, Any]) -> None:
+    rows = page.tables["Loss over tokens"][1:]
+    assert list(dict.fromkeys(row[0] for row in rows)) == ["base", "large", "small", "logged"]
+    for name, file in (("small", "out/small/metrics.jsonl"), ("logged", "log.jsonl")):
+        own = [line for line in lines[file] if "loss" in line]
+        assert [row[1:] for row in rows if row[0] == name] == [
+            *(["", line["tokens_seen"], line["loss"]] for line in own),
+            ["held-out", own[-1]["tokens_seen"], next(
+                line for line in lines[file] if "evaluate" in line)["evaluate"]["loss"]]]
+
+
+def test_flows_count_maskings(page: Page) -> None:
+    rows = page.tables["Ranks from base to small"][1:]
+    assert sorted(rows) == [[name, "1st", 1] for name in (
+        "1st", "2nd", "3rd", "4th", "5th", "beyond")]
+
+
+def test_lineage_is_a_tree_in_which_each_content_stands_once(page: Page, folder: Path) -> None:
+    base, small, large = (hash_directory(folder / f"out/{model}")[:12] for model in MODELS)
+    assert [" ".join(words.split()) for words in page.leaves] == [
+        f"large directory by pretrain, 6,000 tokens trained on, {_seconds(folder, 'large')} s, "
+        f"{large}", "text-2.jsonl source, 222222222222",
+        f"model: small directory by pretrain, 5,000 tokens trained on, "
+        f"{_seconds(folder, 'small')} s, {small}", "text-1.jsonl source, 111111111111",
+        f"model: base directory by pretrain, 4,000 tokens trained on, "
+        f"{_seconds(folder, 'base')} s, {base}", "text-0.jsonl source, 000000000000"]
+
+
+def test_documents_about_outputs_are_no_outputs(tmp_path: Path, page: Page,
+                                                lines: dict[str, Any]) -> None:
+    folder = tmp_path / "study"
+    write_study(folder)
+    large = hash_directory(folder / "out" / "large")
+    (folder / "card.md").write_text("# A model")
+    (folder / "card.md.bmtools.json").write_text(json.dumps({
+        "command": "card", "inputs": {}, "parents": {"model": large}, "wall_seconds": 1.0,
+        "versions": {}, "sha256": hashlib.sha256(b"# A model").hexdigest()}))
+    write_report([folder], tmp_path / "page.html")
+    assert Page((tmp_path / "page.html").read_text()).leaves == page.leaves
+
+
+def _seconds(folder: Path, model: str) -> str:
+    record = json.loads((folder / "out" / model / "bmtools.json").read_text())
+    return f"{record['wall_seconds']:.4g}"
+
+
+def test_energies_of_each_kind_stand_apart(page: Page, folder: Path) -> None:
+    head, *rows = page.tables["Energy and emissions of steps"]
+    assert head[:6] == ["step", "command", "kWh measured", "kWh declared", "kg CO2eq measured",
+                        "kg CO2eq declared"]
+    assert len(rows) == 3
+    for name, command, *found in rows:
+        energy = json.loads((folder / "out" / name / "bmtools.json").read_text())["energy"]
+        assert command == "pretrain" and found[:4] == [
+            *(energy[kind]["kwh"] for kind in ("measured", "declared")),
+            *energy["kg_co2eq"].values()]
+
+
+def test_the_page_stands_alone(page: Page) -> None:
+    tags = {tag for tag, _ in page.tags}
+    assert not {"script", "link", "iframe", "object", "base", "form"} & tags
+    links = [value for _, found in page.tags for key, value in found.items()
+             if key in ("href", "src")]
+    ids = [found["id"] for _, found in page.tags if "id" in found]
+    assert len(ids) == len({*ids})
+    assert {str(link) for link in links} <= {f"#{one}" for one in ids}
+    charts = [found for tag, found in page.tags if tag == "svg"]
+    assert len(charts) >= 15 and all(found["role"] == "img" for found in charts)
+    assert all(len(found["aria-label"] or "") > 30 for found in charts)
+
+
+@pytest.mark.usefixtures("no_matplotlib")
+def test_a_missing_matplotlib_is_one_clear_line(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BmtoolsError, match=r"install .*\[plot\]'"):
+        write_report([folder], tmp_path / "page.html")
+
+
+def test_the_same_study_gives_the_same_bytes(folder: Path, page: Page, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_report([folder], tmp_path / name, "x")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_what_is_no_result_is_one_line(folder: Path, lines: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"notes.jsonl:1: found a record, expected a line of"):
+        read_study([folder / "notes.jsonl"])
+    (tmp_path / "other.jsonl").write_text('{"colour": 1, "shape": 2}\n')
+    with pytest.raises(DataError, match=r"other.jsonl:1: found the keys colour, shape, expected"):
+        read_study([tmp_path / "other.jsonl"])
+    with pytest.raises(DataError, match="found neither models nor scores"):
+        read_study([tmp_path])
+
+
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"model": 3, "pppl": 2.5}', "scores.jsonl:1: key 'model': found a whole number, expected"),
+    ('{"model": "a", "pppl": 2.5, "interval": [1]}',
+     "scores.jsonl:1: key 'interval': found 1, expected a list of length 2"),
+    ('{"model": "a", "pppl": null}', "found neither models nor scores")])
+def test_a_line_without_a_figure_is_refused(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text(line)
+    with pytest.raises(DataError, match=re.escape(message)):
+        write_report([tmp_path / "scores.jsonl"], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_an_unfinished_run_is_read(tmp_path: Path) -> None:
+    state = tmp_path / ".bio.run" / "step-00000002"
+    state.mkdir(parents=True)
+    (state / "state.json").write_text(json.dumps({"step": 2, "tokens_seen": 20, "metrics": [
+        {"step": 2, "of": 4, "phase": "main", "loss": 3.5, "tokens_seen": 20}]}))
+    (tmp_path / "other.run" / "text-text").mkdir(parents=True)
+    (tmp_path / "other.run" / "text-text" / "bmtools.json").write_text("{}")
+    for path in (tmp_path, tmp_path / ".bio.run"):
+        study = read_study([path])
+        assert [*study.runs] == ["bio (unfinished)"]
+        assert study.directories[0].record["tokens_seen"] == 20
+
+
+def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "model").mkdir(parents=True)
+        (tmp_path / name / "model" / "bmtools.json").write_text(
+            json.dumps({"command": "pretrain", "inputs": {f"{name}.jsonl": "0"}}))
+    scores = [
+        {"model": "a/model", "pppl": 10.5, "bits_per_character": 1.5, "data": "1"},
+        {"model": f"{tmp_path}/a/model", "mrr": 0.25, "maskings": 4, "data": "2"},
+        {"model": "b/model", "pppl": 20.5, "bits_per_character": 2.5, "data": "1"},
+        {"model": "a/model", "task": "ner", "f1": 0.5},
+        {"model": "b/model", "task": "ner", "f1": 0.7},
+        {"checkpoint": "a/model", "best_seed": 1, "test_f1": {"mean": 0.5}},
+        {"checkpoint": "b/model", "best_seed": 1, "test_f1": {"mean": 0.7}},
+        {"compared": ["a/model", "b/model"], "metric": "f1", "difference": -0.2}]
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in scores))
+    write_report([tmp_path], tmp_path / "page.html")
+    tables = Page((tmp_path / "page.html").read_text()).tables
+    head, *rows = tables["Models with their texts, settings and scores"]
+    assert head == ["model", "text", "tokens trained on", "mrr", "pppl", "bits per character"]
+    assert rows == [["a/model", "a.jsonl", 0, 0.25, 10.5, 1.5],
+                    ["b/model", "b.jsonl", 0, "", 20.5, 2.5]]
+    for title in ("Fine-tuning, over seeds", "Predictions against gold records"):
+        assert [row[0] for row in tables[title][1:]] == ["a/model", "b/model"]
+    assert tables["Differences between models"][1][0] == "a/model - b/model"
+
+
+def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any],
+                                              tmp_path: Path) -> None:
+    log = tmp_path / "small.jsonl"
+    log.write_bytes((folder / "out/small/metrics.jsonl").read_bytes())
+    assert [*read_study([folder / "out/small", log]).runs] == ["small"]
+    assert [*read_study([folder / "out/base", log]).runs] == ["base", "small"]
+
+
+def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
+    from bmtools.study.reports.sections import losses
+
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(
+        {"step": step, "of": 1000, "phase": "a" if step < 333 else "b", "loss": 1 / step,
+         "tokens_seen": step}) + "\n" for step in range(1, 1001)))
+    [chart] = losses(read_study([tmp_path])).charts
+    steps = [float(row[1] or 0) for row in chart.table.rows]
+    assert len(steps) < 70 and {332, 1000} <= {*steps} and steps == sorted(steps)
+
+
+@pytest.mark.parametrize(("value", "words"), [(1_500_000, "1.5M"), (20_000, "20k"), (0.25, "0.25"),
+                                              (0, "0"), (3.1e9, "3.1B")])
+def test_numbers_of_axes_are_short(value: float, words: str) -> None:
+    assert short(value) == words
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[start:start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055)**2.4
+                        for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_have_the_contrast_that_wcag_asks_for(theme: int) -> None:
+    """At the level AA: 4.5 for words, 3 for what is drawn (1.4.3, 1.4.11)."""
+    paper = _luminance(COLOURS["paper"][theme])
+    for name, both in COLOURS.items():
+        if name not in ("paper", "line", "mark", "open"):
+            light, dark = sorted((paper, _luminance(both[theme])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= (
+                4.5 if name in ("ink", "faint", "strong") else 3), name
+    for marker in ("mark", "open"):
+        dark, light = sorted(_luminance(COLOURS[name][theme]) for name in ("ink", marker))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -1,0 +1,64 @@
+"""Counts and label bias of sets, worked by hand and on real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
+
+
+def count(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count in two parts, which are added up."""
+    first, second = AnnotationCounts(), AnnotationCounts()
+    first.add(records[:1])
+    second.add(records[1:])
+    first.merge(second)
+    return first.line()
+
+
+def test_every_kind_of_annotation() -> None:
+    mentions = [{"id": "a", "start": 0, "end": 10, "type": "DIS"},
+                {"id": "b", "start": 5, "end": 10, "type": "SIGN"}]
+    records: list[dict[str, Any]] = [
+        {"id": "1", "text": "Asma grave oggi , poi nulla .", "entities": mentions, "label": "yes",
+         "relations": [{"head": "a", "tail": "b", "type": "has"}], "labels": ["x", "y"],
+         "meta": {"document": "d"}},
+        {"id": "2", "text": "Febbre .", "entities": [], "relations": [], "label": "yes",
+         "labels": ["x"], "meta": {"document": "d"}},
+        {"id": "3", "text": "Tosse .", "label": "no"}]
+    # Two words of nine are in mentions, one of them in two.
+    assert count(records) == {
+        "entities": {"DIS": 1, "SIGN": 1}, "relations": {"has": 1},
+        "label": {"yes": 2, "no": 1}, "labels": {"x": 2, "y": 1},
+        "label_bias": {"relations": 0.0, "label": 0.5, "labels": 0.5, "entities": 0.285714}}
+
+
+def test_answers_that_repeat() -> None:
+    records = [{"id": str(number), "text": "Asma.", "question": question,
+                "answers": [{"text": answer}] * bool(answer)} for number, (question, answer) in
+               enumerate([("q", "a"), ("q", "a"), ("q", "b"), ("r", "a"), ("r", "")])]
+    assert count(records) == {
+        "answers": {"answered": 4, "none": 1}, "repeats": [1, 2],
+        "label_bias": {"answers": 0.5}}
+
+
+def test_records_without_annotations() -> None:
+    assert count([{"id": "1", "text": "Asma."}]) == {}
+    assert count([{"id": "1", "text": "", "entities": []}])["label_bias"] == {
+        "entities": None}
+
+
+@pytest.mark.data
+def test_a_real_set(run: Any, data: Path, tmp_path: Path) -> None:
+    """The counts of BLURB's table 3; words in tags by an independent count of columns."""
+    source, path = data / "en/ner/BC5CDR/train.tsv", tmp_path / "train.jsonl"
+    assert run("import", "conll", source, "-o", path).code == 0
+    [line] = run("describe", path).records
+    assert line["entities"] == {"Chemical": 5203, "Disease": 4182}
+    tags = [row.split()[-1] for row in source.read_text().splitlines() if row.strip()]
+    outside = tags.count("O")
+    assert line["label_bias"]["entities"] == pytest.approx(
+        (len(tags) - outside) / outside, abs=1e-6)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.tasks.metrics.details import detail_lines
+from bmtools.tasks.metrics.task_scores import Predictions, task_scores
+
+Line = dict[str, Any]
+TEXT = "il cuore pompa il sangue"
+CUORE = {"start": 3, "end": 8, "type": "ORGAN", "text": "cuore"}
+SANGUE = {"start": 18, "end": 24, "type": "FLUID", "text": "sangue"}
+IDS = [{**CUORE, "id": "T1"}, {**SANGUE, "id": "T2"}]
+
+
+def relation(head: str, tail: str) -> Line:
+    return {"head": head, "tail": tail, "type": "MOVES"}
+
+
+@pytest.mark.parametrize(("key", "gold", "predicted", "lines"), [
+    ("entities", [CUORE, SANGUE], [CUORE, {**SANGUE, "end": 23, "text": "sangu"}],
+     [{"kind": "boundary", "gold": SANGUE, "predicted": {**SANGUE, "end": 23, "text": "sangu"}}]),
+    ("entities", [CUORE], [SANGUE],
+     [{"kind": "missed", "gold": CUORE, "predicted": None},
+      {"kind": "spurious", "gold": None, "predicted": SANGUE}]),
+    ("entities", [CUORE], [CUORE], []),
+    ("relations", [relation("T1", "T2")], [relation("T2", "T1")],
+     [{"kind": "missed", "gold": ("T1", "T2", "MOVES"), "predicted": None},
+      {"kind": "spurious", "gold": None, "predicted": ("T2", "T1", "MOVES")}]),
+    ("labels", ["a", "b"], ["c", "b"],
+     [{"kind": "missed", "gold": "a", "predicted": None},
+      {"kind": "spurious", "gold": None, "predicted": "c"}]),
+    ("label", "a", "b", [{"gold": "a", "predicted": "b", "correct": False}]),
+    ("score", 1.5, 2.0, [{"gold": 1.5, "predicted": 2.0}]),
+    ("answers", [{"text": "il cuore"}], [{"text": "cuore"}, {"text": "sangue"}],
+     [{"gold": ["il cuore"], "predicted": ["cuore", "sangue"], "exact_match": 0.0,
+       "f1": 0.666667}]),
+])
+def test_what_is_wrong_is_told(key: str, gold: Any, predicted: Any, lines: list[Line]) -> None:
+    record = {"id": "7", "text": TEXT, **({"entities": IDS} if key == "relations" else {})}
+    assert [*detail_lines([{**record, key: gold}], [{**record, key: predicted}], key)] == [
+        {"id": "7", **line} for line in lines]
+
+
+def test_errors_are_as_many_as_are_counted(tmp_path: Path) -> None:
+    gold = [{"id": str(number), "text": TEXT, "entities": [CUORE, SANGUE]} for number in range(3)]
+    changes: list[list[Line]] = [[CUORE], [{**CUORE, "type": "FLUID"}, SANGUE], [CUORE, SANGUE]]
+    found = [{**record, "predicted": {"entities": entities}}
+             for record, entities in zip(gold, changes, strict=True)]
+    path = tmp_path / "details.jsonl"
+    [line, _] = [one for one in task_scores(
+        gold, [Predictions(name, found, name) for name in "ab"], details=str(path))
+        if "task" in one]
+    written = [json.loads(one) for one in path.read_text().splitlines()]
+    assert [(one["model"], one["id"], one["kind"]) for one in written] == [
+        (model, *rest) for model in "ab" for rest in (("0", "missed"), ("1", "type"))]
+    assert line["errors"] == {"correct": 4, "boundary": 0, "type": 1, "boundary_and_type": 0,
+                              "missed": 1, "spurious": 0}
+
+
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"label": "a"}, "negative: found 'no', expected a, b"),
+    ({"entities": []}, "negative: found 'no', expected none, as ner has no classes"),
+])
+def test_a_negative_class_must_be_one(keys: Line, message: str) -> None:
+    gold = [{"id": "0", "text": TEXT, **keys}]
+    other = {"label": "b"} if "label" in keys else keys
+    with pytest.raises(DataError, match=message):
+        task_scores(gold, [Predictions("m", [{**gold[0], "predicted": other}], "m")],
+                    negative="no")

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import io
+import tarfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.tasks.metrics.counts import score_matches
+from bmtools.tasks.metrics.labels import join_by_document, score_label_sets, score_labels
+
+AVERAGES = ("macro", "micro", "weighted")
+
+
+def test_scores_equal_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 40, 400):
+        gold = rng.choice(["a", "b", "c", "new"], size).tolist()
+        found = rng.choice(["a", "b", "c"], size).tolist()
+        ours, by_label = score_labels(gold, found)
+        assert ours["accuracy"] == pytest.approx(metrics.accuracy_score(gold, found), abs=1e-6)
+        for average in AVERAGES:
+            theirs = metrics.f1_score(gold, found, average=average, zero_division=0)
+            assert ours[f"{average}_f1"] == pytest.approx(theirs, abs=1e-6)
+        report = metrics.classification_report(gold, found, output_dict=True, zero_division=0)
+        assert set(by_label) == set(gold) | set(found)
+        for label, scores in by_label.items():
+            assert [scores[name] for name in ("precision", "recall", "f1", "support")] == \
+                pytest.approx([report[label][name] for name in (
+                    "precision", "recall", "f1-score", "support")], abs=1e-6)
+
+
+def test_f1_over_positive_classes_equals_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(1)
+    for size in (3, 30, 300):
+        gold, found = (rng.choice(["false", "a", "b"], size, p=[0.6, 0.3, 0.1]).tolist()
+                       for _ in "ab")
+        ours, by_label = score_labels(gold, found, negative="false")
+        positive = sorted({*gold, *found} - {"false"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs: Any = metrics.precision_recall_fscore_support(
+                gold, found, labels=positive, average="micro", zero_division=0)
+            macro = metrics.f1_score(gold, found, labels=positive, average="macro",
+                                     zero_division=0)
+        assert [ours["positive"][name] for name in ("precision", "recall", "f1")] == \
+            pytest.approx(theirs[:3], abs=1e-6)
+        assert ours["micro_f1"] == pytest.approx(theirs[2], abs=1e-6)
+        assert ours["macro_f1"] == pytest.approx(macro, abs=1e-6)
+        assert sorted(by_label) == positive
+        assert ours["accuracy"] == pytest.approx(metrics.accuracy_score(gold, found), abs=1e-6)
+
+
+def test_nothing_scores_nothing() -> None:
+    scores, by_label = score_labels([], [])
+    assert (scores["accuracy"], scores["macro_f1"], by_label) == (0.0, 0.0, {})
+    scores, by_label = score_labels(["no"], ["no"], negative="no")
+    assert (scores["accuracy"], scores["micro_f1"], by_label) == (1.0, 0.0, {})
+    scores, by_label = score_label_sets([], [])
+    assert (scores["micro_f1"], scores["example_f1"], scores["accuracy"]) == (0.0, 0.0, 0.0)
+
+
+def test_label_sets_equal_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(2)
+    names = [f"hallmark {number}" for number in range(4)]
+    for size in (1, 7, 60):
+        tables = rng.random((2, size, 4)) < 0.4
+        tables[0, :, 0] |= ~tables[0].any(axis=1)  # BLUE's set has no example without labels
+        gold, found = ([[name for name, has in zip(names, row, strict=True) if has]
+                        for row in table] for table in tables)
+        ours, by_label = score_label_sets(gold, found, names)
+        for average in ("macro", "micro"):
+            assert ours[f"{average}_f1"] == pytest.approx(
+                metrics.f1_score(*tables, average=average, zero_division=0), abs=1e-6)
+        precision, recall, _, _ = metrics.precision_recall_fscore_support(
+            *tables, average="samples", zero_division=0)
+        assert ours["example_f1"] == pytest.approx(
+            2 * precision * recall / (precision + recall) if precision else 0.0, abs=1e-6)
+        assert ours["accuracy"] == pytest.approx(metrics.accuracy_score(*tables), abs=1e-6)
+        theirs = metrics.f1_score(*tables, average=None, zero_division=0)
+        assert [by_label[name]["f1"] for name in names] == pytest.approx(theirs.tolist(), abs=1e-6)
+
+
+def test_labels_of_sentences_are_joined_by_document() -> None:
+    joined = join_by_document(["b", "a", "b", "c"], [["x"], ["y", "z"], ["x", "y"], []])
+    assert [*joined.items()] == [("b", {"x", "y"}), ("a", {"y", "z"}), ("c", set())]
+
+
+@pytest.mark.data
+def test_hallmarks_of_abstracts_score_as_in_blue_and_blurb(data: Path) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    sentences, labels, documents = read_hallmarks(data / "en/cls/HoC/hoc-original.tar.gz")
+    assert (len(sentences), len(set(documents))) == (17464, 1852)
+    rng = np.random.default_rng(3)
+    names = sorted({label for own in labels for label in own})
+    assert len(names) == 10
+    for rate in (0.01, 0.1, 0.5):
+        found = [{name for name in names if (name in own) != (rng.random() < rate)}
+                 for own in labels]
+        gold_sets, found_sets = (join_by_document(documents, own) for own in (labels, found))
+        scores, _ = score_label_sets([*gold_sets.values()], [*found_sets.values()])
+        table = [[[name in own[document] for name in names] for document in gold_sets]
+                 for own in (gold_sets, found_sets)]
+        assert scores["micro_f1"] == pytest.approx(
+            metrics.f1_score(*table, average="micro"), abs=1e-6)
+        kept = [number for number, row in enumerate(table[0]) if any(row)]
+        precision, recall, _, _ = metrics.precision_recall_fscore_support(
+            *(np.array(side)[kept] for side in table), average="samples", zero_division=0)
+        assert scores["example_f1"] == pytest.approx(
+            2 * precision * recall / (precision + recall), abs=1e-6)
+
+
+def read_hallmarks(path: Path) -> tuple[list[str], list[set[str]], list[str]]:
+    """Sentences, their top-level labels, and their documents."""
+    texts: dict[str, list[str]] = {}
+    labels: dict[str, list[set[str]]] = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if not member.name.endswith(".txt"):
+                continue
+            stream: Any = archive.extractfile(member)
+            content = io.TextIOWrapper(stream, encoding="utf-8").read()
+            folder, document = Path(member.name).parts[-2:]
+            if folder == "text":
+                texts[document] = content.splitlines()
+            else:
+                labels[document] = [
+                    {label.split("--")[0].strip() for label in part.split(" AND")
+                     if label.split("--")[0].strip() not in ("", "NULL")}
+                    for part in content.split("<")[1:]]
+    pairs = [(text, own, document) for document in sorted(texts) for text, own in zip(
+        texts[document], labels[document], strict=True)]
+    return ([text for text, _, _ in pairs], [own for _, own, _ in pairs],
+            [document for _, _, document in pairs])
+
+
+def test_precision_and_recall_are_not_exchanged() -> None:
+    scores, by_label = score_label_sets([["a", "b"]], [["a"]])
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
+    assert by_label == {"a": score_matches(1, 1, 1), "b": score_matches(0, 0, 1)}

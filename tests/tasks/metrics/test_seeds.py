@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+
+from bmtools.statistics.resampling import CountSample
+from bmtools.statistics.settings import StatisticsConfig
+from bmtools.tasks.metrics.seeds import (
+    interval_over_both,
+    p_over_seeds,
+    seeds_needed,
+    summarize_seeds,
+    t_interval,
+)
+
+stats = pytest.importorskip("scipy.stats")
+SETTINGS = StatisticsConfig(resamples=300)
+
+
+def test_the_interval_over_seeds_is_students() -> None:
+    values = [0.81, 0.83, 0.80, 0.84, 0.82]
+    theirs = stats.t.interval(0.95, 4, loc=fmean(values), scale=stdev(values) / math.sqrt(5))
+    assert t_interval(values, 0.95) == pytest.approx(theirs)
+    # 1.96 standard errors would be narrower by a third.
+    assert theirs[1] - fmean(values) == pytest.approx(2.776 * stdev(values) / 5**0.5, rel=1e-3)
+    assert t_interval(values[:1], 0.95) is None
+
+
+def test_one_source_of_variance_gives_its_own_interval() -> None:
+    values = [0.8, 0.82, 0.85]
+    assert interval_over_both(fmean(values), 0.0, 100, [values], 0.9) == pytest.approx(
+        t_interval(values, 0.9))
+    documents = interval_over_both(0.5, 0.02, 50, [[0.5]], 0.95)
+    assert documents == pytest.approx(stats.t.interval(0.95, 49, loc=0.5, scale=0.02))
+    two = interval_over_both(0.1, 0.0, 50, [values, [0.7, 0.71, 0.75]], 0.95)
+    welch = stats.ttest_ind(values, [0.7, 0.71, 0.75], equal_var=False)
+    half = (welch.confidence_interval(0.95).high - welch.confidence_interval(0.95).low) / 2
+    assert two == pytest.approx((0.1 - half, 0.1 + half))
+    assert interval_over_both(0.5, 0.0, 50, [[0.5, 0.5]], 0.95) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("spread", [0.03, 0.2])
+def test_the_interval_over_both_holds_the_truth(seeds: int, spread: float) -> None:
+    """Of scores that vary by document, by seed and by both; neither interval alone does."""
+    rng = np.random.default_rng(seeds)
+    held = over_seeds = over_documents = 0
+    trials, documents = 1000, 100
+    for _ in range(trials):
+        scores = rng.normal(size=documents) + rng.normal(size=(seeds, documents)) \
+            + spread * rng.normal(size=(seeds, 1))
+        values = scores.mean(axis=1).tolist()
+        error = scores.mean(axis=0).std(ddof=1) / math.sqrt(documents)
+        low, high = interval_over_both(fmean(values), error, documents, [values], 0.95)
+        held += low <= 0 <= high
+        low, high = t_interval(values, 0.95) or (0.0, 0.0)
+        over_seeds += low <= 0 <= high
+        over_documents += abs(fmean(values)) <= 1.984 * error
+    assert 0.93 <= held / trials <= 0.985
+    assert min(over_seeds, over_documents) / trials < 0.9
+
+
+def test_seeds_are_summarized() -> None:
+    rng = np.random.default_rng(1)
+    sizes = np.full(40, 5)
+
+    def accuracy(totals: np.ndarray) -> dict[str, np.ndarray]:
+        return {"accuracy": totals[:, 0] / totals[:, 1], "absent": np.full(len(totals), np.nan)}
+
+    seeds = [CountSample(np.stack([rng.binomial(sizes, 0.8), sizes], axis=1).astype(float),
+                         accuracy) for _ in range(3)]
+    values = sorted(seed.metrics()["accuracy"] for seed in seeds)
+    summary = summarize_seeds(seeds, ("accuracy", "absent"), SETTINGS)
+    assert list(summary) == ["accuracy"]
+    line = summary["accuracy"]
+    assert line["mean"] == pytest.approx(fmean(values), abs=1e-6)
+    assert line["median"] == pytest.approx(values[1], abs=1e-6)
+    assert line["deviation"] == pytest.approx(stdev(values), abs=1e-6)
+    assert line["seeds_interval"] == pytest.approx(t_interval(values, 0.95), abs=1e-6)
+    low, high = line["documents_interval"]
+    assert low < fmean(values) < high
+    assert line["interval"][0] < low and high < line["interval"][1]
+    alone = summarize_seeds(seeds, ("accuracy",), StatisticsConfig(resamples=0))["accuracy"]
+    assert "interval" not in alone and "documents_interval" not in alone
+
+
+def test_p_values_over_seeds_try_all_deals() -> None:
+    rng = np.random.default_rng(2)
+    for sizes in ((3, 3), (2, 4), (5, 5)):
+        first, second = (rng.normal(size=size).round(1).tolist() for size in sizes)
+        values = [*first, *second]
+        observed = abs(fmean(first) - fmean(second))
+        deals = [abs(fmean([values[n] for n in chosen])
+                     - fmean([values[n] for n in range(len(values)) if n not in chosen]))
+                 >= observed - 1e-9 for chosen in combinations(range(len(values)), sizes[0])]
+        assert p_over_seeds(first, second, SETTINGS) == pytest.approx(fmean(deals))
+    assert p_over_seeds([1, 2, 3], [7, 8, 9], SETTINGS) == 0.1
+    assert p_over_seeds([1], [2, 3], SETTINGS) is None
+
+
+def test_p_values_over_many_seeds_are_drawn() -> None:
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(0.4, 1, 20).tolist(), rng.normal(0, 1, 20).tolist()
+    found = p_over_seeds(first, second, StatisticsConfig(resamples=4000))
+    theirs = stats.permutation_test(
+        (first, second), lambda x, y, axis: np.mean(x, axis=axis) - np.mean(y, axis=axis),
+        n_resamples=4000, rng=np.random.default_rng(0)).pvalue
+    assert found == pytest.approx(theirs, abs=0.03)
+    assert found == p_over_seeds(first, second, StatisticsConfig(resamples=4000))
+
+
+@pytest.mark.parametrize(("effect", "seeds"), [(0.2, 394), (0.5, 64), (0.8, 26), (1.2, 12)])
+def test_seeds_needed_are_those_of_cohens_tables(effect: float, seeds: int) -> None:
+    """Cohen 1988, table 2.4.1, at 0.05 two-sided and power 0.80; he has 393 for the first."""
+    values = [-1 / math.sqrt(2), 1 / math.sqrt(2)]  # deviation 1
+    assert seeds_needed(effect, values, [5 + value for value in values], 0.95) == seeds
+
+
+def test_nothing_tells_how_many_seeds() -> None:
+    assert seeds_needed(0.1, [1.0], [1.0, 2.0], 0.95) is None
+    assert seeds_needed(0.0, [1.0, 2.0], [1.0, 2.0], 0.95) is None
+    assert seeds_needed(0.1, [1.0, 1.0], [0.9, 0.9], 0.95) is None
+    assert seeds_needed(1e-6, [1.0, 2.0], [1.0, 2.0], 0.95) is None
+    assert seeds_needed(50.0, [1.0, 1.1], [0.5, 0.6], 0.95) == 2

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.tasks.metrics.counts import score_matches
+from bmtools.tasks.metrics.spans import (
+    Mention,
+    find_words,
+    score_characters,
+    score_relaxed,
+    score_spans,
+    score_words,
+    words_in,
+)
+from bmtools.tasks.tagging import tags_to_spans
+
+TAGS = ["O", "O", "O", "B-X", "I-X", "B-Y", "I-Y"]
+
+
+def mentions(sequences: list[list[str]]) -> list[Mention]:
+    return [(number, *span) for number,
+            tags in enumerate(sequences) for span in tags_to_spans(tags)]
+
+
+@pytest.mark.parametrize(("counts", "precision", "recall", "f1"), [
+    ((1, 2, 4), 0.5, 0.25, 0.333333),
+    ((0, 0, 4), 0.0, 0.0, 0.0),
+    ((0, 3, 0), 0.0, 0.0, 0.0),
+    ((0, 0, 0), 0.0, 0.0, 0.0),
+    ((3, 3, 3), 1.0, 1.0, 1.0),
+])
+def test_scores_by_hand(counts: tuple[int, int, int], precision: float, recall: float,
+                        f1: float) -> None:
+    correct, predicted, support = counts
+    assert score_matches(*counts) == {
+        "precision": precision, "recall": recall, "f1": f1, "support": support,
+        "predicted": predicted, "correct": correct}
+
+
+def test_borders_type_and_record_must_all_be_right() -> None:
+    gold = [(0, 3, 8, "X"), (1, 0, 4, "X")]
+    assert score_spans(gold, gold)[0]["f1"] == 1
+    for wrong in ((0, 3, 9, "X"), (0, 2, 8, "X"), (0, 3, 8, "Y"), (2, 3, 8, "X")):
+        assert score_spans(gold, [wrong])[0]["correct"] == 0
+
+
+def test_a_mention_counts_once() -> None:
+    scores, by_type = score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3)
+    assert scores == by_type["X"] == score_matches(1, 1, 1)
+
+
+def test_nothing_scores_nothing() -> None:
+    assert score_spans([], []) == (score_matches(0, 0, 0), {})
+    for score in (score_relaxed, score_characters):
+        assert score([], []) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    assert score_words([], []) == ({"macro_f1": 0.0, **score_matches(0, 0, 0)}, {})
+
+
+def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None:
+    metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    precision, recall, f1, support = metrics.precision_recall_fscore_support(
+        gold, found, average="micro", zero_division=0)
+    ours, by_type = score_spans(mentions(gold), mentions(found))
+    assert [ours[name] for name in ("precision", "recall", "f1", "support")] == \
+        pytest.approx([precision, recall, f1, support], abs=1e-6)
+    theirs: dict[str, Any] = metrics.classification_report(
+        gold, found, output_dict=True, zero_division=0)
+    assert set(by_type) == {kind for kind in theirs if not kind.endswith("avg")}
+    for kind, scores in by_type.items():
+        assert [scores[name] for name in ("precision", "recall", "f1", "support")] == pytest.approx(
+            [theirs[kind][name] for name in ("precision", "recall", "f1-score", "support")],
+            abs=1e-6)
+
+
+def test_scores_equal_seqeval_on_random_tags() -> None:
+    rng = random.Random(0)
+    for _ in range(60):
+        gold = [rng.choices(TAGS, k=rng.randint(1, 15)) for _ in range(8)]
+        found = [[rng.choice(TAGS) if rng.random() < 0.3 else tag for tag in tags]
+                 for tags in gold]
+        assert_equals_seqeval(gold, found)
+
+
+def conlleval_chunks(tags: list[str]) -> set[tuple[int, int, str]]:
+    """Chunks by the rules of the CoNLL-2000 script, tag by tag: where one starts, where it ends."""
+    chunks = set()
+    start: int | None = None
+    before, before_kind = "O", ""
+    for number, tag in enumerate([*tags, "O"]):
+        now, _, kind = tag.partition("-")
+        if start is not None and (now in "BO" or kind != before_kind):
+            chunks.add((start, number, before_kind))
+            start = None
+        if now == "B" or (now == "I" and (before == "O" or kind != before_kind)):
+            start = number
+        before, before_kind = now, kind
+    return chunks
+
+
+def test_spans_are_those_of_conlleval() -> None:
+    rng = random.Random(4)
+    for _ in range(500):
+        tags = rng.choices(TAGS, k=rng.randint(0, 12))
+        assert {*tags_to_spans(tags)} == conlleval_chunks(tags)
+
+
+def read_tags(path: Path) -> list[list[str]]:
+    """Tags of the sentences of a file in columns; untyped ones get a type."""
+    sentences: list[list[str]] = [[]]
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("-DOCSTART-"):
+            tag = line.split()[-1]
+            sentences[-1].append(f"{tag}-X" if tag in ("B", "I") else tag)
+        elif sentences[-1]:
+            sentences.append([])
+    return [tags for tags in sentences if tags]
+
+
+def perturb(gold: list[list[str]], rng: random.Random, rate: float) -> list[list[str]]:
+    """Tags in which some are exchanged for others, whatever sequence comes of it."""
+    kinds = sorted({tag for tags in gold for tag in tags})
+    return [[rng.choice(kinds) if rng.random() < rate else tag for tag in tags] for tags in gold]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "entities"), [
+    ("it/ner/E3C/test.txt", 460), ("en/ner/NCBI-disease/test.tsv", 960),
+    ("en/ner/BC5CDR/test.tsv", 9809)])
+def test_scores_equal_seqeval_on_real_tags(data: Path, name: str, entities: int) -> None:
+    gold = read_tags(data / name)
+    assert sum(tag.startswith("B") for tags in gold for tag in tags) == entities
+    rng = random.Random(0)
+    for rate in (0.0, 0.02, 0.2, 1.0):
+        assert_equals_seqeval(gold, perturb(gold, rng, rate))
+    assert_equals_seqeval(gold, [["O"] * len(tags) for tags in gold])
+
+
+def multiclinai_twin(gold: list[Mention], found: list[Mention]) -> tuple[float, float, float]:
+    """Character-overlap F1 from the shared task's words: each mention's best counterpart."""
+    def f1(one: Mention, other: Mention) -> float:
+        if (one[0], one[3]) != (other[0], other[3]):
+            return 0.0
+        shared = set(range(*one[1:3])) & set(range(*other[1:3]))
+        precision, recall = (len(shared) / (side[2] - side[1]) for side in (one, other))
+        return 2 * precision * recall / (precision + recall) if shared else 0.0
+
+    recall = sum(max((f1(one, other) for other in found), default=0) for one in gold)
+    precision = sum(max((f1(one, other) for one in gold), default=0) for other in found)
+    recall, precision = recall / max(1, len(gold)), precision / max(1, len(found))
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0.0
+
+
+def random_mentions(rng: random.Random, most: int) -> list[Mention]:
+    starts = [rng.randrange(12) for _ in range(rng.randint(0, most))]
+    return [(rng.randrange(2), start, start + rng.randint(1, 6), rng.choice("XY"))
+            for start in starts]
+
+
+def test_overlaps_equal_brute_force() -> None:
+    rng = random.Random(1)
+    for _ in range(400):
+        gold, found = (sorted({*random_mentions(rng, 8)}) for _ in "ab")
+        ours = score_characters(gold, found)
+        assert [*ours.values()] == pytest.approx(multiclinai_twin(gold, found), abs=1e-6)
+        touched = [[any(one[0] == other[0] and one[3] == other[3] and one[1] < other[2]
+                        and other[1] < one[2] for other in others) for one in side]
+                   for side, others in ((found, gold), (gold, found))]
+        relaxed = score_relaxed(gold, found)
+        assert [relaxed["precision"], relaxed["recall"]] == pytest.approx(
+            [sum(side) / max(1, len(side)) for side in touched], abs=1e-6)
+
+
+def test_the_figures_that_multiclinai_publishes() -> None:
+    """Those of its example, in four digits; its prediction of a disease ends too early."""
+    gold = [(1, 10, 18, "DISEASE"), (2, 5, 13, "DISEASE")]
+    found = [(1, 10, 18, "DISEASE"), (2, 5, 12, "DISEASE"), (2, 100, 110, "DISEASE")]
+    strict, _ = score_spans(gold, found)
+    assert [strict["precision"], strict["recall"], strict["f1"]] == \
+        pytest.approx([0.3333, 0.5, 0.4], abs=5e-5)
+    assert score_characters(gold, found) == {
+        "precision": pytest.approx(0.6444, abs=5e-5), "recall": pytest.approx(0.9667, abs=5e-5),
+        "f1": pytest.approx(0.7733, abs=5e-5)}
+
+
+def test_words_of_entities() -> None:
+    text = "due mg di aspirina, 3 volte"
+    words = find_words(text)
+    assert [text[start:end] for start, end in words] == [
+        "due", "mg", "di", "aspirina,", "3", "volte"]
+    assert words_in(words, [(10, 18, "I"), (0, 6, "O"), (3, 4, "P"), (5, 11, "P")]) == {
+        (3, "I"), (0, "O"), (1, "O"), (1, "P"), (2, "P"), (3, "P")}
+
+
+def test_word_scores_equal_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = random.Random(3)
+    for _ in range(50):
+        gold, found = ({(text, word, kind) for text in range(3) for word in range(9)
+                        for kind in "PIO" if rng.random() < 0.3} for _ in "ab")
+        every = [(text, word) for text in range(3) for word in range(9)]
+        table = [[[(*one, kind) in side for kind in "IOP"] for one in every]
+                 for side in (gold, found)]
+        scores, by_type = score_words(gold, found)
+        assert scores["macro_f1"] == pytest.approx(
+            metrics.f1_score(*table, average="macro", zero_division=0), abs=1e-6)
+        assert scores["f1"] == pytest.approx(
+            metrics.f1_score(*table, average="micro", zero_division=0), abs=1e-6)
+        assert sorted(by_type) == ["I", "O", "P"]

@@ -1,0 +1,582 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
+from bmtools.errors import BmtoolsError, DataError, RecordError
+from bmtools.tasks.metrics.answers import score_answers, score_factoids, score_lists
+from bmtools.tasks.metrics.correlation import score_correlation
+from bmtools.tasks.metrics.labels import join_by_document, score_label_sets, score_labels
+from bmtools.tasks.metrics.spans import (
+    Mention,
+    find_words,
+    score_characters,
+    score_relaxed,
+    score_spans,
+    score_words,
+    words_in,
+)
+from bmtools.tasks.metrics.task_scores import (
+    Predictions,
+    name_predictions,
+    split_name,
+    task_scores,
+)
+
+Line = dict[str, Any]
+TEXT = "il cuore pompa il sangue nelle arterie e nelle vene"
+
+
+def predicted(records: list[Line], change: Callable[[Line], Line]) -> list[Line]:
+    """Records as `predict` writes them: annotations stay, predictions are an object beside."""
+    return [{**record, "predicted": change(record)} for record in records]
+
+
+def score(gold: list[Line], *found: list[Line], **settings: Any) -> list[Line]:
+    named = [Predictions(f"m{number}", records, f"m{number}")
+             for number, records in enumerate(found)]
+    return task_scores(gold, named, **{"resamples": 20, **settings})
+
+
+def shows(line: Line, scores: Line) -> bool:
+    return {name: line[name] for name in scores} == {
+        name: pytest.approx(value, abs=1e-6) for name, value in scores.items()}
+
+
+def entities(rng: random.Random) -> list[Line]:
+    starts = [rng.randrange(40) for _ in range(rng.randint(0, 4))]
+    return [{"start": start, "end": start + rng.randint(1, 9), "type": rng.choice("PIO")}
+            for start in starts]
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(5)
+
+
+def texts(count: int, **keys: Callable[[int], Any]) -> list[Line]:
+    return [{"id": str(number), "text": TEXT, "meta": {"document": f"d{number // 2}"},
+             **{key: make(number) for key, make in keys.items()}} for number in range(count)]
+
+
+def mentions(records: list[Line], key: str = "") -> list[Mention]:
+    return [(record["id"], entity["start"], entity["end"], entity["type"]) for record in records
+            for entity in (record[key] if key else record)["entities"]]
+
+
+# Each task's metrics are those of the functions that tasks score themselves by
+
+
+def test_mentions(rng: random.Random) -> None:
+    gold = texts(30, entities=lambda number: entities(rng))
+    found = predicted(gold, lambda record: {"entities": record["entities"][1:] + entities(rng)})
+    [line] = score(gold, found)
+    sides = mentions(gold), mentions(found, "predicted")
+    strict, by_type = score_spans(*sides)
+    assert line["task"] == "ner"
+    assert shows(line, strict)
+    for prefix, function in (("relaxed", score_relaxed), ("character", score_characters)):
+        assert shows(line, {f"{prefix}_{name}": value
+                            for name, value in function(*sides).items()})
+    assert list(line["by"]["type"]) == list(by_type) == ["I", "O", "P"]
+    expected, got = ({(one, TEXT[:at].count(" "), kind) for one, start, end, kind in side
+                      for at in range(start, end) if TEXT[at:at + 1].strip()} for side in sides)
+    assert shows(line, {"token_f1": 2 * len(expected & got) / (len(expected) + len(got)),
+                        "token_precision": len(expected & got) / len(got),
+                        "token_recall": len(expected & got) / len(expected)})
+    for kind, scores in by_type.items():
+        assert shows(line["by"]["type"][kind], scores)
+    errors = line["errors"]
+    assert errors["correct"] == strict["correct"]
+    assert sum(errors.values()) - errors["spurious"] == strict["support"]
+    assert sum(line["confusion"]["-"].values()) == errors["spurious"]
+    assert (line["records"], line["documents"]) == (30, 15)
+    low, high = line["interval"]
+    assert low < line["f1"] < high
+    assert set(line["intervals"]) == {name for name in line if name.endswith(
+        ("_f1", "precision", "recall"))}
+
+
+def test_signs_are_tokens_of_their_own() -> None:
+    """One token of three is found: the mention is `A-T`, what was found `(A`."""
+    gold = [{"id": "1", "text": "l'(A-T)", "entities": [{"start": 3, "end": 6, "type": "X"}]}]
+    found = predicted(gold, lambda _: {"entities": [{"start": 2, "end": 4, "type": "X"}]})
+    [line] = score(gold, found)
+    assert (line["token_precision"], line["token_recall"]) == (0.5, pytest.approx(1 / 3, abs=1e-6))
+
+
+@pytest.mark.parametrize(("scores", "calibrated"), [((0.9, 0.6), True), ((0.9, None), False),
+                                                    ((0.9, 1.5), False)])
+def test_mentions_with_probabilities_are_calibrated(scores: tuple[float | None, float | None],
+                                                    calibrated: bool) -> None:
+    gold = [{"id": "1", "text": TEXT, "entities": [{"start": 3, "end": 8, "type": "X"}]}]
+    found = predicted(gold, lambda _: {"entities": [
+        {"start": 3, "end": 8, "type": "X", "score": scores[0]},
+        {"start": 3, "end": 8, "type": "Y", "score": scores[1]}]})
+    [line] = score(gold, found)
+    assert ("calibration" in line) is calibrated
+    if calibrated:
+        assert shows(line["calibration"], {"error": (0.1 + 0.6) / 2, "kept": 0.5,
+                                           "threshold": 0.9})
+
+
+def test_words_of_pico(rng: random.Random) -> None:
+    gold = texts(20, entities=lambda number: entities(rng))
+    found = predicted(gold, lambda record: {"entities": record["entities"][1:] + entities(rng)})
+    [line] = score(gold, found, task="pico")
+    words = find_words(TEXT)
+    sides = [{(record["id"], *word) for record in gold for word in words_in(words, (
+        span[1:] for span in own if span[0] == record["id"]))}
+        for own in (mentions(gold), mentions(found, "predicted"))]
+    scores, by_type = score_words(*sides)
+    assert shows(line, scores)
+    assert {kind: own["f1"] for kind, own in line["by"]["type"].items()} == \
+        {kind: pytest.approx(own["f1"], abs=1e-6) for kind, own in by_type.items()}
+
+
+@pytest.mark.parametrize("negative", ["", "no"])
+def test_labels(rng: random.Random, negative: str) -> None:
+    gold = texts(40, label=lambda number: rng.choice(["no", "a", "b"]))
+    found = predicted(gold, lambda record: {
+        "label": rng.choice([record["label"], "a", "c"]), "score": 0.5, "probabilities": {}})
+    [line] = score(gold, found, negative=negative)
+    scores, by_label = score_labels([record["label"] for record in gold],
+                                    [record["predicted"]["label"] for record in found],
+                                    negative or None)
+    assert line["task"] == "classification"
+    assert shows(line, {name: scores[name] for name in ("accuracy", "macro_f1", "weighted_f1",
+                                                        "support", "correct")})
+    if negative:
+        assert line["micro_f1"] == pytest.approx(scores["positive"]["f1"], abs=1e-6)
+        assert line["recall"] == pytest.approx(scores["positive"]["recall"], abs=1e-6)
+    assert list(line["by"]["label"]) == list(by_label)
+    assert all(shows(line["by"]["label"][label], {name: own[name] for name in (
+        "precision", "recall", "f1", "support", "correct")}) for label, own in by_label.items())
+    assert sum(line["confusion"]["no"].values()) == sum(r["label"] == "no" for r in gold)
+
+
+def test_label_sets_of_documents(rng: random.Random) -> None:
+    def some(number: int) -> list[str]:
+        return rng.sample("abcde", rng.randint(0, 2))
+
+    gold = texts(40, labels=some)
+    found = predicted(gold, lambda record: {"labels": record["labels"][:1] + some(0)})
+    [line] = score(gold, found)
+    documents = [record["meta"]["document"] for record in gold]
+    sides = [[*join_by_document(documents, own).values()] for own in (
+        [record["labels"] for record in gold],
+        [record["predicted"]["labels"] for record in found])]
+    scores, by_label = score_label_sets(*sides)
+    assert (line["task"], line["documents"]) == ("multilabel", 20)
+    assert shows(line, {name: value for name, value in scores.items() if name != "examples"})
+    assert {label: own["f1"] for label, own in line["by"]["label"].items()} == \
+        {label: pytest.approx(own["f1"], abs=1e-6) for label, own in by_label.items()}
+
+
+def test_similarity(rng: random.Random) -> None:
+    gold = texts(30, score=lambda number: round(rng.random() * 4, 1))
+    found = predicted(gold, lambda record: {"score": record["score"] + rng.gauss(0, 1)})
+    [line] = score(gold, found)
+    assert line["task"] == "similarity"
+    assert shows(line, score_correlation([record["score"] for record in gold],
+                                         [record["predicted"]["score"] for record in found]))
+    [constant] = score(gold, predicted(gold, lambda record: {"score": 1.0}))
+    assert (constant["pearson"], constant["spearman"]) == (None, None)
+
+
+def answers(*found: str) -> list[Line]:
+    return [{"text": text} for text in found]
+
+
+def test_answers(rng: random.Random) -> None:
+    gold = texts(20, answers=lambda number: answers("il cuore", "cuore") * (number % 3 > 0))
+    found = predicted(gold, lambda record: {"answers": rng.choice(
+        [[], answers("cuore", "vene"), answers("il sangue")])})
+    [line] = score(gold, found)
+    scores = score_answers(
+        [[answer["text"] for answer in record["answers"]] for record in gold],
+        [next((answer["text"] for answer in record["predicted"]["answers"]), "")
+         for record in found])
+    assert line["task"] == "qa"
+    assert shows(line, {name: scores[name] for name in ("exact_match", "f1", "support")})
+    for value, name in (("yes", "has_answer"), ("no", "no_answer")):
+        assert shows(line["by"]["answerable"][value], scores[name])
+
+
+def test_factoids_are_merged_over_snippets() -> None:
+    gold = [{"id": f"{question}-{number}", "text": TEXT, "answers": answers("cuore") * right,
+             "meta": {"question": question}}
+            for question, rights in (("q", (1, 0)), ("r", (1,)), ("s", (1, 1)))
+            for number, right in enumerate(rights)]
+    ranked = {"q-0": [("vene", 0.2)], "q-1": [("Cuore", 0.1), ("sangue", 0.7)], "r-0": [],
+              "s-0": [("cuore", 0.9)], "s-1": [("vene", 0.5)]}
+    found = predicted(gold, lambda record: {"answers": [
+        {"text": text, "score": number} for text, number in ranked[record["id"]]]})
+    [line] = score(gold, found, task="factoid")
+    assert shows(line, {name: value for name, value in score_factoids(
+        [["cuore"]] * 3, [["sangue", "vene", "Cuore"], [], ["cuore", "vene"]]).items()
+        if name != "support"})
+    assert line["questions"] == 3
+    unanswered = [{**record, "answers": []} for record in gold]
+    [line] = score(unanswered, found, task="factoid")
+    assert (line["mrr"], line["questions"]) == (0.0, 3)
+
+
+def test_lists_are_judged_item_by_item() -> None:
+    items = [{"text": "cuore", "item": 0}, {"text": "il cuore", "item": 0}, {"text": "vene"}]
+    gold = [{"id": name, "text": TEXT, "answers": items} for name in "ab"]
+    found = predicted(gold, lambda record: {"answers": {
+        "a": answers("Il cuore", "cuore", "VENE"), "b": []}[record["id"]]})
+    [line] = score(gold, found, task="list")
+    assert shows(line, {name: value for name, value in score_lists(
+        [[["cuore", "il cuore"], ["vene"]]] * 2, [["il cuore", "cuore", "vene"], []]).items()
+        if name != "support"})
+    assert (line["questions"], line["recall"]) == (2, 0.5)
+
+
+def test_factoids_whose_answer_no_snippet_has_count() -> None:
+    exact = {"q": ["cuore", "petto"], "r": ["fegato"]}
+    gold = [{"id": question, "text": TEXT, "answers": [], "meta": {
+        "question": question, "exact_answer": spellings}} for question, spellings in exact.items()]
+    found = predicted(gold, lambda record: {"answers": [{"text": "Petto", "score": 0.5}]})
+    [line] = score(gold, found, task="factoid")
+    assert (line["strict_accuracy"], line["questions"]) == (0.5, 2)
+
+
+def relation(head: str, tail: str, kind: str = "EFFECT") -> Line:
+    return {"head": head, "tail": tail, "type": kind}
+
+
+def test_relations_are_matched_by_what_they_connect() -> None:
+    spans = [{"id": "T1", "start": 3, "end": 8, "type": "A"},
+             {"id": "T2", "start": 18, "end": 24, "type": "B"}]
+    gold = [{"id": "0", "text": TEXT, "entities": spans,
+             "relations": [relation("T1", "T2"), relation("T2", "T1", "INT")]}]
+    renamed = [{**spans[0], "id": "T2"}, {**spans[1], "id": "T1"}]
+    for found, correct, made in (
+            ({"relations": gold[0]["relations"]}, 2, 2),
+            ({"relations": [relation("T2", "T1")]}, 0, 1),
+            ({"relations": [relation("T2", "T1")], "entities": renamed}, 1, 1),
+            ({"relations": [relation("T1", "T2")], "entities": [
+                spans[0], {**spans[1], "end": 23}]}, 0, 1),
+            ({"relations": []}, 0, 0)):
+        [line] = score(gold, predicted(gold, lambda record, found=found: found), task="relations")
+        assert (line["correct"], line["predicted"], line["support"]) == (correct, made, 2)
+
+
+def test_types_and_directions_can_be_chosen() -> None:
+    spans = [{"id": name, "start": start, "end": start + 2, "type": "A"}
+             for name, start in (("T2", 0), ("T1", 4), ("T3", 8))]
+    gold = [{"id": "0", "text": TEXT, "entities": spans, "relations": [
+        relation("T1", "T2"), relation("T1", "T3", "INT"), relation("T2", "T3", "OTHER")]}]
+    found = predicted(gold, lambda _: {"relations": [
+        relation("T2", "T1"), relation("T1", "T3", "INT"), relation("T3", "T2", "OTHER")]})
+
+    def counts(**settings: Any) -> list[int]:
+        [line] = score(gold, found, task="relations", **settings)
+        return [line[key] for key in ("correct", "predicted", "support")]
+
+    assert counts() == [1, 3, 3]
+    assert counts(undirected=True) == [3, 3, 3]
+    assert counts(types="EFFECT,INT") == [1, 2, 2]
+    assert counts(types="EFFECT", undirected=True) == [1, 1, 1]
+    [line] = score(gold, found, task="relations")
+    assert (line["macro_f1"], line["weighted_f1"]) == (pytest.approx(1 / 3, abs=1e-6),) * 2
+    with pytest.raises(DataError, match="no annotation of the type 'EFECT' that types names, did"):
+        counts(types="EFECT")
+
+
+# Real files
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "support"), [
+    ("en/ner/BC2GM/test.tsv", 6325), ("en/ner/NCBI-disease/iobes-test.tsv", 960)])
+def test_untyped_and_typed_tags_score_as_in_seqeval(data: Path, name: str, support: int) -> None:
+    """Untyped B, I and O, which seqeval itself gets wrong, are given a type for it."""
+    metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    gold = [*conll_records([str(data / name)], ConllConfig())]
+    rng = random.Random(0)
+    found = []
+    for record in gold:
+        kept = [entity for entity in record["entities"] if rng.random() < 0.8]
+        words = find_words(record["text"])
+        start, end = words[rng.randrange(len(words))]
+        if all(end <= one["start"] or one["end"] <= start for one in kept):
+            kept.append({"start": start, "end": end, "type": "ENTITY"})
+        found.append({**record, "predicted": {"entities": kept}})
+    [line] = score(gold, found)
+    tags = [[bio(record["text"], own) for record, own in zip(gold, side, strict=True)]
+            for side in ([record["entities"] for record in gold],
+                         [record["predicted"]["entities"] for record in found])]
+    precision, recall, f1, count = metrics.precision_recall_fscore_support(
+        *tags, average="micro", zero_division=0)
+    assert count == line["support"] == support
+    assert shows(line, {"precision": precision, "recall": recall, "f1": f1})
+
+
+@pytest.mark.data
+def test_words_of_real_abstracts_score_as_in_scikit_learn(data: Path) -> None:
+    """BLURB's measure of EBM-NLP; the file's tags are the words' labels."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    gold = [*conll_records([str(data / "en/pico/EBM-NLP/test.txt")], ConllConfig())]
+    rng = random.Random(0)
+    found = predicted(gold, lambda record: {"entities": [
+        {**entity, "type": rng.choice([entity["type"], "OUT", "PAR"]), "text": text}
+        for entity in record["entities"] if rng.random() < 0.9
+        for text in [record["text"][entity["start"]:entity["end"]]]]})
+    [line] = score(gold, found, task="pico")
+    tags = [[tag for record, own in zip(gold, side, strict=True)
+             for tag in labels_of_words(record["text"], own)]
+            for side in ([record["entities"] for record in gold],
+                         [record["predicted"]["entities"] for record in found])]
+    kinds = sorted({*tags[0]} - {"O"})
+    assert (len(gold), line["documents"], len(kinds)) == (2064, 191, 3)
+    assert line["macro_f1"] == pytest.approx(
+        metrics.f1_score(*tags, labels=kinds, average="macro"), abs=1e-6)
+    assert [line["by"]["type"][kind]["f1"] for kind in kinds] == pytest.approx(
+        metrics.f1_score(*tags, labels=kinds, average=None).tolist(), abs=1e-6)
+
+
+def labels_of_words(text: str, spans: list[Line]) -> list[str]:
+    return [next((one["type"] for one in spans if one["start"] <= start < one["end"]), "O")
+            for start, _ in find_words(text)]
+
+
+@pytest.mark.data
+def test_real_relations_score_as_in_scikit_learn(data: Path) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    lines = (data / "en/re/chemprot/test.txt").read_text(encoding="utf-8").splitlines()
+    gold = [{"id": str(number), **json.loads(line)} for number, line in enumerate(lines)]
+    labels = sorted({record["label"] for record in gold})
+    assert (len(gold), len(labels)) == (3469, 12)
+    rng = random.Random(0)
+    found = predicted(gold, lambda record: {
+        "label": record["label"] if rng.random() < 0.7 else rng.choice(labels)})
+    [line] = score(gold, found, negative=labels[0])
+    sides = [[record["label"] for record in gold],
+             [record["predicted"]["label"] for record in found]]
+    assert line["accuracy"] == pytest.approx(metrics.accuracy_score(*sides), abs=1e-6)
+    for average in ("micro", "macro", "weighted"):
+        assert line[f"{average}_f1"] == pytest.approx(metrics.f1_score(
+            *sides, labels=labels[1:], average=average), abs=1e-6)
+    table = metrics.confusion_matrix(*sides, labels=labels)
+    assert [[line["confusion"][one].get(other, 0) for other in labels] for one in labels] == \
+        table.tolist()
+
+
+def bio(text: str, spans: list[Line]) -> list[str]:
+    """A tag for each word of tokens joined by a space."""
+    tags = []
+    for start, _ in find_words(text):
+        own = next((one for one in spans if one["start"] <= start < one["end"]), None)
+        tags.append("O" if own is None else
+                    f"{'B' if own['start'] == start else 'I'}-{own['type']}")
+    return tags
+
+
+# Models, seeds, groups
+
+
+def noisy(gold: list[Line], seed: int, rate: float) -> list[Line]:
+    rng = random.Random(seed)
+    return predicted(gold, lambda record: {
+        "label": "wrong" if rng.random() < rate else record["label"]})
+
+
+def test_models_are_compared() -> None:
+    gold = texts(60, label=lambda number: "ab"[number % 2])
+    found = [noisy(gold, seed, rate) for seed, rate in ((1, 0.1), (2, 0.12), (3, 0.6))]
+    lines = score(gold, *found, resamples=400)
+    assert [line.get("model") for line in lines[:3]] == ["m0", "m1", "m2"]
+    compared = [line for line in lines if line.get("metric") == "accuracy"]
+    assert [line["compared"] for line in compared] == [["m0", "m1"], ["m0", "m2"], ["m1", "m2"]]
+    same, *others = compared
+    assert same["p"] > 0.2
+    assert all(line["p_holm"] < 0.05 and line["interval"][0] > 0 for line in others)
+    values = [line["accuracy"] for line in lines[:3]]
+    assert same["difference"] == pytest.approx(values[0] - values[1], abs=1e-6)
+    # Holm's factors: three for the smallest p-value, two, one; never below an earlier one.
+    ordered = sorted(compared, key=lambda line: line["p"])
+    expected = np.maximum.accumulate([line["p"] * (3 - n) for n, line in enumerate(ordered)])
+    assert [line["p_holm"] for line in ordered] == pytest.approx(
+        np.minimum(expected, 1).tolist(), abs=1e-5)
+    assert score(gold, *found, resamples=0)[3:] == []
+
+
+def test_seeds_have_lines_of_their_own() -> None:
+    gold = texts(60, label=lambda number: "ab"[number % 2])
+    named = [Predictions(f"{model}-{seed}", noisy(gold, 10 * seed + len(model), rate), model)
+             for model, rate in (("bio", 0.1), ("base", 0.3)) for seed in range(3)]
+    lines = task_scores(gold, named, resamples=100)
+    assert [line["model"] for line in lines[:6]] == [one.name for one in named]
+    summaries = [line for line in lines if "mean" in line]
+    assert [(line["model"], line["metric"]) for line in summaries] == [
+        ("bio", "accuracy"), ("bio", "macro_f1"), ("base", "accuracy"), ("base", "macro_f1")]
+    values = [line["accuracy"] for line in lines[:6]]
+    assert summaries[0]["mean"] == pytest.approx(np.mean(values[:3]), abs=1e-6)
+    [line] = [line for line in lines if "compared" in line and line["metric"] == "accuracy"]
+    assert line["compared"] == ["bio", "base"]
+    assert line["difference"] == pytest.approx(np.mean(values[:3]) - np.mean(values[3:]), abs=1e-6)
+    assert (line["seeds"], line["p_over_seeds"]) == ([3, 3], 0.1)
+    assert line["p"] == line["p_holm"] < 0.05 and line["seeds_needed"] in range(2, 20)
+    assert line["interval"][0] < line["difference"] < line["interval"][1]
+    assert lines == task_scores(gold, named, resamples=100)
+
+
+def test_groups_of_records_are_scored_apart() -> None:
+    gold = texts(40, label=lambda number: "ab"[number % 2],
+                 section=lambda number: ["title", "body"][number % 5 > 1])
+    found = noisy(gold, 1, 0.3)
+    [line] = score(gold, found, by=["section"])
+    for value, own in line["by"]["section"].items():
+        members = [record for record in gold if record["section"] == value]
+        ids = {record["id"] for record in members}
+        [alone] = score(members, [record for record in found if record["id"] in ids])
+        assert own == {name: alone[name] for name in own}
+    with pytest.raises(DataError, match="found 'nothing', which no record has"):
+        score(gold, found, by=["nothing"])
+
+
+def test_files_are_named(tmp_path: Path) -> None:
+    def names(*files: str, group_seeds: bool = False) -> list[tuple[str, str]]:
+        return [(one.name, one.model) for one in name_predictions(files, group_seeds)]
+
+    assert names("a/x.jsonl", "b/y.jsonl.gz", "-") == [("x", "x"), ("y", "y"), ("stdin", "stdin")]
+    assert names("a/x.jsonl", "b/x.jsonl") == [("a/x.jsonl",) * 2, ("b/x.jsonl",) * 2]
+    assert names("bio=x-0.jsonl", "bio=x-1.jsonl", "y=z.jsonl") == [
+        ("x-0", "bio"), ("x-1", "bio"), ("y", "y")]
+    assert names("x-0.jsonl", "x-12.jsonl", "y_3.jsonl", "7.jsonl", group_seeds=True) == [
+        ("x-0", "x"), ("x-12", "x"), ("y", "y"), ("7", "7")]
+    with pytest.raises(ValueError, match=r"found x\.jsonl twice"):
+        names("x.jsonl", "bio=x.jsonl")
+    odd = tmp_path / "rate=1.jsonl"
+    odd.touch()
+    assert split_name(str(odd)) == ("", str(odd))
+
+
+# What does not match
+
+
+GOLD = texts(4, label=lambda number: "a")
+FOUND = predicted(GOLD, lambda record: {"label": "a"})
+
+
+@pytest.mark.parametrize(("gold", "found", "message"), [
+    (GOLD, FOUND[1:], "m0: found no prediction for 1 of 4 records of gold (ids '0'), expected one "
+                      "prediction for each gold record"),
+    (GOLD[2:], FOUND, "m0: found 2 of 4 records that gold lacks (ids '0', '1'), expected"),
+    (GOLD[:3], FOUND[3:], "m0: found no prediction for 3 of 3 records of gold (ids '0', '1', '2')"),
+    (GOLD, [*FOUND, FOUND[0]], "record 5: found the id '0' again, which record 1 has; expected "
+                               "ids that differ"),
+    ([*GOLD, GOLD[1]], FOUND, "record 5: found the id '1' again"),
+    (GOLD, GOLD, "record 1: key 'predicted' is missing, expected an object of predictions, as "
+                 "bmtools predict writes it; where they took the place of annotations, predicted "
+                 "label takes these"),
+    (GOLD, [{**FOUND[0], "text": "altro"}, *FOUND[1:]],
+     "record 1: found another text than the gold record has at record 1"),
+    (GOLD, predicted(GOLD, lambda record: {"score": 1.0}),
+     "record 1: found score under 'predicted' and none of these in the gold record, expected one "
+     "of relations, labels, label, entities, answers, score in both; task names the task"),
+    (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"score": 1}}, *FOUND[2:]],
+     "record 2: key 'predicted.label' is missing; found score; task names another task"),
+    (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"label": 7}}, *FOUND[2:]],
+     "record 2: key 'predicted.label': found a whole number, expected text"),
+    (texts(1, answers=lambda number: []), [{**texts(1)[0], "predicted": {"answers": [
+        {"text": "il", "score": "0.9"}]}}],
+     "record 1: key 'predicted.answers[0].score': found '0.9', expected a number"),
+    ([{**texts(1)[0], "answers": [], "meta": {"exact_answer": [3]}}],
+     [{**texts(1)[0], "predicted": {"answers": []}}],
+     "record 1: key 'meta.exact_answer': found [3], expected spellings of an answer"),
+    ([{k: v for k, v in GOLD[0].items() if k != "label"}, *GOLD[1:]], [*FOUND[1:], FOUND[0]],
+     "record 1: key 'label' is missing; expected the gold annotation of classification"),
+])
+def test_what_does_not_match_is_named(gold: list[Line], found: list[Line], message: str) -> None:
+    with pytest.raises(BmtoolsError) as error:
+        score(gold, found)
+    assert str(error.value).startswith(message)
+
+
+def test_predictions_may_have_taken_the_place_of_annotations() -> None:
+    found = [{**record, "label": "b"} for record in GOLD]
+    [line] = score(GOLD, found, predicted="label")
+    assert (line["task"], line["accuracy"]) == ("classification", 0.0)
+    other = [{**record, "mine": {"label": "a"}} for record in GOLD]
+    assert score(GOLD, other, predicted="mine")[0]["accuracy"] == 1.0
+    with pytest.raises(RecordError, match="it; predicted mine takes those under 'mine'"):
+        score(GOLD, other)
+
+
+def test_offsets_of_predictions_are_checked() -> None:
+    gold = texts(1, entities=lambda number: [])
+    found = predicted(gold, lambda record: {"entities": [{"start": 5, "end": 500, "type": "X"}]})
+    with pytest.raises(RecordError, match=r"key 'predicted\.entities\[0\]': found start 5"):
+        score(gold, found)
+
+
+def test_files_and_records_are_taken_alike(write_lines: Callable[..., Path]) -> None:
+    for folder in ("a", "b"):
+        (write_lines("gold.jsonl", *GOLD).parent / folder).mkdir()
+    paths = [str(write_lines(f"{folder}/bio-{seed}.jsonl", *FOUND))
+             for folder, seed in (("a", 1), ("b", 1), ("b", 2))]
+    gold = str(write_lines("gold.jsonl", *GOLD))
+    lines = task_scores(gold, [*paths, Predictions("base", FOUND, "base")], resamples=0)
+    assert [line["model"] for line in lines] == [*paths[:2], "bio-2", "base"]
+    grouped = task_scores(gold, paths[1:], group_seeds=True)
+    assert [line["model"] for line in grouped] == ["bio-1", "bio-2", "bio", "bio"]
+
+
+@pytest.mark.parametrize(("gold", "found", "message"), [
+    ([], [FOUND], "gold: found no records"), (GOLD, [], "gold: found no predictions"),
+    (GOLD, [[]], "m0: found no prediction for 4 of 4 records")])
+def test_nothing_is_refused(gold: list[Line], found: list[list[Line]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        score(gold, *found)
+
+
+def test_order_does_not_matter() -> None:
+    gold = texts(30, label=lambda number: "ab"[number % 2])
+    found = noisy(gold, 1, 0.3)
+    assert score(gold, found) == score(gold, found[::-1])
+
+
+def test_scoring_needs_no_torch() -> None:
+    code = ("import sys, bmtools.tasks\n"
+            "record = {'id': 'a', 'text': 'b', 'label': 'c', 'predicted': {'label': 'c'}}\n"
+            "from bmtools.tasks.metrics.task_scores import Predictions, task_scores\n"
+            "[line] = task_scores([record], [Predictions('m', [record], 'm')])\n"
+            "assert line['accuracy'] == 1\n"
+            "assert not {'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+SUMS = """
+import random
+import numpy as np
+from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs
+rng = random.Random(3)
+def entities():
+    return [{"start": start, "end": start + rng.randint(1, 40), "type": rng.choice("ABC")}
+            for start in rng.sample(range(100), 12)]
+gold, found = ([{"text": "x" * 200, "entities": entities()} for _ in range(200)] for _ in "ab")
+pairs = Pairs(gold, found, np.arange(200) % 5, 5, "ABC")
+print(TASK_METRICS["ner"].sample(pairs).counts.tobytes().hex())
+"""
+
+
+def test_the_same_input_gives_the_same_bits() -> None:
+    """Whatever order Python gives sets, on which the last digits of sums would depend."""
+    outputs = {subprocess.run([sys.executable, "-c", SUMS], check=True, capture_output=True,
+                              env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+               for seed in "123"}
+    assert len(outputs) == 1
