@@ -14,6 +14,8 @@ import msgspec
 
 from bmtools.errors import RecordError, Reject
 
+JsonObject = dict[str, Any]
+"""A parsed JSON object, such as a line that a command prints."""
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
 """Keys of records that a checkpoint's manifest and card list, by their names there."""

@@ -29,8 +29,8 @@ from bmtools.scoring.settings import EmbeddingSpaceConfig, Models, StateReadingC
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
 from bmtools.statistics.lines import Line, rounded
+from bmtools.statistics.resampling import FEWEST_UNITS
 from bmtools.statistics.settings import split_settings
-from bmtools.statistics.tests import FEWEST_UNITS
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens

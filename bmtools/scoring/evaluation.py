@@ -15,8 +15,9 @@ from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
 from bmtools.scoring.predictor import Predictor
 from bmtools.statistics.lines import Line, rounded
+from bmtools.statistics.ratios import Metric, paired_difference
+from bmtools.statistics.resampling import holm
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.statistics.tests import Metric, holm, paired_difference
 
 Progress = Callable[[Iterator[Any]], Iterable[Any]]
 Input = TypeVar("Input")

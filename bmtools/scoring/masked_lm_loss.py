@@ -39,8 +39,8 @@ from bmtools.scoring.masked_lm_sequences import (
 )
 from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, Models
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
+from bmtools.statistics.ratios import interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
-from bmtools.statistics.tests import interval
 from bmtools.vocab.encoding import EncodedTexts
 from bmtools.vocab.unknown_tokens import UnknownTokens
 

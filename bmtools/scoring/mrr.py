@@ -25,8 +25,8 @@ from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_word
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, MaskUnit, MrrConfig
 from bmtools.statistics.lines import DIGITS, NO_VALUE, Groups, Line, content_key, data_fields
+from bmtools.statistics.ratios import Metric, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
-from bmtools.statistics.tests import Metric, interval
 from bmtools.text.case_folding import CASELESS
 from bmtools.text.word_lists import read_word_list
 from bmtools.vocab.unknown_tokens import UnknownTokens

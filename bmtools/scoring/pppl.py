@@ -24,8 +24,8 @@ from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, PpplConfig
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
+from bmtools.statistics.ratios import Metric, SamplingError, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
-from bmtools.statistics.tests import Metric, SamplingError, interval
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 _RELATIVE_ERROR = 1e-13  # variance below this share of the squares is rounding
 
 
-def pearson(gold: Any, predicted: Any, weights: np.ndarray) -> np.ndarray:
+def pearson(gold: ArrayLike, predicted: ArrayLike, weights: np.ndarray) -> np.ndarray:
     """Compute Pearson's r of weighted items, a value for each row of weights.
 
     Args:
@@ -33,7 +32,7 @@ def pearson(gold: Any, predicted: Any, weights: np.ndarray) -> np.ndarray:
         return np.where(constant, np.nan, np.clip(r, -1, 1))
 
 
-def spearman(gold: Any, predicted: Any, weights: np.ndarray) -> np.ndarray:
+def spearman(gold: ArrayLike, predicted: ArrayLike, weights: np.ndarray) -> np.ndarray:
     """Compute Spearman's rho of weighted items: Pearson's r of their ranks, ties at their mean.
 
     Args:
@@ -44,15 +43,15 @@ def spearman(gold: Any, predicted: Any, weights: np.ndarray) -> np.ndarray:
     return pearson(_ranks(gold, weights), _ranks(predicted, weights), weights)
 
 
-def _ranks(values: Any, weights: np.ndarray) -> np.ndarray:
+def _ranks(values: ArrayLike, weights: np.ndarray) -> np.ndarray:
     """Rank items among those that the weights repeat, (draws, items); equal ones share a rank."""
-    values = np.asarray(values, float)
-    if not len(values):
+    scores = np.asarray(values, float)
+    if not len(scores):
         return weights
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(values[order]) != 0])
+    order = np.argsort(scores, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(scores[order]) != 0])
     sizes = np.add.reduceat(weights[:, order], starts, axis=1)
     ranks = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
-    groups = np.empty(len(values), dtype=int)
-    groups[order] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(values)]))
+    groups = np.empty(len(scores), dtype=int)
+    groups[order] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(scores)]))
     return ranks[:, groups]

@@ -6,16 +6,13 @@ import hashlib
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bmtools.records import JsonObject
 from bmtools.statistics.table import get_nested
 
-if TYPE_CHECKING:
-    pass
-
-Line = dict[str, Any]
+Line = JsonObject
 DIGITS = 6
 """Digits after the point that scores are rounded to."""
 FINGERPRINT_DIGITS = 12
@@ -60,7 +57,7 @@ class Groups:
         self._values: dict[str, dict[str, int]] = {key: {} for key in keys}
         self._codes = {key: array("i") for key in keys}
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: Mapping[str, object]) -> None:
         """Count the next item, of a record."""
         for key, values in self._values.items():
             name = _group_name(get_nested(record, key))
@@ -82,7 +79,7 @@ class Groups:
         return found
 
 
-def _group_name(value: Any) -> str:
+def _group_name(value: object) -> str:
     if value is None:
         return NO_VALUE
     return ", ".join(map(_group_name, value)) if isinstance(value, list) else str(value)

@@ -1,264 +1,107 @@
-"""Intervals and comparisons of any metric, by resampling documents.
+"""Resampling of units: bootstrap intervals and permutation tests.
 
-A sample holds what its metrics need of each document, so that they can be computed for documents
-that weigh more or less: a resample draws some of them twice, an exchange takes some from another
-model.
+A unit is what depends on nothing else: a sentence or a document. `ratios` and `samples` compute
+scores of resampled units.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
-from bmtools.statistics.correlation import pearson, spearman
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.statistics.tests import (
-    FEWEST_UNITS,
-    NUMBERS_AT_ONCE,
-    RESAMPLING,
-    Interval,
-    exchanges,
-    expanded_tail,
-)
 
+Interval = tuple[float, float]
 Values = dict[str, np.ndarray]
-"""Metrics by name, (draws,) each; not a number where one is undefined."""
-Measure = Callable[[np.ndarray], Values]
-"""Computes metrics from totals of counts, (draws, ...)."""
-_ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
+"""Scores by name, (draws,) each; NaN where one is undefined."""
+
+FEWEST_UNITS = 10
+"""Units that an interval needs: with fewer, no method tried holds the truth often enough."""
+_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
+_RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
+_WORD_BITS = 32
 
 
-class Sample(ABC):
-    """A model's results, by document, and the metrics that they give.
-
-    Attributes:
-        documents: how many.
-    """
-
-    documents: int
-
-    @abstractmethod
-    def measure_weighted(self, weights: np.ndarray) -> Values:
-        """Compute the metrics of documents that count as often as (draws, documents) weights."""
-
-    @abstractmethod
-    def joined(self: SampleT, other: SampleT) -> SampleT:
-        """Put another sample's documents behind one's own."""
-
-    @abstractmethod
-    def counted(self) -> np.ndarray:
-        """Tell which documents hold anything that counts, (documents,) bool."""
-
-    def metrics(self) -> dict[str, float]:
-        """Compute the metrics of all documents."""
-        return {name: float(value) for name, [value] in
-                self.measure_weighted(np.ones((1, self.documents))).items()}
+def resamples(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
+    """Yield the numbers of drawn units, (resamples, units), some resamples at a time."""
+    generator = np.random.default_rng((settings.seed, _RESAMPLING))
+    step = max(1, _NUMBERS_AT_ONCE // units)
+    for start in range(0, settings.resamples, step):
+        yield generator.integers(0, units, size=(min(step, settings.resamples - start), units))
 
 
-SampleT = TypeVar("SampleT", bound=Sample)
+def percentile_interval(values: np.ndarray, units: int, confidence: float) -> Interval:
+    """Take the expanded percentiles of a score's values in resamples of so many units."""
+    tail = expanded_tail(units, confidence)
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
 
 
-@dataclass(frozen=True, eq=False)
-class CountSample(Sample):
-    """Counts of each document, and metrics that are functions of their totals.
-
-    Args:
-        counts: (documents, ...) 0 or more.
-        measure: computes the metrics from totals, (draws, ...).
-    """
-
-    counts: np.ndarray
-    measure: Measure
-
-    @property
-    def documents(self) -> int:  # type: ignore[override]
-        return len(self.counts)
-
-    def measure_weighted(self, weights: np.ndarray) -> Values:
-        shape = self.counts.shape[1:]
-        return self.measure((weights @ self.counts.reshape(len(self.counts), -1)).reshape(
-            len(weights), *shape))
-
-    def joined(self, other: CountSample) -> CountSample:
-        return CountSample(np.concatenate([self.counts, other.counts]), self.measure)
-
-    def counted(self) -> np.ndarray:
-        return np.asarray(self.counts.reshape(len(self.counts), -1).any(axis=1))
+def expanded_tail(units: int, confidence: float) -> float:
+    """Compute the share of resamples below an interval (Hesterberg 2015, section 5.3)."""
+    z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), units - 1
+    # Quantile of the t distribution (Abramowitz and Stegun, 26.7.5); scipy takes 0.2 s to import.
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return NormalDist().cdf(-t * math.sqrt(units / freedom))
 
 
-@dataclass(frozen=True, eq=False)
-class PairSample(Sample):
-    """Gold and predicted scores of items, and their correlation.
+def exchange_p_values(least: Mapping[str, float], differences: Callable[[np.ndarray], Values],
+                      units: int, settings: StatisticsConfig) -> dict[str, float]:
+    """Compute the share of exchanges in which two models differ by so much or more.
+
+    The observed state counts as one more exchange, so that no p-value is 0 (Phipson and Smyth
+    2010). Exchanges in which a difference is undefined do not count.
 
     Args:
-        gold: (items,).
-        predicted: (items,).
-        owners: (items,) document of each.
-        documents: how many.
+        least: by score, the observed absolute difference, less a margin for rounding.
+        differences: computes the differences in exchanges, (exchanges, units) of 0 and 1.
+        units: number of units.
+        settings: number of exchanges, and their seed.
     """
-
-    gold: np.ndarray
-    predicted: np.ndarray
-    owners: np.ndarray
-    documents: int
-
-    def measure_weighted(self, weights: np.ndarray) -> Values:
-        weights = weights[:, self.owners]
-        return {"pearson": pearson(self.gold, self.predicted, weights),
-                "spearman": spearman(self.gold, self.predicted, weights)}
-
-    def joined(self, other: PairSample) -> PairSample:
-        return PairSample(np.concatenate([self.gold, other.gold]),
-                          np.concatenate([self.predicted, other.predicted]),
-                          np.concatenate([self.owners, other.owners + self.documents]),
-                          self.documents + other.documents)
-
-    def counted(self) -> np.ndarray:
-        return np.isin(np.arange(self.documents), self.owners)
+    extreme = dict.fromkeys(least, 1)
+    tried = dict(extreme)
+    for exchanged in exchanges(units, settings):
+        values = differences(exchanged)
+        for name, limit in least.items():
+            extreme[name] += int(np.count_nonzero(np.abs(values[name]) >= limit))
+            tried[name] += int(np.count_nonzero(np.isfinite(values[name])))
+    return {name: extreme[name] / tried[name] for name in least}
 
 
-class Estimate(NamedTuple):
-    """A model's metric, or the difference of two models on the same documents.
+def exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
+    """Yield which units are swapped, (exchanges, units) of 0 and 1, some exchanges at a time.
 
-    Args:
-        value: mean over seeds; not a number where the metric is undefined.
-        interval: over documents, for the seeds at hand; None where there is none.
-        error: standard error over documents; likewise.
-        p_value: of a difference, two-sided, of the paired permutation test over documents;
-            likewise.
+    These are all exchanges but the observed one, or random ones.
     """
+    step = max(1, _NUMBERS_AT_ONCE // units)
+    if units < _WORD_BITS and 1 << units < settings.resamples:
+        for start in range(1, 1 << units, step):
+            numbers = np.arange(start, min(start + step, 1 << units))
+            yield (numbers[:, None] >> np.arange(units) & 1).astype(float)
+        return
+    generator = np.random.default_rng((settings.seed, _EXCHANGING))
+    words = -(-units // _WORD_BITS)
+    for start in range(0, settings.resamples, step):
+        size = min(step, settings.resamples - start), words
+        drawn = generator.integers(0, 1 << _WORD_BITS, size=size, dtype=np.uint32)
+        bits = np.unpackbits(drawn.astype("<u4").view(np.uint8), axis=1, count=units)
+        yield bits.astype(float)
 
-    value: float
-    interval: Interval | None = None
-    error: float | None = None
-    p_value: float | None = None
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values of several comparisons, so that their level is that of all together.
 
-def estimate_metrics(seeds: Sequence[Sample], settings: StatisticsConfig) -> dict[str, Estimate]:
-    """Estimate each metric's mean over seeds, with the bootstrap over documents.
-
-    The percentiles are those of `scoring.statistics.interval`, whose intervals of ratios these are.
-
-    Args:
-        seeds: a model's results of each seed, on the same documents; one without seeds.
-        settings: resamples and confidence.
+    Source: Holm 1979, as adjusted p-values.
 
     Returns:
-        estimates by metric; without interval where there are no resamples, or fewer than
-        `FEWEST_UNITS` documents that count.
+        adjusted p-values in the order given, at most 1.
     """
-    return _estimate([seeds], settings)
-
-
-def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
-                    settings: StatisticsConfig) -> dict[str, Estimate]:
-    """Estimate the difference of two models by each metric's mean over seeds.
-
-    The interval comes from resamples of documents that are the same for both. The p-value comes
-    from exchanges of documents between the models, as in `scoring.statistics.paired_difference`.
-    The n-th seeds of both exchange theirs; where one model has more seeds, each seed of one with
-    each of the other, so that every seed of a model weighs as much. Of a metric that is a mean
-    over documents, that exchanges each document's means over seeds. For the seeds at hand it is a
-    test of the documents; `seeds.p_over_seeds` is one of the seeds.
-
-    Args:
-        first: a model's results of each seed.
-        second: another's, on the same documents.
-        settings: resamples and confidence.
-    """
-    p_values = _p_values(first, second, settings)
-    return {name: one._replace(p_value=p_values.get(name))
-            for name, one in _estimate([first, second], settings).items()}
-
-
-def _estimate(models: Sequence[Sequence[Sample]],
-              settings: StatisticsConfig) -> dict[str, Estimate]:
-    [counted] = np.nonzero(_counted(models))
-    documents = models[0][0].documents
-    estimates = {name: Estimate(float(value)) for name, [value] in
-                 _difference(models, np.ones((1, documents))).items()}
-    if not settings.resamples or len(counted) < FEWEST_UNITS:
-        return estimates
-    parts: dict[str, list[np.ndarray]] = defaultdict(list)
-    for drawn in _resamples(len(counted), settings):
-        weights = np.zeros((len(drawn), documents))
-        weights[:, counted] = drawn
-        for name, values in _difference(models, weights).items():
-            parts[name].append(values[np.isfinite(values)])
-    tail = expanded_tail(len(counted), settings.confidence)
-    for name, found in parts.items():
-        defined = np.concatenate(found)
-        if len(defined) > 1:
-            low, high = np.quantile(defined, [tail, 1 - tail])
-            # The variance of resamples is that of a mean by n instead of n - 1.
-            error = math.sqrt(len(counted) / (len(counted) - 1)) * float(defined.std())
-            estimates[name] = estimates[name]._replace(interval=(float(low), float(high)),
-                                                       error=error)
-    return estimates
-
-
-def _counted(models: Sequence[Sequence[Sample]]) -> np.ndarray:
-    """Tell which documents count for any seed of any model."""
-    return np.asarray(np.any([seed.counted() for seeds in models for seed in seeds], axis=0))
-
-
-def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Values:
-    """Compute a model's mean over seeds, or the first one's less the second one's."""
-    first, *second = (_mean(seeds, weights) for seeds in models)
-    return {name: values - second[0][name] if second else values
-            for name, values in first.items()}
-
-
-def _mean(seeds: Sequence[Sample], weights: np.ndarray) -> Values:
-    found = [seed.measure_weighted(weights) for seed in seeds]
-    return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
-
-
-def _resamples(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
-    """Yield how often each unit is drawn, (resamples, units), some resamples at a time."""
-    generator = np.random.default_rng((settings.seed, RESAMPLING))
-    step = max(1, NUMBERS_AT_ONCE // units)
-    for start in range(0, settings.resamples, step):
-        size = min(step, settings.resamples - start)
-        drawn = generator.integers(0, units, size=(size, units))
-        rows = np.arange(size)[:, None] * units
-        yield np.bincount((drawn + rows).ravel(), minlength=size * units).reshape(
-            size, units).astype(float)
-
-
-def _p_values(first: Sequence[Sample], second: Sequence[Sample],
-              settings: StatisticsConfig) -> dict[str, float]:
-    """Compute the shares of exchanges whose models differ as much as the observed ones do."""
-    [units] = np.nonzero(_counted([first, second]))
-    if not settings.resamples or len(units) < 2:
-        return {}
-    pairs = zip(first, second, strict=True) if len(first) == len(second) \
-        else product(first, second)
-    both = [one.joined(other) for one, other in pairs]
-    documents = first[0].documents
-
-    def differences(exchanged: np.ndarray) -> Values:
-        weights = np.zeros((len(exchanged), documents))
-        weights[:, units] = exchanged
-        kept = 1 - weights
-        one, other = (_mean(both, np.hstack(sides))
-                      for sides in ((kept, weights), (weights, kept)))
-        return {name: values - other[name] for name, values in one.items()}
-
-    observed = differences(np.zeros((1, len(units))))
-    extreme = dict.fromkeys(observed, 1)
-    tried = dict(extreme)
-    for exchanged in exchanges(len(units), settings):
-        for name, values in differences(exchanged).items():
-            least = abs(observed[name][0]) - _ROUNDING
-            extreme[name] += int(np.count_nonzero(np.abs(values) >= least))
-            tried[name] += int(np.count_nonzero(np.isfinite(values)))
-    return {name: extreme[name] / tried[name] for name in observed
-            if np.isfinite(observed[name][0])}
+    found = np.asarray(p_values, dtype=float)
+    order = np.argsort(found, kind="stable")
+    steps = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
+    adjusted = np.empty_like(found)
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()

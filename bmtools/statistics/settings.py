@@ -31,7 +31,7 @@ class StatisticsConfig:
         require_seed(self.seed)
 
 
-def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:
+def split_settings(settings: Mapping[str, object], *kinds: Any) -> list[Any]:
     """Sort keyword settings into the dataclasses that have a field of their name.
 
     Returns:

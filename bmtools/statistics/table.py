@@ -11,7 +11,7 @@ _DIGITS = 4
 _BREAKDOWNS = ("by", "by_replacement", "types", "sample")
 
 
-def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
+def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
                 columns: Sequence[str]) -> list[list[str]]:
     """Join lines that share a value of a key into rows, in order of appearance.
 
@@ -43,7 +43,7 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
     return [[name, *(cells.get(column, "") for column in columns)] for name, cells in rows.items()]
 
 
-def number_keys(lines: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+def number_keys(lines: Iterable[Mapping[str, object]], key: str) -> list[str]:
     """List the keys of numbers in lines that have a key, through objects, in order.
 
     Args:
@@ -52,7 +52,7 @@ def number_keys(lines: Iterable[Mapping[str, Any]], key: str) -> list[str]:
     """
     found: dict[str, None] = {}
 
-    def add(line: Mapping[str, Any], prefix: str) -> None:
+    def add(line: Mapping[str, object], prefix: str) -> None:
         for name, value in line.items():
             if isinstance(value, Mapping) and name not in _BREAKDOWNS:
                 add(value, f"{prefix}{name}.")
@@ -65,7 +65,7 @@ def number_keys(lines: Iterable[Mapping[str, Any]], key: str) -> list[str]:
     return [*found]
 
 
-def get_nested(line: Any, path: str) -> Any:
+def get_nested(line: object, path: str) -> Any:
     """Return the value of a key, through objects where it has dots; None where there is none.
 
     Names in objects may have dots of their own.
@@ -79,7 +79,7 @@ def get_nested(line: Any, path: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-def _names(line: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _names(line: Mapping[str, object], prefix: str = "") -> Iterator[str]:
     """Yield the keys of an object, and with dots those of the objects in it."""
     for name, value in line.items():
         yield prefix + name
@@ -87,7 +87,7 @@ def _names(line: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _names(value, f"{prefix}{name}.")
 
 
-def _format(value: Any) -> str:
+def _format(value: object) -> str:
     if isinstance(value, float):
         if abs(value) >= 10**_DIGITS:
             return f"{value:,.0f}"

@@ -12,7 +12,7 @@ from bmtools.errors import DataError, setting, suggestion
 from bmtools.io.jsonl import read_objects, refuse_empty
 from bmtools.io.provenance.manifest import read_manifest
 from bmtools.io.sources import source_name, source_stem
-from bmtools.statistics.tests import holm
+from bmtools.statistics.resampling import holm
 from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
 from bmtools.tasks.metrics.counts import rounded
 

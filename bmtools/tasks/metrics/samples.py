@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.statistics.resampling import CountSample, PairSample, Sample, Values
+from bmtools.statistics.resampling import Values
+from bmtools.statistics.samples import CountSample, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
     MOST_ITEMS,

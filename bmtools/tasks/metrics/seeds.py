@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.statistics.resampling import Sample, estimate_metrics
+from bmtools.statistics.resampling import Interval
+from bmtools.statistics.samples import Sample, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.statistics.tests import Interval
 from bmtools.tasks.metrics.counts import rounded
 
 POWER = 0.8

@@ -22,9 +22,9 @@ from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record, distinct
 from bmtools.statistics.lines import NO_VALUE, Groups, content_key, data_fields
-from bmtools.statistics.resampling import CountSample, Sample, compare_samples, estimate_metrics
+from bmtools.statistics.resampling import Interval, holm
+from bmtools.statistics.samples import CountSample, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig, split_settings
-from bmtools.statistics.tests import Interval, holm
 from bmtools.status import counted, set_status
 from bmtools.tasks.metrics.counts import rounded
 from bmtools.tasks.metrics.details import detail_lines

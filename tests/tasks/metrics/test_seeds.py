@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from bmtools.statistics.resampling import CountSample
+from bmtools.statistics.samples import CountSample
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.metrics.seeds import (
     interval_over_both,

@@ -12,17 +12,10 @@ import pytest
 from scipy import stats
 
 from bmtools.scoring.evaluation import compare_models
-from bmtools.statistics import tests as statistics
+from bmtools.statistics import ratios, resampling
+from bmtools.statistics.ratios import Metric, SamplingError, Sums, interval, paired_difference
+from bmtools.statistics.resampling import FEWEST_UNITS, holm
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.statistics.tests import (
-    FEWEST_UNITS,
-    Metric,
-    SamplingError,
-    Sums,
-    holm,
-    interval,
-    paired_difference,
-)
 
 MANY = StatisticsConfig(resamples=20_000)
 FEW = StatisticsConfig(resamples=200)
@@ -201,14 +194,14 @@ def test_intervals_hold_the_truth_about_as_often_as_said(units: int, least: floa
 def test_fewer_units_than_ten_would_hold_it_too_rarely(
         units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage(units) == 0
-    monkeypatch.setattr(statistics, "FEWEST_UNITS", 2)
+    monkeypatch.setattr(ratios, "FEWEST_UNITS", 2)
     assert coverage(units) < 0.9
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("units", [FEWEST_UNITS, 20, 1000])
 def test_expanded_percentiles_are_scipys(units: int, confidence: float) -> None:
-    assert statistics.expanded_tail(units, confidence) == pytest.approx(
+    assert resampling.expanded_tail(units, confidence) == pytest.approx(
         (1 - expanded(units, confidence)) / 2, abs=1e-4)
 
 
@@ -227,13 +220,13 @@ def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> 
     settings = StatisticsConfig(1001)
     expected = paired_difference(first, second, settings), interval([first], settings)
     for numbers in (1, 7 * units, 1000 * units):
-        monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", numbers)
+        monkeypatch.setattr(resampling, "_NUMBERS_AT_ONCE", numbers)
         assert (paired_difference(first, second, settings), interval([first], settings)) == expected
 
 
 def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", 100)
-    shapes = [one.shape for one in statistics.exchanges(40, StatisticsConfig(5))]
+    monkeypatch.setattr(resampling, "_NUMBERS_AT_ONCE", 100)
+    shapes = [one.shape for one in resampling.exchanges(40, StatisticsConfig(5))]
     assert shapes == [(2, 40), (2, 40), (1, 40)]
 
 

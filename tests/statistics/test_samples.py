@@ -6,7 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bmtools.statistics.resampling import (
+from bmtools.statistics.ratios import interval, paired_difference
+from bmtools.statistics.resampling import FEWEST_UNITS, exchanges
+from bmtools.statistics.samples import (
     CountSample,
     PairSample,
     Sample,
@@ -14,7 +16,6 @@ from bmtools.statistics.resampling import (
     estimate_metrics,
 )
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.statistics.tests import FEWEST_UNITS, exchanges, interval, paired_difference
 from bmtools.tasks.metrics.samples import matches
 
 SETTINGS = StatisticsConfig(resamples=200, seed=3)

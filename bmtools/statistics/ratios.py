@@ -1,32 +1,31 @@
-"""Statistics of scores: bootstrap intervals, comparisons of models, sampling errors.
+"""Scores that are ratios of two sums: their intervals, comparisons and sampling errors.
 
-A score here is a ratio of two sums, nats over tokens or reciprocal ranks over maskings, or a
-product of such ratios. Sums are drawn by unit: a sentence, since measurements within one depend on
-each other. A unit whose denominators are 0 does not count.
+The sums are nats over tokens or reciprocal ranks over maskings; a score may also be a product of
+such ratios. Sums are drawn by unit: a sentence, since measurements within one depend on each other.
+A unit whose denominators are 0 does not count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
+from bmtools.statistics.resampling import (
+    FEWEST_UNITS,
+    Interval,
+    exchange_p_values,
+    percentile_interval,
+    resamples,
+)
 from bmtools.statistics.settings import StatisticsConfig
 
 Sums = Sequence[np.ndarray] | np.ndarray
 """A model's numerators and denominators in turn, (2 * ratios, units); the latter are 0 or more."""
-
-Interval = tuple[float, float]
-
-FEWEST_UNITS = 10
-"""Units that an interval needs: with fewer, no method tried holds the truth often enough."""
-NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
-RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
-_WORD_BITS = 32
 _ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
 
 
@@ -68,30 +67,12 @@ def interval(models: Sequence[Sums], settings: StatisticsConfig) -> Interval | N
     counted = np.count_nonzero(columns[1::2], axis=1).min()
     if not settings.resamples or counted < FEWEST_UNITS or not np.isfinite(columns).all():
         return None
-    generator = np.random.default_rng((settings.seed, RESAMPLING))
     units = columns.shape[1]
-    resampled = np.empty((len(columns), settings.resamples))
-    step = max(1, NUMBERS_AT_ONCE // units)
-    for start in range(0, settings.resamples, step):
-        stop = min(start + step, settings.resamples)
-        drawn = generator.integers(0, units, size=(stop - start, units))
-        for column, total in zip(columns, resampled, strict=True):
-            column.take(drawn).sum(axis=1, out=total[start:stop])
-    values = _difference(resampled, len(models))
+    totals = np.concatenate([[column.take(drawn).sum(axis=1) for column in columns]
+                             for drawn in resamples(units, settings)], axis=1)
+    values = _difference(totals, len(models))
     defined = values[np.isfinite(values)]
-    if not len(defined):
-        return None
-    tail = expanded_tail(units, settings.confidence)
-    low, high = np.quantile(defined, [tail, 1 - tail])
-    return float(low), float(high)
-
-
-def expanded_tail(units: int, confidence: float) -> float:
-    """Compute the share of resamples below an interval (Hesterberg 2015, section 5.3)."""
-    z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), units - 1
-    # Quantile of the t distribution (Abramowitz and Stegun, 26.7.5); scipy takes 0.2 s to import.
-    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    return NormalDist().cdf(-t * math.sqrt(units / freedom))
+    return percentile_interval(defined, units, settings.confidence) if len(defined) else None
 
 
 def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Difference:
@@ -116,22 +97,6 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
     varying = np.count_nonzero(columns[1::2], axis=1).min() > 1 and np.isfinite(columns).all()
     return Difference(difference, interval([first, second], settings),
                       _p_value(columns, settings) if varying and settings.resamples else None)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values of several comparisons, so that their level is that of all together.
-
-    Source: Holm 1979, as adjusted p-values.
-
-    Returns:
-        adjusted p-values in the order given, at most 1.
-    """
-    found = np.asarray(p_values, dtype=float)
-    order = np.argsort(found, kind="stable")
-    steps = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
-    adjusted = np.empty_like(found)
-    adjusted[order] = np.minimum(steps, 1)
-    return adjusted.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,31 +212,10 @@ def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
     swaps = (second - first).T
     totals = columns.sum(axis=1)
     size = max(_difference(np.abs(one).sum(axis=1), 1) for one in (first, second))
-    least = np.abs(_difference(totals, 2)) - _ROUNDING * size
-    extreme = counted = 1
-    for exchanged in exchanges(columns.shape[1], settings):
+    least = float(np.abs(_difference(totals, 2)) - _ROUNDING * size)
+
+    def differences(exchanged: np.ndarray) -> dict[str, np.ndarray]:
         moved = exchanged @ swaps
-        differences = _difference((totals + np.hstack([moved, -moved])).T, 2)
-        extreme += int(np.count_nonzero(np.abs(differences) >= least))
-        counted += int(np.count_nonzero(np.isfinite(differences)))
-    return extreme / counted
+        return {"": _difference((totals + np.hstack([moved, -moved])).T, 2)}
 
-
-def exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
-    """Yield which units are swapped, (exchanges, units) of 0 and 1, some exchanges at a time.
-
-    These are all exchanges but the observed one, or random ones.
-    """
-    step = max(1, NUMBERS_AT_ONCE // units)
-    if units < _WORD_BITS and 1 << units < settings.resamples:
-        for start in range(1, 1 << units, step):
-            numbers = np.arange(start, min(start + step, 1 << units))
-            yield (numbers[:, None] >> np.arange(units) & 1).astype(float)
-        return
-    generator = np.random.default_rng((settings.seed, _EXCHANGING))
-    words = -(-units // _WORD_BITS)
-    for start in range(0, settings.resamples, step):
-        size = min(step, settings.resamples - start), words
-        drawn = generator.integers(0, 1 << _WORD_BITS, size=size, dtype=np.uint32)
-        bits = np.unpackbits(drawn.astype("<u4").view(np.uint8), axis=1, count=units)
-        yield bits.astype(float)
+    return exchange_p_values({"": least}, differences, columns.shape[1], settings)[""]

@@ -1,0 +1,243 @@
+"""Intervals and comparisons of any metric, by resampling documents.
+
+A sample holds what its metrics need of each document, so that they can be computed for documents
+that weigh more or less: a resample draws some of them twice, an exchange takes some from another
+model.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from bmtools.statistics.correlation import pearson, spearman
+from bmtools.statistics.resampling import (
+    FEWEST_UNITS,
+    Interval,
+    Values,
+    exchange_p_values,
+    percentile_interval,
+    resamples,
+)
+from bmtools.statistics.settings import StatisticsConfig
+
+Measure = Callable[[np.ndarray], Values]
+"""Computes metrics from totals of counts, (draws, ...)."""
+_ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
+
+
+class Sample(ABC):
+    """A model's results, by document, and the metrics that they give.
+
+    Attributes:
+        documents: how many.
+    """
+
+    documents: int
+
+    @abstractmethod
+    def measure_weighted(self, weights: np.ndarray) -> Values:
+        """Compute the metrics of documents that count as often as (draws, documents) weights."""
+
+    @abstractmethod
+    def joined(self: SampleT, other: SampleT) -> SampleT:
+        """Put another sample's documents behind one's own."""
+
+    @abstractmethod
+    def counted(self) -> np.ndarray:
+        """Tell which documents hold anything that counts, (documents,) bool."""
+
+    def metrics(self) -> dict[str, float]:
+        """Compute the metrics of all documents."""
+        return {name: float(value) for name, [value] in
+                self.measure_weighted(np.ones((1, self.documents))).items()}
+
+
+SampleT = TypeVar("SampleT", bound=Sample)
+
+
+@dataclass(frozen=True, eq=False)
+class CountSample(Sample):
+    """Counts of each document, and metrics that are functions of their totals.
+
+    Args:
+        counts: (documents, ...) 0 or more.
+        measure: computes the metrics from totals, (draws, ...).
+    """
+
+    counts: np.ndarray
+    measure: Measure
+
+    @property
+    def documents(self) -> int:  # type: ignore[override]
+        return len(self.counts)
+
+    def measure_weighted(self, weights: np.ndarray) -> Values:
+        shape = self.counts.shape[1:]
+        return self.measure((weights @ self.counts.reshape(len(self.counts), -1)).reshape(
+            len(weights), *shape))
+
+    def joined(self, other: CountSample) -> CountSample:
+        return CountSample(np.concatenate([self.counts, other.counts]), self.measure)
+
+    def counted(self) -> np.ndarray:
+        return np.asarray(self.counts.reshape(len(self.counts), -1).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class PairSample(Sample):
+    """Gold and predicted scores of items, and their correlation.
+
+    Args:
+        gold: (items,).
+        predicted: (items,).
+        owners: (items,) document of each.
+        documents: how many.
+    """
+
+    gold: np.ndarray
+    predicted: np.ndarray
+    owners: np.ndarray
+    documents: int
+
+    def measure_weighted(self, weights: np.ndarray) -> Values:
+        weights = weights[:, self.owners]
+        return {"pearson": pearson(self.gold, self.predicted, weights),
+                "spearman": spearman(self.gold, self.predicted, weights)}
+
+    def joined(self, other: PairSample) -> PairSample:
+        return PairSample(np.concatenate([self.gold, other.gold]),
+                          np.concatenate([self.predicted, other.predicted]),
+                          np.concatenate([self.owners, other.owners + self.documents]),
+                          self.documents + other.documents)
+
+    def counted(self) -> np.ndarray:
+        return np.isin(np.arange(self.documents), self.owners)
+
+
+class Estimate(NamedTuple):
+    """A model's metric, or the difference of two models on the same documents.
+
+    Args:
+        value: mean over seeds; not a number where the metric is undefined.
+        interval: over documents, for the seeds at hand; None where there is none.
+        error: standard error over documents; likewise.
+        p_value: of a difference, two-sided, of the paired permutation test over documents;
+            likewise.
+    """
+
+    value: float
+    interval: Interval | None = None
+    error: float | None = None
+    p_value: float | None = None
+
+
+def estimate_metrics(seeds: Sequence[Sample], settings: StatisticsConfig) -> dict[str, Estimate]:
+    """Estimate each metric's mean over seeds, with the bootstrap over documents.
+
+    The percentiles are those of `ratios.interval`, whose intervals of ratios these are.
+
+    Args:
+        seeds: a model's results of each seed, on the same documents; one without seeds.
+        settings: resamples and confidence.
+
+    Returns:
+        estimates by metric; without interval where there are no resamples, or fewer than
+        `FEWEST_UNITS` documents that count.
+    """
+    return _estimate([seeds], settings)
+
+
+def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
+                    settings: StatisticsConfig) -> dict[str, Estimate]:
+    """Estimate the difference of two models by each metric's mean over seeds.
+
+    The interval comes from resamples of documents that are the same for both. The p-value comes
+    from exchanges of documents between the models, as in `ratios.paired_difference`.
+    The n-th seeds of both exchange theirs; where one model has more seeds, each seed of one with
+    each of the other, so that every seed of a model weighs as much. Of a metric that is a mean
+    over documents, that exchanges each document's means over seeds. For the seeds at hand it is a
+    test of the documents; `seeds.p_over_seeds` is one of the seeds.
+
+    Args:
+        first: a model's results of each seed.
+        second: another's, on the same documents.
+        settings: resamples and confidence.
+    """
+    p_values = _p_values(first, second, settings)
+    return {name: one._replace(p_value=p_values.get(name))
+            for name, one in _estimate([first, second], settings).items()}
+
+
+def _estimate(models: Sequence[Sequence[Sample]],
+              settings: StatisticsConfig) -> dict[str, Estimate]:
+    [counted] = np.nonzero(_counted(models))
+    documents = models[0][0].documents
+    estimates = {name: Estimate(float(value)) for name, [value] in
+                 _difference(models, np.ones((1, documents))).items()}
+    if not settings.resamples or len(counted) < FEWEST_UNITS:
+        return estimates
+    parts: dict[str, list[np.ndarray]] = defaultdict(list)
+    for drawn in resamples(len(counted), settings):
+        numbers = counted[drawn] + documents * np.arange(len(drawn))[:, None]
+        weights = np.bincount(numbers.ravel(), minlength=documents * len(drawn)).reshape(
+            -1, documents).astype(float)
+        for name, values in _difference(models, weights).items():
+            parts[name].append(values[np.isfinite(values)])
+    for name, found in parts.items():
+        defined = np.concatenate(found)
+        if len(defined) > 1:
+            # The variance of resamples is that of a mean by n instead of n - 1.
+            error = math.sqrt(len(counted) / (len(counted) - 1)) * float(defined.std())
+            estimates[name] = estimates[name]._replace(error=error, interval=percentile_interval(
+                defined, len(counted), settings.confidence))
+    return estimates
+
+
+def _counted(models: Sequence[Sequence[Sample]]) -> np.ndarray:
+    """Tell which documents count for any seed of any model."""
+    return np.asarray(np.any([seed.counted() for seeds in models for seed in seeds], axis=0))
+
+
+def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Values:
+    """Compute a model's mean over seeds, or the first one's less the second one's."""
+    first, *second = (_mean(seeds, weights) for seeds in models)
+    return {name: values - second[0][name] if second else values
+            for name, values in first.items()}
+
+
+def _mean(seeds: Sequence[Sample], weights: np.ndarray) -> Values:
+    found = [seed.measure_weighted(weights) for seed in seeds]
+    return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
+
+
+def _p_values(first: Sequence[Sample], second: Sequence[Sample],
+              settings: StatisticsConfig) -> dict[str, float]:
+    """Compute the shares of exchanges whose models differ as much as the observed ones do."""
+    [units] = np.nonzero(_counted([first, second]))
+    if not settings.resamples or len(units) < 2:
+        return {}
+    pairs = zip(first, second, strict=True) if len(first) == len(second) \
+        else product(first, second)
+    both = [one.joined(other) for one, other in pairs]
+    documents = first[0].documents
+
+    def differences(exchanged: np.ndarray) -> Values:
+        weights = np.zeros((len(exchanged), documents))
+        weights[:, units] = exchanged
+        kept = 1 - weights
+        one, other = (_mean(both, np.hstack(sides))
+                      for sides in ((kept, weights), (weights, kept)))
+        return {name: values - other[name] for name, values in one.items()}
+
+    observed = differences(np.zeros((1, len(units))))
+    return exchange_p_values(
+        {name: abs(float(value)) - _ROUNDING for name, [value] in observed.items()
+         if np.isfinite(value)}, differences, len(units), settings)
