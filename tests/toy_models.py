@@ -32,8 +32,7 @@ from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import VocabularyConfig

@@ -24,7 +24,7 @@ from bmtools.cli.training_options import (
 from bmtools.distributed import world_size
 from bmtools.errors import Reject, count_of, refuse
 from bmtools.recipes.phases import RunConfig
-from bmtools.recipes.reporting import PreflightConfig
+from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.checks import check_run
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
 from bmtools.values import format_duration

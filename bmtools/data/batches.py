@@ -14,18 +14,19 @@ import torch
 from torch import Tensor
 
 from bmtools.data.masking.corruption import IGNORED, MaskedTokens, corrupt, count_coverage
-from bmtools.data.masking.ragged import offsets, ranges
-from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.data.prefetch import Prefetcher
-from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
 from bmtools.data.samples import mask_keys, token_counts
-from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.recipes.settings import ObjectiveConfig
+from bmtools.ragged import offsets, ranges
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from bmtools.data.masking.strategies import MaskStrategy
+    from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
+    from bmtools.data.shards import Corpus
+    from bmtools.recipes.settings import ObjectiveConfig
 
 _PLANS_AHEAD = 8
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets, ranges
+from bmtools.ragged import offsets, ranges
 
 Cut = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Takes samples and an offset in each; returns word starts at those offsets or shortly before.

@@ -9,15 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets
-from bmtools.data.pairs import make_pairs
 from bmtools.data.sampler import Sampler
-from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts, whole_documents
+from bmtools.data.samples import (
+    SINGLE_SPECIALS,
+    count_parts,
+    make_pairs,
+    token_counts,
+    whole_documents,
+)
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.data.shuffle import document_numbers
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.recipes.phases import MixtureWeight, Phase
-from bmtools.recipes.schedule import Schedule, count_steps
+from bmtools.ragged import offsets
+from bmtools.recipes.phases import MixtureWeight, Phase, Schedule, count_steps
 from bmtools.recipes.settings import PhaseLengthConfig
 
 # Sequences of a sample: the lengths of pairs vary, packed documents fill all sequences alike.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.data.packing import pack
-from bmtools.data.pairs import make_pairs
 from bmtools.data.samples import (
     NO_PAIR,
     PAIR,
@@ -18,14 +16,19 @@ from bmtools.data.samples import (
     SINGLE_SPECIALS,
     WORD_SLACK,
     cut_evenly,
+    make_pairs,
     token_counts,
     whole_documents,
 )
-from bmtools.data.shards import Corpus
 from bmtools.data.shuffle import Mixture, document_numbers
 from bmtools.data.word_starts import join
 from bmtools.errors import DataError
-from bmtools.recipes.schedule import PhaseStep, Schedule
+from bmtools.ragged import offsets, ranges
+from bmtools.records import JsonObject
+
+if TYPE_CHECKING:
+    from bmtools.data.shards import Corpus
+    from bmtools.recipes.phases import PhaseStep, Schedule
 
 STREAM = 2
 """Version of the order of samples; a run cannot go on in another one."""
@@ -93,13 +96,13 @@ class StreamPosition:
     window: Window = field(default_factory=Window)
     used: int = 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return plain values, for a run's state."""
         window = {**vars(self.window), "pool": self.window.pool.tolist()}
         return {"batch": self.batch, "window": window, "used": self.used}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> StreamPosition:
+    def from_json(cls, content: JsonObject) -> StreamPosition:
         """Take plain values back."""
         window = dict(content["window"])
         pool = np.array([tuple(sample) for sample in window.pop("pool")], dtype=SAMPLE)

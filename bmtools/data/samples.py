@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets, ranges
-from bmtools.keyed_random import derive
+from bmtools.keyed_random import choices, derive, to_uniform
+from bmtools.ragged import offsets, ranges
+
+if TYPE_CHECKING:
+    from bmtools.data.shards import Corpus
+    from bmtools.data.word_starts import WordStarts
 
 SAMPLE = np.dtype([
     ("corpus", "i4"), ("draw", "i8"), ("document", "i8"), ("start", "i8"), ("length", "i8"),
@@ -25,6 +30,12 @@ SINGLE_SPECIALS = 2
 PAIR_SPECIALS = 3
 WORD_SLACK = 16
 """Most tokens that a cut moves back to a word start."""
+FOLLOWS, RANDOM, SWAPPED = 0, 1, 1
+"""Labels of pairs, as in BERT and ALBERT: whether the second segment follows the first, or not."""
+_SHORT_PAIRS_SHARE = 0.1
+_SHORTEST_SEGMENT = 8
+_MOST_SEQUENCES = 64
+"""Sequences that a document fills; a longer one is cut first, or the others would wait for it."""
 
 
 def whole_documents(documents: np.ndarray, lengths: np.ndarray, draws: np.ndarray,
@@ -91,3 +102,195 @@ def count_parts(lengths: np.ndarray, longest: int) -> np.ndarray:
 
 def _slack(longest: int) -> int:
     return min(WORD_SLACK, longest // 8)
+
+
+def make_pairs(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int,
+               seed: int, swaps: bool = False) -> np.ndarray:
+    """Turn parts of documents into pairs of segments, half of them neighbours in their order.
+
+    Sentences are collected up to the sequence length (one time in ten to a random shorter one)
+    and split at a random border; for half of the pairs the second segment then comes from a
+    random part of a random document, and the sentences it displaced begin the next pair. For
+    sentence-order prediction all are neighbours, and half of the pairs are swapped; a lone word,
+    which has no neighbour, gets a random one, as in ALBERT's code.
+
+    Source: Devlin et al. 2019, appendix A.2; Lan et al. 2020 (ALBERT), section 3.1. Departures: a
+    lone sentence, which BERT could only pair at random, is split between two words, for half of
+    the time or, where pairs are swapped, always, so that half of all pairs are neighbours in
+    their order; and sentences longer than half a sequence are split instead of truncated, so that
+    no token is dropped.
+
+    Args:
+        samples: (samples,) of SAMPLE; second segments are ignored.
+        corpora: by the corpus numbers of samples; with sentence borders.
+        max_length: longest pair, special tokens included.
+        seed: seed of splits, random second segments and swaps.
+        swaps: sentence-order prediction in place of next-sentence prediction.
+    """
+    samples = cut_evenly(samples, corpora, _MOST_SEQUENCES * max_length)
+    made = [np.empty(0, dtype=SAMPLE)]
+    for number, corpus in enumerate(corpora):
+        own = samples[samples["corpus"] == number]
+        if len(own):
+            made.append(_Pairing(own, corpus, max_length - PAIR_SPECIALS, seed, swaps).pairs())
+    return np.concatenate(made)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A pair of each of some samples: from where to where, and how it was drawn.
+
+    Args:
+        samples: (pairs,) indices of the samples.
+        keys: (pairs,) of random numbers.
+        begins: (pairs,) border at which each begins.
+        splits: (pairs,) token at which the first segment ends.
+        ends: (pairs,) border at which a neighbour of it ends.
+        nexts: (pairs,) border at which the next pair begins.
+        rooms: (pairs,) tokens that a random second segment may have.
+        random: (pairs,) whether the second segment comes from elsewhere.
+    """
+
+    samples: np.ndarray
+    keys: np.ndarray
+    begins: np.ndarray
+    splits: np.ndarray
+    ends: np.ndarray
+    nexts: np.ndarray
+    rooms: np.ndarray
+    random: np.ndarray
+
+
+class _Pairing:
+    """Parts of documents of one corpus, each split into pairs from its beginning to its end.
+
+    Tokens of all samples are numbered in one line, in which sentence borders ascend.
+
+    Args:
+        samples: (samples,) of SAMPLE.
+        corpus: with sentence borders.
+        room: most tokens of a pair, without special ones.
+        seed: of the keys.
+        swaps: whether half of the pairs are swapped, and none has a random segment by choice.
+    """
+
+    def __init__(self, samples: np.ndarray, corpus: Corpus, room: int, seed: int,
+                 swaps: bool) -> None:
+        self._samples = samples
+        self._corpus = corpus
+        self._room = room
+        self._swaps = swaps
+        self._shortest = min(_SHORTEST_SEGMENT, room)
+        self._longest_sentence = max(room // 2, 1)
+        self._keys = derive(seed, 5, samples["corpus"], samples["draw"], samples["start"])
+        self._word_starts: WordStarts = corpus.word_starts(samples["document"])
+        self._borders, self._firsts = self._sentences()
+        # From a place in the line to one in the document.
+        self._shifts = samples["start"] - self._borders[self._firsts[:-1]]
+
+    def pairs(self) -> np.ndarray:
+        """Make all pairs, (pairs,) of SAMPLE."""
+        waiting, begins, turn, made = np.arange(len(self._samples)), self._firsts[:-1], 0, []
+        while len(waiting):
+            split = self._split(waiting, begins, turn)
+            made.append(split)
+            goes_on = split.nexts < self._firsts[waiting + 1]
+            waiting, begins, turn = waiting[goes_on], split.nexts[goes_on], turn + 1
+        return self._filled(made)
+
+    def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
+        """Find the borders of sentences in the line; those longer than half the room are split.
+
+        Returns:
+            (borders,) tokens, and (samples + 1,) index of each sample's first border.
+        """
+        samples = self._samples
+        inner, counts = self._corpus.sentence_starts(
+            samples["document"], samples["start"] + 1, samples["length"] - 1)
+        firsts, ends = offsets(counts + 1), offsets(samples["length"])
+        borders = np.empty(firsts[-1] + 1, dtype=np.int64)
+        borders[firsts] = ends
+        borders[ranges(firsts[:-1] + 1, counts)] = \
+            inner + (ends[:-1] - samples["start"]).repeat(counts)
+        lengths = np.diff(borders)
+        parts = -(-lengths // self._longest_sentence)
+        places = offsets(parts)
+        split = borders[:-1].repeat(parts) + ranges(np.zeros_like(parts), parts) \
+            * lengths.repeat(parts) // parts.repeat(parts)
+        return np.append(split, borders[-1]), places[firsts]
+
+    def _split(self, waiting: np.ndarray, begins: np.ndarray, turn: int) -> _Split:
+        """Draw the next pair of each sample that waits."""
+        borders, keys = self._borders, derive(self._keys[waiting], turn)
+        lengths, kinds = derive(keys, 0), derive(keys, 1)
+        targets = np.where(
+            to_uniform(lengths, 32) < _SHORT_PAIRS_SHARE,
+            self._shortest + choices(lengths, self._room - self._shortest + 1).astype(np.int64),
+            self._room)
+        ends = np.searchsorted(borders, borders[begins] + targets, side="right") - 1
+        ends = np.minimum(np.maximum(ends, begins + 1), self._firsts[waiting + 1])
+        random = to_uniform(kinds, 32) < (0.0 if self._swaps else 0.5)
+        middles = begins + 1 + choices(kinds, np.maximum(ends - begins - 1, 1)).astype(np.int64)
+        splits = borders[middles]
+        # A lone sentence is split at a word start near its middle; one word stays whole.
+        lone = np.flatnonzero((ends == begins + 1) & ~random)
+        halves = self._halves(waiting[lone], begins[lone])
+        random[lone] = halves <= borders[begins[lone]]
+        splits[lone] = np.where(random[lone], splits[lone], halves)
+        used = splits - borders[begins]
+        rooms = np.minimum(np.maximum(targets - used, self._shortest), self._room - used)
+        return _Split(waiting, keys, begins, splits, ends, np.where(random, middles, ends), rooms,
+                      random)
+
+    def _halves(self, samples: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        """Find a word start near the middle of sentences; their beginnings where there is none."""
+        centers = (self._borders[begins] + self._borders[begins + 1]) // 2
+        shifts = self._shifts[samples]
+        halves = self._word_starts.at_or_before(samples, centers + shifts, self._longest_sentence)
+        found = self._word_starts.contain(samples, halves)
+        return np.where(found, halves - shifts, self._borders[begins])
+
+    def _filled(self, made: Sequence[_Split]) -> np.ndarray:
+        """Fill in the samples of pairs."""
+        numbers, keys, begins, splits, ends, rooms, random = (
+            np.concatenate([getattr(split, name) for split in made])
+            for name in ("samples", "keys", "begins", "splits", "ends", "rooms", "random"))
+        shifts, pairs = self._shifts[numbers], self._samples[numbers]
+        pairs["start"] = self._borders[begins] + shifts
+        pairs["length"] = splits - self._borders[begins]
+        pairs["second_document"] = pairs["document"]
+        pairs["second_start"] = splits + shifts
+        pairs["second_length"] = self._borders[ends] - splits
+        pairs["nsp_label"] = np.where(random, RANDOM, FOLLOWS)
+        segments = self._random_segments(pairs["document"][random], rooms[random], keys[random])
+        for name, values in zip(PAIR, segments, strict=False):
+            pairs[name][random] = values
+        if self._swaps:
+            _swap(pairs, np.flatnonzero(~random & (to_uniform(derive(keys, 4), 32) < 0.5)))
+        return pairs
+
+    def _random_segments(self, documents: np.ndarray, rooms: np.ndarray,
+                         keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draw whole sentences of other documents, from the one of a random token on.
+
+        Returns:
+            (pairs,) documents, first tokens and lengths, up to the room.
+        """
+        corpus = self._corpus
+        others = choices(derive(keys, 2), len(corpus)).astype(np.int64)
+        others = np.where(others == documents, (others + 1) % len(corpus), others)
+        lengths = corpus.lengths[others].astype(np.int64)
+        tokens = choices(derive(keys, 3), lengths).astype(np.int64)
+        begins = corpus.sentence_at_or_before(others, tokens)
+        begins += (tokens - begins) // self._longest_sentence * self._longest_sentence
+        ends = np.minimum(begins + rooms, lengths)
+        whole = corpus.sentence_at_or_before(others, np.minimum(ends, lengths - 1))
+        ends = np.where((ends < lengths) & (whole > begins), whole, ends)
+        return others, begins, ends - begins
+
+
+def _swap(pairs: np.ndarray, chosen: np.ndarray) -> None:
+    """Swap the segments of some pairs of neighbours, in place."""
+    for first, second in (("start", "second_start"), ("length", "second_length")):
+        pairs[first][chosen], pairs[second][chosen] = pairs[second][chosen], pairs[first][chosen]
+    pairs["nsp_label"][chosen] = SWAPPED

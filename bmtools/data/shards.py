@@ -1,31 +1,106 @@
-"""Corpora of tokenized documents, mapped into memory instead of read into it."""
+"""Corpora of tokenized documents, mapped into memory instead of read into it.
+
+A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
+first), `documents` (where each begins, and where the last one ends) and, optionally, `sentences`
+(where each begins), counted in tokens from the beginning of the shard.
+"""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets as run_offsets
-from bmtools.data.masking.ragged import ranges
-from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
 from bmtools.data.word_starts import WordStarts, bits_at
-from bmtools.errors import CheckpointError
+from bmtools.errors import CheckpointError, DataError
 from bmtools.io.provenance.manifest import add_input, read_manifest
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
-from bmtools.records import ORIGINS
+from bmtools.ragged import offsets as run_offsets
+from bmtools.ragged import ranges
+from bmtools.records import ORIGINS, JsonObject
 
-__all__ = ["COMMAND", "Corpus", "EncodedDocument", "Shard", "is_shards"]
+SHARDS = "shard-*.safetensors"
+FORMAT = "bmtools-shard-1"
+TYPES: dict[str, np.dtype] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
 COMMAND = "tokenize"
 _REMEDY = "make the shards again with `bmtools tokenize`"
 _TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
             "sentences": ("U32",)}
 _LONGEST_HEADER = 1 << 20
+
+
+class EncodedDocument(NamedTuple):
+    """One document.
+
+    Args:
+        ids: (tokens,) whole numbers.
+        word_starts: (tokens,) bool, True where a word begins.
+        sentences: tokens at which sentences begin, in order; None if unknown.
+    """
+
+    ids: np.ndarray
+    word_starts: np.ndarray
+    sentences: Sequence[int] | np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Concatenated documents.
+
+    Args:
+        ids: (all tokens,) whole numbers.
+        word_starts: (all tokens,) bool, True where a word begins.
+        lengths: (documents,) tokens of each, 1 or more.
+        sentences: (all sentences,) where each begins, counted over all tokens; or None.
+    """
+
+    ids: np.ndarray
+    word_starts: np.ndarray
+    lengths: np.ndarray
+    sentences: np.ndarray | None = None
+
+    def split(self, number: int) -> tuple[DocumentBatch, DocumentBatch]:
+        """Split the first `number` documents from the others."""
+        tokens = int(self.lengths[:number].sum())
+        early = late = None
+        if self.sentences is not None:
+            count = int(np.searchsorted(self.sentences, tokens))
+            early, late = self.sentences[:count], self.sentences[count:] - tokens
+        return (DocumentBatch(self.ids[:tokens], self.word_starts[:tokens],
+                              self.lengths[:number], early),
+                DocumentBatch(self.ids[tokens:], self.word_starts[tokens:],
+                              self.lengths[number:], late))
+
+
+def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
+    """Concatenate documents; those without tokens are skipped.
+
+    Raises:
+        DataError: there is none with tokens.
+    """
+    kept = [one for one in (EncodedDocument(*each) for each in documents) if len(one.ids)]
+    if not kept:
+        raise DataError("found no document with tokens, expected one at least")
+    lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
+    origins = run_offsets(lengths)[:-1]
+    sentences = None
+    if kept[0].sentences is not None:
+        sentences = np.concatenate([
+            np.asarray(one.sentences, dtype=np.int64) + origin
+            for one, origin in zip(kept, origins, strict=True)])
+    return DocumentBatch(np.concatenate([np.asarray(one.ids) for one in kept]),
+                         np.concatenate([np.asarray(one.word_starts, dtype=bool) for one in kept]),
+                         lengths, sentences)
+
+
+def shard_path(directory: Path, number: int) -> Path:
+    """Name a shard."""
+    return directory / SHARDS.replace("*", f"{number:05d}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +425,7 @@ def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dic
     return tensors, kinds, metadata
 
 
-def stated_licences(results: Mapping[str, Any]) -> list[str]:
+def stated_licences(results: JsonObject) -> list[str]:
     """Return the licences of tokenized text by a manifest; an empty one where some states none."""
     counts = results.get("licences", {})
     stated = sum(counts.values()) if isinstance(counts, Mapping) else 0

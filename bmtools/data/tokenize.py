@@ -1,4 +1,8 @@
-"""Tokenization of records into shards by several processes; resumable after a kill."""
+"""Tokenization of records into shards by several processes; resumable after a kill.
+
+Worker processes import this module, so it must not import transformers, which would cost each of
+them seconds and hundreds of megabytes.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,24 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+from tokenizers import Tokenizer
 
-from bmtools.data.encode_blocks import BlockEncoder, EncodedBlock
 from bmtools.data.settings import ShardConfig
-from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
-from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards, stated_licences
+from bmtools.data.shard_writer import PROGRESS, ShardWriter
+from bmtools.data.shards import (
+    COMMAND,
+    SHARDS,
+    Corpus,
+    DocumentBatch,
+    Shard,
+    is_shards,
+    shard_path,
+    stated_licences,
+)
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import RUN, beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
@@ -28,13 +42,110 @@ from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.sources import source_name
 from bmtools.io.unfinished import remove_abandoned
-from bmtools.records import ORIGINS
-from bmtools.vocab.segmenters import load_segmenter
-from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
+from bmtools.ragged import offsets
+from bmtools.records import ORIGINS, JsonObject, Record, full_text
+from bmtools.text.segment import sentence_spans
+from bmtools.vocab.encoding import Encoder
+from bmtools.vocab.segmenters import Segmenter, load_segmenter
+from bmtools.vocab.tokenizer import (
+    fingerprint,
+    require_same_vocabulary,
+    save_tokenizer,
+    unknown_ids,
+)
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+Rejected = tuple[str, str, object]
+"""Place, reason and content of a bad record."""
+
+@dataclass(frozen=True)
+class EncodedBlock:
+    """Encoded records of a block.
+
+    Args:
+        block: number of the block.
+        before: hash of all content before it.
+        documents: those with tokens.
+        counts: records, characters and so on, by name; records by origin, as `lang:it`.
+        rejects: the bad records.
+    """
+
+    block: int
+    before: str
+    documents: DocumentBatch
+    counts: Counter[str]
+    rejects: list[Rejected]
+
+
+class BlockEncoder:
+    """Parser and encoder of the records of a block, in a worker process.
+
+    Args:
+        tokenizer: as JSON.
+        config: of the shards.
+        segmenter: finds words instead of the tokenizer.
+        lang_setting: spelling of the setting `lang` in messages, which a new process cannot know.
+    """
+
+    def __init__(self, tokenizer: str, config: ShardConfig, segmenter: Segmenter | None,
+                 lang_setting: str) -> None:
+        self._config = config
+        self._lang_setting = lang_setting
+        backend = Tokenizer.from_str(tokenizer)
+        self._encoder = Encoder(backend, segmenter)
+        self._unknown_ids = unknown_ids(backend)
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        rejects: list[Rejected] = []
+
+        def reject(error: RecordError) -> None:
+            rejects.append((error.place, error.reason, error.content))
+
+        texts: list[str] = []
+        origins: Counter[str] = Counter()
+        points: list[list[int]] = []
+        for record in block.records(reject):
+            if self._config.sentences and not (record.get("lang") or self._config.lang):
+                reject(RecordError(record.place, "found no language, expected the key 'lang' or "
+                                   f"{self._lang_setting} to find sentences by", dict(record)))
+                continue
+            texts.append(full_text(record))
+            origins.update(f"{key}:{record[key]}" for key in ORIGINS if record.get(key))
+            if self._config.sentences:
+                points.append(_sentence_points(record, self._config.lang))
+        found = self._encoder.encode(texts, points if self._config.sentences else None)
+        sentences = None
+        if found.tokens_at:
+            # The first sentence starts with the text, and none is empty.
+            starts = [np.unique(np.array([0, *tokens])) for tokens in found.tokens_at]
+            sentences = np.concatenate([
+                tokens[tokens < length] + origin for tokens, length, origin
+                in zip(starts, found.lengths, offsets(found.lengths)[:-1], strict=True)])
+        # Half the bytes to send between processes, if the ids allow it.
+        narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
+        # Texts without tokens are left out.
+        documents = DocumentBatch(found.ids.astype(narrow), found.word_starts,
+                                  found.lengths[found.lengths > 0], sentences)
+        counts = Counter(
+            records=len(texts), characters=sum(map(len, texts)),
+            encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
+            empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
+            words=int(found.word_starts.sum()), **origins,
+            unknown=sum(int(np.count_nonzero(found.ids == one)) for one in self._unknown_ids))
+        if sentences is not None:
+            counts["sentences"] = len(sentences)
+        return EncodedBlock(block.number, block.before, documents, counts, rejects)
+
+
+def _sentence_points(record: Record, lang: str) -> list[int]:
+    """Find where sentences begin in the full text; the title is one of them."""
+    shift = len(record["title"]) + 1 if record.get("title") else 0
+    spans = sentence_spans(record["text"], record.get("lang") or lang)
+    return [*([0] if shift else []), *(start + shift for start, _ in spans)]
+
 
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
 """Wraps the iterator over encoded blocks, to show progress."""
@@ -53,17 +164,17 @@ class _Progress:
         rejects: bad records of the blocks completed since the shard before.
     """
 
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
     block: int = 0
     before: str = ""
     taken: int = 0
     counts: Mapping[str, int] | None = None
-    rejects: Sequence[tuple[str, str, Any]] = ()
+    rejects: Sequence[Rejected] = ()
 
 
 def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: Path,
              settings: ShardConfig | None = None, *, processes: int = 1, resume: bool = False,
-             overwrite: bool = False, watch: Watch = iter) -> dict[str, Any]:
+             overwrite: bool = False, watch: Watch = iter) -> JsonObject:
     """Encode titles and texts, and write a directory of shards.
 
     The output has the same bytes for any number of processes and of interruptions. Memory does
@@ -171,7 +282,7 @@ def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress
     """Write shards and the progress of each; return the counts of all blocks."""
     counts = Counter(progress.counts or {})
     skipped = progress.taken
-    rejects: list[tuple[str, str, Any]] = []
+    rejects: list[Rejected] = []
     state = progress
     for one in encoded:
         for each in one.rejects:
@@ -194,9 +305,9 @@ def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress
     return counts
 
 
-def _results(counts: Mapping[str, int]) -> dict[str, Any]:
+def _results(counts: Mapping[str, int]) -> JsonObject:
     """Put the records by language and by licence under keys of their own."""
-    results: dict[str, Any] = {}
+    results: JsonObject = {}
     for name, number in sorted(counts.items()):
         key, _, value = name.partition(":")
         if value:
@@ -206,7 +317,7 @@ def _results(counts: Mapping[str, int]) -> dict[str, Any]:
     return results
 
 
-def _read_progress(run: Path, identity: Mapping[str, Any],
+def _read_progress(run: Path, identity: Mapping[str, object],
                    reject: Reject) -> tuple[_Progress, int]:
     """Read the progress of an unfinished run, and reject its bad records again.
 
@@ -230,7 +341,7 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
     return progress, number
 
 
-def _same_identity(place: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def _same_identity(place: Path, old: Mapping[str, object], new: Mapping[str, object]) -> None:
     for name in new:
         if old.get(name) != new[name]:
             raise CheckpointError(
@@ -239,7 +350,7 @@ def _same_identity(place: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 
 def _confirmed(output: Path, run: Path, records: RecordReader,
-               identity: Mapping[str, Any]) -> dict[str, Any]:
+               identity: Mapping[str, object]) -> JsonObject:
     """Check that finished shards are of this text and these settings; read their manifest."""
     manifest = read_manifest(output)
     _same_identity(output, {**manifest.get("settings", {}),
@@ -254,7 +365,7 @@ def _confirmed(output: Path, run: Path, records: RecordReader,
 
 
 def _finish(run: Path, output: Path, tokenizer: PreTrainedTokenizerBase, manifest: Manifest,
-            overwrite: bool) -> dict[str, Any]:
+            overwrite: bool) -> JsonObject:
     """Turn the run's directory into the output; a kill at any moment leaves one of the two."""
     with new_directory(output, overwrite) as unfinished:
         for path in run.glob(SHARDS):

@@ -1,4 +1,4 @@
-"""Phases of a pretraining run and their settings; importing this is cheap."""
+"""Phases of a pretraining run, their settings and the schedule of their steps; cheap to import."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import math
 import re
 import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from bmtools.errors import suggestion
+from bmtools.errors import setting, suggestion
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -26,7 +25,10 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     RegularizationConfig,
     ReplayConfig,
+    ReportingConfig,
+    Values,
 )
+from bmtools.records import JsonObject
 
 Settings = TypeVar("Settings")
 _NAME = re.compile(r"[\w-]+")
@@ -117,7 +119,7 @@ class Phase:
             raise ValueError("mixture: found no weight above 0 at the end of the phase, expected "
                              "one at least")
 
-    def changed(self, values: Mapping[str, Any]) -> Phase:
+    def changed(self, values: Values) -> Phase:
         """Replace some settings by name, `mixture` among them.
 
         A length in tokens or epochs replaces one in steps, and a warm-up ratio warm-up steps,
@@ -131,7 +133,7 @@ class Phase:
             if name not in PHASE_FIELDS and name != "mixture":
                 raise ValueError(f"found unknown setting {name!r}, "
                                  f"{suggestion(name, [*PHASE_FIELDS, 'mixture'])}")
-        parts: dict[str, Any] = {}
+        parts: JsonObject = {}
         for part, kind in PHASE_KINDS.items():
             own = {one.name: given[one.name] for one in fields(kind) if one.name in given}
             if own:
@@ -160,8 +162,8 @@ class RunConfig:
     source: str = ""
     notes: tuple[str, ...] = ()
     architecture: str = ""
-    run: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    distillation: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    run: Values = field(default_factory=dict, hash=False)
+    distillation: Values = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.phases:
@@ -172,12 +174,12 @@ class RunConfig:
         DistillationConfig(**self.distillation)
 
 
-def run_settings(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
+def run_settings(run: Values, kind: type[Settings]) -> Settings:
     """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
     return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
 
 
-def check_run_settings(run: Mapping[str, Any]) -> None:
+def check_run_settings(run: Values) -> None:
     """Refuse unknown settings of the whole run, and values out of range.
 
     Raises:
@@ -190,7 +192,7 @@ def check_run_settings(run: Mapping[str, Any]) -> None:
         run_settings(run, kind)
 
 
-def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def merged(settings: Values, values: Values) -> JsonObject:
     """Override settings; alternatives that would take precedence are reset to 0."""
     reset = {other: 0 for names in ALTERNATIVES for number, name in enumerate(names)
              if name in values for other in names[:number] if other not in values}
@@ -202,14 +204,14 @@ def _repeated(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1]
 
 
-def resolved(run_config: RunConfig) -> dict[str, Any]:
+def resolved(run_config: RunConfig) -> JsonObject:
     """List all settings of all phases as plain values.
 
     Whole numbers of float settings become floats, so that equal runs look alike.
     """
     phases = []
     for phase in run_config.phases:
-        content: dict[str, Any] = {"name": phase.name}
+        content: JsonObject = {"name": phase.name}
         for part in PHASE_KINDS:
             content |= _plain(vars(getattr(phase, part)), PHASE_FIELDS)
         for one in phase.mixture:
@@ -225,7 +227,7 @@ def resolved(run_config: RunConfig) -> dict[str, Any]:
             "phases": phases}
 
 
-def _plain(values: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+def _plain(values: Values, kinds: Mapping[str, type]) -> JsonObject:
     return {name: float(value) if kinds[name] is float else value
             for name, value in values.items()}
 
@@ -235,3 +237,120 @@ def identity(run_config: RunConfig) -> str:
     content = {name: value for name, value in resolved(run_config).items()
                if name in ("architecture", "run", "distillation", "phases")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PhaseStep:
+    """A step of a run, within its phase.
+
+    Args:
+        phase_number: from 0.
+        phase: its settings.
+        step: number within the phase, from 0.
+        steps: steps of the phase.
+    """
+
+    phase_number: int
+    phase: Phase
+    step: int
+    steps: int
+
+    @property
+    def progress(self) -> float:
+        """Share of the phase before this step."""
+        return self.step / self.steps
+
+    @property
+    def is_last(self) -> bool:
+        """Whether this is the last step of its phase."""
+        return self.step == self.steps - 1
+
+    @property
+    def batch_size(self) -> int:
+        """Sequences of this batch, over all processes.
+
+        A linear ramp leads to the full size, in steps of the initial size.
+        """
+        batch = self.phase.batch
+        ramp = round(batch.ramp_ratio * self.steps) if batch.initial_batch_size else 0
+        if self.step >= ramp:
+            return batch.batch_size
+        start = batch.initial_batch_size
+        grown = start + (batch.batch_size - start) * self.step / ramp
+        return max(start, int(grown) // start * start)
+
+    @property
+    def mask_rate(self) -> float:
+        """Share of tokens to mask.
+
+        Source: steps from 5 % to 25 % in five stairs are in Gu et al. 2021 (BLURB), section 2.3.
+        """
+        objective, progress = self.phase.objective, self.progress
+        start, end = objective.mask_rate, objective.mask_rate_end
+        if objective.mask_curve == "fixed" or progress <= 0:
+            return start
+        if progress >= 1:
+            return end  # met exactly
+        if objective.mask_curve == "steps":
+            steps = objective.mask_rate_steps
+            progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
+        elif objective.mask_curve == "cosine":
+            progress = (1 - math.cos(math.pi * progress)) / 2
+        return end if progress == 1 else start + (end - start) * progress
+
+
+class Schedule:
+    """Phases one after the other.
+
+    Args:
+        phases: in order.
+        steps: of each phase.
+    """
+
+    def __init__(self, phases: Sequence[Phase], steps: Sequence[int]) -> None:
+        self.phases = tuple(phases)
+        self.steps_per_phase = tuple(steps)
+        self.steps = sum(steps)
+
+    def phase_step(self, number: int) -> PhaseStep:
+        """Find step `number`, from 0; numbers beyond the end give the last step."""
+        left = min(number, self.steps - 1)
+        lengths = zip(self.phases, self.steps_per_phase, strict=True)
+        for phase_number, (phase, steps) in enumerate(lengths):
+            if left < steps:
+                return PhaseStep(phase_number, phase, left, steps)
+            left -= steps
+        raise AssertionError("a schedule without steps")
+
+    def unfinished_warmups(self) -> Iterator[str]:
+        """Warn of each phase that ends before its warm-up, which is kept as it was set."""
+        for phase, steps in zip(self.phases, self.steps_per_phase, strict=True):
+            rate = phase.learning_rate
+            if rate.warmup_steps > steps:
+                yield (f"phase {phase.name!r}: {setting('warmup_steps')} is {rate.warmup_steps}, "
+                       f"but the phase ends after {steps}: the learning rate rises to "
+                       f"{rate.at(steps - 1, steps):.2g} and NEVER REACHES its peak of "
+                       f"{rate.learning_rate:g}; set fewer, or {setting('warmup_ratio')}")
+
+
+def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> int:
+    """Count the steps of a phase; lengths in tokens and epochs are rounded up.
+
+    Args:
+        phase: with its length and its batches.
+        sequences: sequences of an epoch.
+        tokens_per_sequence: average tokens of a full sequence.
+    """
+    length, batch = phase.length, phase.batch
+    if length.steps:
+        return length.steps
+    total = length.tokens / tokens_per_sequence if length.tokens else length.epochs * sequences
+    return max(1, math.ceil(total / _mean_batch_size(batch) - 1e-6))
+
+
+def _mean_batch_size(batch: BatchConfig) -> float:
+    """Average the sizes of a phase's batches; those of a ramp are multiples of the initial size."""
+    start, end = batch.initial_batch_size or batch.batch_size, batch.batch_size
+    missing = sum((end - size) * (min(size + start, end) - size)
+                  for size in range(start, end, start))
+    return end - batch.ramp_ratio * missing / max(end - start, 1)

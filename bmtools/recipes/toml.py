@@ -35,6 +35,8 @@ from bmtools.recipes.phases import (
     merged,
     resolved,
 )
+from bmtools.recipes.settings import Values
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -121,7 +123,7 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
         raise DataError(f"{place}{line}: {error}") from error
 
 
-def parse_toml(content: bytes, place: str) -> dict[str, Any]:
+def parse_toml(content: bytes, place: str) -> JsonObject:
     """Parse TOML.
 
     Raises:
@@ -148,7 +150,7 @@ def _line_of_key(text: str, message: str) -> str:
     return f":{lines[0]}" if len(lines) == 1 else ""
 
 
-def _run_config(table: Mapping[str, Any]) -> RunConfig:
+def _run_config(table: Values) -> RunConfig:
     given = {"run": {}, "distillation": {}, "common": {}, "phases": [],
              **_convert_table(table, _FILE_KEYS)}
     with _located("[run]"):
@@ -165,7 +167,7 @@ def _run_config(table: Mapping[str, Any]) -> RunConfig:
                      **{**given, "notes": tuple(given.get("notes", ()))})
 
 
-def _phase(number: int, table: Any, common: Mapping[str, Any]) -> Phase:
+def _phase(number: int, table: object, common: Values) -> Phase:
     with _located(f"phase {number}"):
         if not isinstance(table, dict):
             raise ValueError(f"found {_shown(table)}, expected [[phases]]")
@@ -177,7 +179,7 @@ def _phase(number: int, table: Any, common: Mapping[str, Any]) -> Phase:
         return phase.changed(merged(common, own))
 
 
-def _phase_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+def _phase_settings(table: Values) -> JsonObject:
     settings = _convert_table(table, _PHASE_KEYS)
     if MIXTURE in settings:
         settings[MIXTURE] = tuple(map(_mixture_weight, settings[MIXTURE],
@@ -185,7 +187,7 @@ def _phase_settings(table: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _mixture_weight(corpus: str, value: Any) -> MixtureWeight:
+def _mixture_weight(corpus: str, value: object) -> MixtureWeight:
     key = f"{MIXTURE}: {corpus}"
     if not isinstance(value, dict):
         return MixtureWeight(corpus, _convert(key, value, float))
@@ -199,7 +201,7 @@ def _mixture_weight(corpus: str, value: Any) -> MixtureWeight:
                          weights.get("epochs", math.inf))
 
 
-def _convert_table(table: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
     """Convert the values of a table, and refuse unknown keys."""
     for key in table:
         if key not in kinds:
@@ -207,7 +209,7 @@ def _convert_table(table: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
     return {key: _convert(key, value, kinds[key]) for key, value in table.items()}
 
 
-def _belongs_to(key: str, known: Mapping[str, Any]) -> str:
+def _belongs_to(key: str, known: Mapping[str, object]) -> str:
     if key in RUN_FIELDS and known is not _WEIGHT_KEYS:
         return "which belongs to [run]"
     if key in _PHASE_KEYS and known is not _WEIGHT_KEYS:
@@ -217,7 +219,7 @@ def _belongs_to(key: str, known: Mapping[str, Any]) -> str:
     return suggestion(key, list(known))
 
 
-def _convert(key: str, value: Any, kind: Any) -> Any:
+def _convert(key: str, value: object, kind: Any) -> Any:
     """Convert a value to a setting's type; whole numbers pass as numbers, 1e9 as a whole number."""
     given = int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
     try:
@@ -232,7 +234,7 @@ def _convert(key: str, value: Any, kind: Any) -> Any:
                      f"{' or '.join(allowed) or _EXPECTED[kind]}{meant and f'; {meant}'}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     return str(value).lower() if isinstance(value, bool) else \
@@ -248,7 +250,7 @@ def _located(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: {error}") from error
 
 
-def override(run_config: RunConfig, settings: Mapping[str, Any],
+def override(run_config: RunConfig, settings: Values,
              assignments: Sequence[str] = ()) -> RunConfig:
     """Override settings of a run from the command line.
 
@@ -264,7 +266,7 @@ def override(run_config: RunConfig, settings: Mapping[str, Any],
     """
     run = {**run_config.run, **{key: settings[key] for key in settings if key in RUN_FIELDS}}
     shared = {key: settings[key] for key in settings if key not in RUN_FIELDS}
-    changes: list[Mapping[str, Any]] = [shared] * len(run_config.phases)
+    changes: list[Values] = [shared] * len(run_config.phases)
     for text in assignments:
         with _located(f"{setting('set')} {text}"):
             chosen, key, value = _parse_assignment(text, run_config.phases)
@@ -281,7 +283,7 @@ def override(run_config: RunConfig, settings: Mapping[str, Any],
     return replace(run_config, phases=tuple(phases), run=run)
 
 
-def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, Any]:
+def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, object]:
     """Parse `KEY=VALUE` or `PHASE.KEY=VALUE`: number of the phase from 0, or None; key; value."""
     path, equals, given = text.partition("=")
     where, dot, key = path.strip().rpartition(".")
@@ -308,7 +310,7 @@ def _phase_number(where: str, phases: Sequence[Phase]) -> int:
     raise ValueError(f"found no phase {where!r}, expected {', '.join(names)} {numbers}")
 
 
-def _parse_value(text: str, kind: Any) -> Any:
+def _parse_value(text: str, kind: object) -> object:
     """Parse a value as TOML, or take the text itself where it is none or text is expected."""
     text = text.strip()
     try:
@@ -328,7 +330,7 @@ def to_toml(run_config: RunConfig) -> str:
     """
     content = resolved(run_config)
     phases, run, distillation = (content.pop(name) for name in ("phases", "run", "distillation"))
-    common: dict[str, Any] = {}
+    common: JsonObject = {}
     if len(phases) > 1:
         same = {key: value for key, value in phases[0].items()
                 if key in PHASE_FIELDS and all(phase[key] == value for phase in phases)}
@@ -345,12 +347,12 @@ def to_toml(run_config: RunConfig) -> str:
                        for header, table in tables if table) + "\n"
 
 
-def _toml_lines(table: Mapping[str, Any]) -> list[str]:
+def _toml_lines(table: Values) -> list[str]:
     return [f"{key if re.fullmatch('[A-Za-z0-9_-]+', key) else _toml(key)} = {_toml(value)}"
             for key, value in table.items()]
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, list):
         return "[" + "".join(f"\n    {_toml(item)}," for item in value) + "\n]"
     if isinstance(value, dict):

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from bmtools.data.masking.corruption import Coverage, MaskedTokens, corrupt, count_coverage
-from bmtools.data.masking.ragged import offsets
 from bmtools.data.masking.strategies import MaskStrategy, make_strategy
 from bmtools.data.masking.terms import TermList, spellings
 from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.keyed_random import derive
 from bmtools.models.mlm import encode, lm_head
+from bmtools.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import Combination, MaskedLmLossConfig

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from bmtools.errors import check_choices, require, require_names, require_seed, setting
 from bmtools.models.settings import parse_layers
-from bmtools.recipes.masking import Masking
+from bmtools.recipes.settings import Masking
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
 Variant = Literal["original", "within-word", "whole-word"]

@@ -29,7 +29,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest, add_input, read_object
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Schedule
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS
 from bmtools.training.average import averaged_weights

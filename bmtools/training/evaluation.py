@@ -12,8 +12,7 @@ from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.masking.strategies import MaskStrategy
-from bmtools.data.pairs import make_pairs
-from bmtools.data.samples import cut_evenly, token_counts, whole_documents
+from bmtools.data.samples import cut_evenly, make_pairs, token_counts, whole_documents
 from bmtools.data.shards import Corpus
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted

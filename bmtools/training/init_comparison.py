@@ -36,12 +36,12 @@ from bmtools.models.transfer.init_weights import Transfer, check_targets, split_
 from bmtools.models.transfer.init_weights import transfer as transfer_weights
 from bmtools.models.transfer.vocab_overlap import nearest_tokens
 from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    ReportingConfig,
 )
 from bmtools.records import Record
 from bmtools.status import set_status

@@ -19,7 +19,7 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     training_flops_per_token,
 )
-from bmtools.recipes.schedule import PhaseStep, Schedule
+from bmtools.recipes.phases import PhaseStep, Schedule
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.checkpoints import Progress
 from bmtools.training.loop import DivergedError, StepResult

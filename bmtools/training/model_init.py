@@ -23,8 +23,7 @@ from bmtools.models.checkpoint_files import require_length
 from bmtools.models.next_sentence import NextSentenceHead, read_head
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.models.transfer.take_layers import take_layers
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.status import set_status
 from bmtools.training.checks import refuse_pairs
 from bmtools.training.layers import frozen_names

@@ -26,7 +26,6 @@ from bmtools.recipes.phases import (
     resolved,
     run_settings,
 )
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     FreezeConfig,
@@ -34,6 +33,7 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     RegularizationConfig,
     ReplayConfig,
+    ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
 from bmtools.training.run_directories import runs_directory

@@ -20,9 +20,8 @@ from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.models.precision import choose_precision
 from bmtools.models.varlen import loops_over_documents
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.reporting import PreflightConfig
-from bmtools.recipes.schedule import PhaseStep, Schedule
+from bmtools.recipes.phases import Phase, PhaseStep, Schedule
+from bmtools.recipes.settings import PreflightConfig
 from bmtools.status import set_status
 from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory

@@ -20,7 +20,7 @@ from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Schedule
 from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks, StepResult, Trainer

@@ -22,7 +22,7 @@ from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
-from bmtools.recipes.schedule import PhaseStep
+from bmtools.recipes.phases import PhaseStep
 from bmtools.status import set_status
 from bmtools.training.auto import resolve_auto
 from bmtools.training.average import averaged_weights

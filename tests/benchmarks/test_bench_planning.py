@@ -16,8 +16,7 @@ import pytest
 
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus, Shard
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
 _CASES = [("masked", 512), ("masked", 128), ("masked+nsp", 512), ("masked+nsp", 128),

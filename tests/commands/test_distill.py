@@ -24,7 +24,6 @@ from bmtools.recipes.phases import (
     RunConfig,
     resolved,
 )
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -33,6 +32,7 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     RegularizationConfig,
     ReplayConfig,
+    ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe
 from bmtools.training.distillation.cache import DATABASE

@@ -21,7 +21,6 @@ from bmtools.recipes.phases import (
     RunConfig,
     resolved,
 )
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -30,6 +29,7 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     RegularizationConfig,
     ReplayConfig,
+    ReportingConfig,
 )
 
 Run = Callable[..., Any]

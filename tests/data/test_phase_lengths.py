@@ -16,8 +16,7 @@ from bmtools.data.sampler import Sampler
 from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.data.shards import Corpus, EncodedDocument, Shard
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.recipes.phases import MixtureWeight, Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import MixtureWeight, Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
 

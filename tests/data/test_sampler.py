@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from bmtools.data import sampler, shuffle
-from bmtools.data.pairs import FOLLOWS, RANDOM
 from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
-from bmtools.data.samples import mask_keys
+from bmtools.data.samples import FOLLOWS, RANDOM, mask_keys
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import DataError
-from bmtools.recipes.phases import MixtureWeight, Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import MixtureWeight, Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
 

@@ -12,8 +12,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bmtools.data.shard_files import DocumentBatch, ShardWriter, concatenate, shard_path
-from bmtools.data.shards import Corpus, EncodedDocument, Shard, is_shards
+from bmtools.data.shard_writer import ShardWriter
+from bmtools.data.shards import (
+    Corpus,
+    DocumentBatch,
+    EncodedDocument,
+    Shard,
+    concatenate,
+    is_shards,
+    shard_path,
+)
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.provenance.manifest import Manifest
 

@@ -450,6 +450,6 @@ def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
 
 
 def test_workers_import_neither_torch_nor_transformers() -> None:
-    code = ("import sys, bmtools.data.encode_blocks\n"
+    code = ("import sys, bmtools.data.tokenize\n"
             "assert not {'torch', 'transformers'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code], check=True)

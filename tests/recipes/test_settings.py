@@ -73,3 +73,13 @@ def test_every_field_becomes_an_option_with_help(kind: Any) -> None:
 def test_settings_do_not_import_torch() -> None:
     code = "import sys, bmtools.recipes.settings; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("modules", "heavy"), [
+    ("bmtools.recipes.settings", "numpy, torch, tokenizers, transformers"),
+    ("bmtools.data.masking.strategies, bmtools.data.masking.corruption, bmtools.vocab.segmenters",
+     "torch, tokenizers, transformers")])
+def test_nothing_heavy_is_imported(modules: str, heavy: str) -> None:
+    code = f"import sys, {modules}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

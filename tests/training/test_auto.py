@@ -14,8 +14,7 @@ import torch
 from bmtools.errors import BmtoolsError
 from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
-from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig
+from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, ReportingConfig
 from bmtools.training import auto, distributed
 from bmtools.training.auto import resolve_auto, resolve_precision
 from bmtools.training.plan import TrainingPlan

@@ -11,8 +11,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.training import metrics
 from bmtools.training.checkpoints import Progress
 from bmtools.training.loop import StepResult

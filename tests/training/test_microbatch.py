@@ -25,15 +25,14 @@ from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, RunConfig, Schedule
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
     OptimizationConfig,
     PhaseLengthConfig,
     RegularizationConfig,
+    ReportingConfig,
 )
 from bmtools.training import microbatch
 from bmtools.training.adversarial import AdversarialObjective

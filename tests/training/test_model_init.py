@@ -14,8 +14,7 @@ from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.errors import BmtoolsError
 from bmtools.models import packed as packed_models
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig
 from bmtools.training.model_init import choose_layout, padded_lengths, prepare_packing
 

@@ -16,13 +16,13 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.unfinished import hidden_path
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     RegularizationConfig,
+    ReportingConfig,
 )
 from bmtools.training.checks import check_settings
 from bmtools.training.plan import (

@@ -17,14 +17,15 @@ from bmtools.models.hardware import Hardware
 from bmtools.models.precision import PrecisionChoice
 from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import PreflightConfig, ReportingConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     FreezeConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    PreflightConfig,
     ReplayConfig,
+    ReportingConfig,
 )
 from bmtools.training import metrics
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan

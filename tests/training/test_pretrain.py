@@ -23,14 +23,13 @@ from bmtools.errors import refuse
 from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.precision import PrecisionChoice
-from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
-from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.phases import Phase, RunConfig, Schedule
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    ReportingConfig,
 )
 from bmtools.recipes.toml import read_run_config
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan

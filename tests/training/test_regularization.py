@@ -20,10 +20,13 @@ from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
-from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.reporting import ReportingConfig
-from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import BatchConfig, OptimizationConfig, RegularizationConfig
+from bmtools.recipes.phases import Phase, RunConfig, Schedule
+from bmtools.recipes.settings import (
+    BatchConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+    ReportingConfig,
+)
 from bmtools.training.loop import StepResult, Trainer
 from bmtools.training.objectives import MaskedObjective
 from bmtools.training.plan import TrainingPlan

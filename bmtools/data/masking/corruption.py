@@ -7,9 +7,9 @@ from operator import add
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets
 from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform
+from bmtools.ragged import offsets
 
 IGNORED = -100
 

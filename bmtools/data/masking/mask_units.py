@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.data.masking.token_batch import MaskUnits, TokenBatch
 from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform, uniforms
+from bmtools.ragged import offsets, ranges
 
 MaskRates = float | np.ndarray
 """A masking rate, or one for each sample, (samples,) float64."""

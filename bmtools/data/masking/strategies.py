@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from itertools import accumulate
 from math import fsum
-from typing import Protocol, get_args
+from typing import TYPE_CHECKING, Protocol, get_args
 
 import numpy as np
 
 from bmtools.data.masking.mask_units import MaskRates, mask_random_units, mask_units_by_rank
-from bmtools.data.masking.ragged import offsets
-from bmtools.data.masking.terms import TermList
 from bmtools.data.masking.token_batch import MaskUnits, TokenBatch
 from bmtools.errors import require, setting
 from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
-from bmtools.recipes.masking import Masking
+from bmtools.ragged import offsets
+from bmtools.recipes.settings import Masking
+
+if TYPE_CHECKING:
+    from bmtools.data.masking.terms import TermList
 
 LONGEST_SPAN = 10
 _STOP = 0.2

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bmtools.data.masking.mask_units import MaskRates, mask_units_by_rank
-from bmtools.data.masking.ragged import offsets
 from bmtools.data.masking.token_batch import MaskUnits, TokenBatch
 from bmtools.keyed_random import Purpose, bits_per_key
+from bmtools.ragged import offsets
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

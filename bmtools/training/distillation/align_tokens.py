@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from bmtools.data.batches import SpecialTokens
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.data.masking.ragged import offsets, ranges
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths
 from bmtools.models.mlm import wide
+from bmtools.ragged import offsets, ranges
 from bmtools.training.distillation.cached_teacher import CachedTeacher
 from bmtools.training.distillation.teacher import Teacher, TeacherOutputs
 from bmtools.training.objectives import EncoderInputs, Lengths

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bmtools.data.masking.mask_units import mask_units_by_rank
-from bmtools.data.masking.ragged import ranges
 from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.keyed_random import Purpose, bits_per_key, uniforms
+from bmtools.ragged import ranges
 
 KEPT = {"none": 2**64 - 1, "in the highest bits": 2**16 - 1, "many": 0b111 << 61, "all": 0}
 

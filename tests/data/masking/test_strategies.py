@@ -13,7 +13,7 @@ from bmtools.data.masking.corruption import corrupt
 from bmtools.data.masking.strategies import make_strategy, mask_tokens, mask_words
 from bmtools.data.masking.terms import TermList
 from bmtools.data.masking.token_batch import TokenBatch
-from bmtools.recipes.masking import Masking
+from bmtools.recipes.settings import Masking
 
 TERMS = TermList([[number, number + 1] for number in range(5, 200, 3)] + [[7], [100]])
 

@@ -8,8 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from bmtools.data.pairs import FOLLOWS, RANDOM, SWAPPED, make_pairs
-from bmtools.data.samples import SAMPLE, cut_evenly, whole_documents
+from bmtools.data.samples import (
+    FOLLOWS,
+    RANDOM,
+    SAMPLE,
+    SWAPPED,
+    cut_evenly,
+    make_pairs,
+    whole_documents,
+)
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.keyed_random import choices, derive, to_uniform
 

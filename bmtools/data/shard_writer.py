@@ -1,94 +1,19 @@
-"""Shard files, and their writer: documents as token ids.
-
-A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
-first), `documents` (where each begins, and where the last one ends) and, optionally, `sentences`
-(where each begins), counted in tokens from the beginning of the shard.
-"""
+"""Writer of shard files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from bmtools.data.masking.ragged import offsets
-from bmtools.errors import DataError
+from bmtools.data.shards import FORMAT, TYPES, DocumentBatch, shard_path
 from bmtools.io.output import new_file
+from bmtools.records import JsonObject
 
-SHARDS = "shard-*.safetensors"
 PROGRESS = "progress-{:05d}.json"
-FORMAT = "bmtools-shard-1"
-TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"),
-                                   "U32": np.dtype("<u4")}
-
-
-class EncodedDocument(NamedTuple):
-    """One document.
-
-    Args:
-        ids: (tokens,) whole numbers.
-        word_starts: (tokens,) bool, True where a word begins.
-        sentences: tokens at which sentences begin, in order; None if unknown.
-    """
-
-    ids: np.ndarray
-    word_starts: np.ndarray
-    sentences: Sequence[int] | np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class DocumentBatch:
-    """Concatenated documents.
-
-    Args:
-        ids: (all tokens,) whole numbers.
-        word_starts: (all tokens,) bool, True where a word begins.
-        lengths: (documents,) tokens of each, 1 or more.
-        sentences: (all sentences,) where each begins, counted over all tokens; or None.
-    """
-
-    ids: np.ndarray
-    word_starts: np.ndarray
-    lengths: np.ndarray
-    sentences: np.ndarray | None = None
-
-    def split(self, number: int) -> tuple[DocumentBatch, DocumentBatch]:
-        """Split the first `number` documents from the others."""
-        tokens = int(self.lengths[:number].sum())
-        early = late = None
-        if self.sentences is not None:
-            count = int(np.searchsorted(self.sentences, tokens))
-            early, late = self.sentences[:count], self.sentences[count:] - tokens
-        return (DocumentBatch(self.ids[:tokens], self.word_starts[:tokens],
-                              self.lengths[:number], early),
-                DocumentBatch(self.ids[tokens:], self.word_starts[tokens:],
-                              self.lengths[number:], late))
-
-
-def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
-    """Concatenate documents; those without tokens are skipped.
-
-    Raises:
-        DataError: there is none with tokens.
-    """
-    kept = [one for one in (EncodedDocument(*each) for each in documents) if len(one.ids)]
-    if not kept:
-        raise DataError("found no document with tokens, expected one at least")
-    lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
-    origins = offsets(lengths)[:-1]
-    sentences = None
-    if kept[0].sentences is not None:
-        sentences = np.concatenate([
-            np.asarray(one.sentences, dtype=np.int64) + origin
-            for one, origin in zip(kept, origins, strict=True)])
-    return DocumentBatch(np.concatenate([np.asarray(one.ids) for one in kept]),
-                         np.concatenate([np.asarray(one.word_starts, dtype=bool) for one in kept]),
-                         lengths, sentences)
 
 
 class ShardWriter:
@@ -162,11 +87,6 @@ class ShardWriter:
         self._clear()
 
 
-def shard_path(directory: Path, number: int) -> Path:
-    """Name a shard."""
-    return directory / SHARDS.replace("*", f"{number:05d}")
-
-
 def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
            metadata: Mapping[str, str]) -> None:
     """Write a safetensors file from arrays in parts, without a copy of the whole.
@@ -174,7 +94,7 @@ def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
     Wide types come first, so that all offsets are aligned.
     """
     codes = {kind: code for code, kind in TYPES.items()}
-    header: dict[str, Any] = {"__metadata__": metadata}
+    header: JsonObject = {"__metadata__": metadata}
     end = 0
     order = sorted(parts, key=lambda name: (-parts[name][0].itemsize, name))
     for name in order:
