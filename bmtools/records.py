@@ -8,6 +8,7 @@ Offsets count code points, the end exclusive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any, Required, TypedDict
 
 import msgspec
@@ -16,6 +17,8 @@ from bmtools.errors import RecordError, Reject
 
 JsonObject = dict[str, Any]
 """A parsed JSON object, such as a line that a command prints."""
+RecordSource = str | PathLike[str] | Iterable["str | PathLike[str] | Mapping[str, object]"]
+"""A file of records or several, or records or dictionaries."""
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
 """Keys of records that a checkpoint's manifest and card list, by their names there."""

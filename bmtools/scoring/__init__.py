@@ -8,7 +8,7 @@ Four measures, each in the files that its name begins:
 - masked-LM loss: `masked_lm_loss`, `masked_lm_sequences`; command `score-masking`
 - embedding space: `embedding_space`, `space_*`; command `score-space`
 
-They share `settings`, `predictor`, `checkpoint_predictor`, `evaluation`, `statistics` and `lines`.
+They share `settings`, `predictor`, `checkpoint_predictor` and `evaluation`.
 """
 
 from typing import TYPE_CHECKING

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import lm_head
+from bmtools.records import JsonObject
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
 from bmtools.statistics.lines import rounded
@@ -72,7 +73,7 @@ class CheckpointPredictor:
         self.name = str(checkpoint.path)
         self.signature_fields: dict[str, str] = {
             "precision": "fp32" if config.precision == "float32" else config.precision}
-        self.line_fields: dict[str, Any] = {}
+        self.line_fields: JsonObject = {}
         self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
         read_special_tokens_as_text(self.tokenizer)
         self.vocabulary = checkpoint.vocabulary

@@ -1,4 +1,4 @@
-"""Steps that the measures share: windows of records on all ranks, totals of scores, comparisons."""
+"""Steps that the measures share: windows of records on all ranks, comparisons, signatures."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import combinations, islice
 from os import PathLike
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
+from bmtools.installation import versions
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
-from bmtools.scoring.predictor import Predictor
-from bmtools.statistics.lines import Line, rounded
+from bmtools.statistics.lines import FINGERPRINT_DIGITS, Line, rounded
 from bmtools.statistics.ratios import Metric, paired_difference
 from bmtools.statistics.resampling import holm
 from bmtools.statistics.settings import StatisticsConfig
+from bmtools.vocab.tokenizer import is_uncased, strips_accents
 
-Progress = Callable[[Iterator[Any]], Iterable[Any]]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from bmtools.scoring.predictor import Predictor
+
+_PACKAGES = ("torch", "transformers")
+_SHOWN = {True: "yes", False: "no"}
 Input = TypeVar("Input")
 Score = TypeVar("Score")
+Progress = Callable[[Iterator[Score]], Iterable[Score]]
+"""Wraps an iterator, as `tqdm` does."""
 _WINDOW_RECORDS = 256  # enough of one length to fill batches
 
 
@@ -37,6 +46,7 @@ class ItemScore(Protocol):
 
 
 Scored = TypeVar("Scored", bound=ItemScore)
+ScoredIn = TypeVar("ScoredIn", bound=ItemScore, contravariant=True)
 
 
 def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
@@ -95,9 +105,9 @@ def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Ite
     state.destroy_process_group()
 
 
-def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals],
+def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored]],
                    statistics: StatisticsConfig, details: str | PathLike[str] | None = None,
-                   progress: Progress = iter,
+                   progress: Progress[Scored] = iter,
                    on_score: Callable[[Scored], object] | None = None) -> list[Line]:
     """Add scores to their predictors' totals, and compare the models.
 
@@ -144,7 +154,7 @@ def gather_records(records: Iterable[Record], characters: int,
         yield chunk
 
 
-class ModelTotals(Protocol):
+class ModelTotals(Protocol[ScoredIn]):
     """Sums of one predictor's scores."""
 
     @property
@@ -152,20 +162,20 @@ class ModelTotals(Protocol):
         """Return the predictor that gave the scores."""
         ...
 
-    def add(self, score: Any) -> None:
+    def add(self, score: ScoredIn) -> None:
         """Count a score."""
 
     def metrics(self) -> dict[str, Metric]:
         """Return the metrics that models are compared by."""
         ...
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> Line:
         """Return the corpus-level scores."""
         ...
 
 
-def compare_models(totals: Sequence[ModelTotals],
-                   statistics: StatisticsConfig) -> list[dict[str, Any]]:
+def compare_models(totals: Sequence[ModelTotals[Scored]],
+                   statistics: StatisticsConfig) -> list[Line]:
     """Compare each two models by each metric that both have, on the items that both count.
 
     Returns:
@@ -176,7 +186,7 @@ def compare_models(totals: Sequence[ModelTotals],
     """
     if not statistics.resamples:
         return []
-    lines: list[dict[str, Any]] = []
+    lines: list[Line] = []
     by_metric = defaultdict(list)
     for first, second in combinations(totals, 2):
         others = second.metrics()
@@ -199,3 +209,25 @@ def compare_models(totals: Sequence[ModelTotals],
         for line, adjusted in zip(family, holm([line["p"] for line in family]), strict=True):
             line["p"], line["p_holm"] = rounded(line["p"]), rounded(adjusted)
     return lines
+
+
+def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabulary: str,
+           **settings: object) -> Line:
+    """Make the last keys of a line: the vocabulary, and how and with which versions it was made.
+
+    Scores compare where their signatures agree; scores per token also need one vocabulary.
+    Settings that are None are left out.
+
+    Returns:
+        `vocabulary`: its short fingerprint; `signature`: metric, settings and versions, one line.
+    """
+    fields = {metric: variant, **settings, **text_fields(tokenizer), **versions(*_PACKAGES)}
+    shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
+             for name, value in fields.items() if value is not None)
+    return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}
+
+
+def text_fields(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Say what a tokenizer drops of a text before it is read: its case, and its accents."""
+    return {"case": "folded" if is_uncased(tokenizer) else "kept",
+            "accents": "stripped" if strips_accents(tokenizer) else "kept"}

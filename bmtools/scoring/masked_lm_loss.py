@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import product
-from os import PathLike
 from statistics import stdev
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +22,9 @@ from bmtools.data.masking.corruption import Coverage
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.models.checkpoint_files import require_length
-from bmtools.records import Record, full_text
+from bmtools.records import Record, RecordSource, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
-from bmtools.scoring.evaluation import Progress, gather_records
-from bmtools.scoring.lines import signed
+from bmtools.scoring.evaluation import Progress, gather_records, signed
 from bmtools.scoring.masked_lm_sequences import (
     REPLACEMENTS,
     MaskedSequences,
@@ -50,10 +47,9 @@ _TOKENS_AT_ONCE = 1 << 20
 _CHARACTERS_PER_TOKEN = 4
 
 
-def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
-                   models: Models, *, terms: Sequence[str] = (), by: Sequence[str] = (),
-                   reject: Reject = refuse, progress: Progress = iter,
-                   **settings: Any) -> list[Line]:
+def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str] = (),
+                   by: Sequence[str] = (), reject: Reject = refuse,
+                   progress: Progress[int] = iter, **settings: object) -> list[Line]:
     """Score checkpoints by loss: `masked_lm_loss("dev.jsonl", "bio", masking="tokens,words")`.
 
     Args:

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from os import PathLike
-from typing import Any
 
 import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
-from bmtools.records import MASK
+from bmtools.records import MASK, RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
-from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import signed
+from bmtools.scoring.evaluation import Progress, collect_scores, signed
 from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
-from bmtools.scoring.settings import InferenceConfig, MaskUnit, MrrConfig
+from bmtools.scoring.settings import InferenceConfig, MaskUnit, Models, MrrConfig
 from bmtools.statistics.lines import DIGITS, NO_VALUE, Groups, Line, content_key, data_fields
 from bmtools.statistics.ratios import Metric, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
@@ -34,11 +31,11 @@ from bmtools.vocab.unknown_tokens import UnknownTokens
 _HITS = (1, 5, 10)
 
 
-def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
+def mrr(records: RecordSource, models: Models, *,
         terms: str | None = None, mask_unit: MaskUnit = "word", baseline: str | None = None,
         by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
-        skipped: Counter[str] | None = None, progress: Progress = iter,
-        on_score: Callable[[MaskScore], object] | None = None, **settings: Any) -> list[Line]:
+        skipped: Counter[str] | None = None, progress: Progress[MaskScore] = iter,
+        on_score: Callable[[MaskScore], object] | None = None, **settings: object) -> list[Line]:
     """Score checkpoints by mean reciprocal rank: `mrr("curated.jsonl", ["base", "bio"], top_k=5)`.
 
     Args:
@@ -116,8 +113,8 @@ class MrrTotals:
         target, record = score.target, score.record
         self._unknown_tokens.add(target.masked.input_ids, record)
         sentence = str(record["text"]).replace(MASK, record["target"])
-        self._multi_token += score.multi_token
-        self._unknown += not (target.correct_ids or score.multi_token)
+        self._multi_token += target.multi_token
+        self._unknown += not (target.correct_ids or target.multi_token)
         rank = np.nan if score.rank is None else score.rank
         self._values.extend((score.reciprocal_rank, rank, score.probability))
         self._sentences.append(content_key(sentence))

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from bmtools.scoring.evaluation import score_in_windows
 from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, token_text
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length
 from bmtools.scoring.settings import MrrConfig
-from bmtools.statistics.lines import DIGITS, rounded
+from bmtools.statistics.lines import DIGITS, Line, rounded
 
 Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
@@ -61,12 +60,7 @@ class MaskScore:
     probability: float
     proposals: tuple[tuple[str, float], ...]
 
-    @property
-    def multi_token(self) -> bool:
-        """Whether the word is of several tokens, or part of a larger one."""
-        return _is_multi_token(self.target)
-
-    def line(self) -> dict[str, Any]:
+    def line(self) -> Line:
         """Return the score as a line of details."""
         domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
         return {"id": self.record.get("id"), **domain, "target": self.record["target"],
@@ -88,7 +82,12 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
         BmtoolsError: more context than a predictor takes.
     """
     for predictor in predictors:
-        _check_context(predictor, config.context_tokens)
+        special = predictor.tokenizer.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
+        most = (predictor.max_tokens - special - 1) // 2
+        if config.context_tokens > most:
+            raise BmtoolsError(f"{setting('context_tokens')}: found {config.context_tokens}, "
+                               f"expected at most {most}, as {predictor.name} takes "
+                               f"{predictor.max_tokens} tokens at a time")
     tokenizers = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
     lookups = {vocabulary: TargetLookup(tokenizer, config.ignore_case, bool(config.like))
                for vocabulary, tokenizer in tokenizers.items()}
@@ -129,14 +128,6 @@ def check_text(predictors: Sequence[Predictor], record: Record) -> None:
             check_length(predictor, record, tokens, _windows_hint())
 
 
-def _check_context(predictor: Predictor, context: int) -> None:
-    special = predictor.tokenizer.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
-    most = (predictor.max_tokens - special - 1) // 2
-    if context > most:
-        raise BmtoolsError(f"{setting('context_tokens')}: found {context}, expected at most {most},"
-                           f" as {predictor.name} takes {predictor.max_tokens} tokens at a time")
-
-
 def _windows_hint() -> str:
     return (f"score it in windows ({setting('context_tokens')} 64) or shorten the text around the "
             "mask")
@@ -157,16 +148,11 @@ def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int
         rankings.update((single[sequence], ranking) for sequence, ranking in part)
     if policy == "skip":
         for number, target in enumerate(targets):
-            if _is_multi_token(target):
+            if target.multi_token:
                 rank, _, probability, proposals = rankings[number]
                 rankings[number] = rank, math.nan, probability, proposals
     return [MaskScore(record, index, target, *rankings[number])
             for number, (record, target) in enumerate(zip(records, targets, strict=True))]
-
-
-def _is_multi_token(target: MaskedTarget) -> bool:
-    # No token and no known tokens: a larger token contains the word.
-    return not target.correct_ids and len(target.token_ids) != 1
 
 
 def _rank_batch(predictor: Predictor, config: MrrConfig, correct_ids: Sequence[tuple[int, ...]],

@@ -45,6 +45,12 @@ class MaskedTarget:
         """Whether the word is exactly several tokens, and no single one."""
         return not self.correct_ids and len(self.token_ids) > 1
 
+    @property
+    def multi_token(self) -> bool:
+        """Whether the word is several tokens, or part of a larger token."""
+        # No token and no known tokens: a larger token contains the word.
+        return not self.correct_ids and len(self.token_ids) != 1
+
 
 class TargetLookup:
     """Lookup of target words in one vocabulary.

@@ -9,20 +9,18 @@ from __future__ import annotations
 import math
 import warnings
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from os import PathLike
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
+from bmtools.records import RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
-from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import signed, text_fields
+from bmtools.scoring.evaluation import Progress, collect_scores, signed, text_fields
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
-from bmtools.scoring.settings import InferenceConfig, PpplConfig
+from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
 from bmtools.statistics.ratios import Metric, SamplingError, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
@@ -31,11 +29,11 @@ from bmtools.vocab.unknown_tokens import UnknownTokens
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
 
 
-def pppl(records: str | PathLike[str] | Iterable[Any], models: Any, *,
+def pppl(records: RecordSource, models: Models, *,
          baseline: str | None = None, by: Sequence[str] = (), details: str | None = None,
-         reject: Reject = refuse, progress: Progress = iter,
+         reject: Reject = refuse, progress: Progress[SentenceScore] = iter,
          on_score: Callable[[SentenceScore], object] | None = None,
-         **settings: Any) -> list[Line]:
+         **settings: object) -> list[Line]:
     """Score checkpoints by pseudo-perplexity: `pppl("dev.jsonl", ["base", "bio"], sample=0.1)`.
 
     Args:
@@ -220,7 +218,7 @@ class PpplTotals:
                for name in ("tokens", "characters", "words", "unknown")},
         }
 
-    def _sampling_fields(self, sums: np.recarray) -> dict[str, Any]:
+    def _sampling_fields(self, sums: np.recarray) -> Line:
         """Return how many tokens were scored, and how far off their score may be."""
         error = self._sampling.half_width(self.config.sample, self._statistics.confidence)
         nats = sums.nats.sum() / sums.scored.sum()

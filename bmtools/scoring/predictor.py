@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.vocab.encoding import encode
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Predictor(Protocol):
 
     name: str
     signature_fields: dict[str, str]
-    line_fields: dict[str, Any]
+    line_fields: JsonObject
     tokenizer: PreTrainedTokenizerBase
     vocabulary: str
     max_tokens: int
@@ -98,7 +98,7 @@ class UnigramPredictor:
     def __init__(self, source: str, model: Predictor, counts: np.ndarray) -> None:
         self.name = f"frequency of {source}"
         self.signature_fields = {"baseline": "unigram+1"}
-        self.line_fields: dict[str, Any] = {}
+        self.line_fields: JsonObject = {}
         self.tokenizer = model.tokenizer
         self.vocabulary = model.vocabulary
         self.max_tokens = sys.maxsize

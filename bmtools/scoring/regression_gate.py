@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.jsonl import read_objects
-from bmtools.records import readable
+from bmtools.records import JsonObject, readable
 
 _NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
                            "transformers"))
@@ -23,7 +23,7 @@ class _Reference(TypedDict):
     signature: str
 
 
-def read_reference(path: Path) -> list[dict[str, Any]]:
+def read_reference(path: Path) -> list[JsonObject]:
     """Read lines that score-mrr wrote, without comparisons, or find that these are records.
 
     Returns:
@@ -50,8 +50,8 @@ def read_reference(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def check_regression(path: Path, reference: Sequence[Mapping[str, Any]],
-                     lines: Sequence[Mapping[str, Any]], models: int) -> None:
+def check_regression(path: Path, reference: Sequence[JsonObject],
+                     lines: Sequence[JsonObject], models: int) -> None:
     """Fail where a checkpoint scores below the reference.
 
     The reference is an earlier run's best score. Of records it is the score of their token
@@ -91,7 +91,7 @@ def check_regression(path: Path, reference: Sequence[Mapping[str, Any]],
         raise BmtoolsError(f"mrr: found {'; '.join(below)} ({path})")
 
 
-def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float = -math.inf,
+def check_bound(lines: Sequence[JsonObject], metric: str, at_least: float = -math.inf,
                 at_most: float = math.inf) -> None:
     """Fail where a checkpoint's score is beyond a bound, or is not a number.
 
@@ -106,7 +106,7 @@ def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float
         raise BmtoolsError(f"{metric}: found {', '.join(failed)}, expected {expected}")
 
 
-def _way_of_scoring(line: Mapping[str, Any]) -> str:
+def _way_of_scoring(line: JsonObject) -> str:
     """Keep the fields of a signature that tell ways of scoring apart."""
     return "|".join(field for field in line["signature"].split("|")
                     if field.partition(":")[0] not in _NOT_COMPARED)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from bmtools.errors import check_choices, require, require_names, require_seed, setting
 from bmtools.models.settings import parse_layers
@@ -17,6 +17,7 @@ Variant = Literal["original", "within-word", "whole-word"]
 Evaluation = Literal["biobit"]
 MaskUnit = Literal["word", "mention"]
 Projection = Literal["pca", "tsne"]
+Parsed = TypeVar("Parsed")
 Models = str | PathLike[str] | Iterable[str | PathLike[str]]
 """Directory of a checkpoint, or several."""
 _RATES = "shares above 0, at most 1, separated by commas"
@@ -176,10 +177,10 @@ class MaskedLmLossConfig:
     def __post_init__(self) -> None:
         known = get_args(Masking)
         require_names("masking", self.maskings(), known)
-        lists = self._lists()
-        require(all(0 < rate <= 1 for rate in lists["mask_rate"]), "mask_rate",
-                repr(self.mask_rate), _RATES)
-        for name, values in lists.items():
+        rates, corruptions = self._rates(), self._corruptions()
+        require(all(0 < rate <= 1 for rate in rates), "mask_rate", repr(self.mask_rate), _RATES)
+        for name, values in (("masking", self.maskings()), ("mask_rate", rates),
+                             ("corruption", corruptions)):
             found = repr(getattr(self, name))
             require(len(values) > 0, name, found, "one at least")
             require(len(set(values)) == len(values), name, found, "each once")
@@ -192,12 +193,14 @@ class MaskedLmLossConfig:
 
     def combinations(self) -> list[Combination]:
         """All combinations; the corruption changes fastest."""
-        return [Combination(*one) for one in product(*self._lists().values())]
+        return [Combination(*one) for one in product(self.maskings(), self._rates(),
+                                                     self._corruptions())]
 
-    def _lists(self) -> dict[str, list[Any]]:
-        return {"masking": self.maskings(),
-                "mask_rate": _parse("mask_rate", self.mask_rate, float, _RATES),
-                "corruption": _parse("corruption", self.corruption, _normalized, _PERCENTAGES)}
+    def _rates(self) -> list[float]:
+        return _parse("mask_rate", self.mask_rate, float, _RATES)
+
+    def _corruptions(self) -> list[str]:
+        return _parse("corruption", self.corruption, _normalized, _PERCENTAGES)
 
     def check_usage(self, has_terms: bool) -> None:
         """Refuse terms that do not go with these settings.
@@ -286,7 +289,7 @@ class StateReadingConfig:
         check_choices(self)
 
 
-def _parse(name: str, text: str, parse: Callable[[str], Any], expected: str) -> list[Any]:
+def _parse(name: str, text: str, parse: Callable[[str], Parsed], expected: str) -> list[Parsed]:
     """Parse a comma-separated list.
 
     Raises:
