@@ -102,7 +102,9 @@ class LazyGroup(Group):
             return None
         # `import` is a Python keyword.
         module = "import_" if name == "import" else name.replace("-", "_")
-        return importlib.import_module(f"bmtools.commands.{module}").command
+        command: click.Command = importlib.import_module(f"bmtools.commands.{module}").command
+        command.help = command.help or COMMANDS[name]  # python -OO removes docstrings
+        return command
 
     def command_names(self, ctx: click.Context) -> list[str]:
         """List the commands and their own: `import`, `import pubmed` ..."""

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require
+from bmtools.settings import Settings, option
 
 
-@dataclass(frozen=True)
-class TableConfig:
+class TableConfig(Settings, title="Columns of a table"):
     """Columns of a table.
 
     A column is the name that the first line gives it, or its number, counted from 1.
-
-    Args:
-        text_column: column of the text.
-        text_pair_column: column of a second text.
-        question_column: column of a question to the text.
-        label_column: column of the label.
-        labels_column: column of a list of labels.
-        score_column: column of a number.
-        id_column: column of the id; without one ids are FILE:LINE.
-        document_column: column of the document that a text comes from, for `meta.document`.
-        labels_separator: character between the labels of `labels_column`.
-        label_names: labels by the values of `label_column`, as 0=no,1=yes; others are refused.
-        header: the first line names the columns; others than those above go to `meta`.
-        delimiter: character between columns, or tab; found in the first line if not given.
-        quoting: on: a field in double quotes may contain delimiters and line breaks. off: quotes
-            are letters. auto: off where tabs delimit the columns.
     """
 
-    text_column: str = "text"
-    text_pair_column: str = ""
-    question_column: str = ""
-    label_column: str = ""
-    labels_column: str = ""
-    score_column: str = ""
-    id_column: str = ""
-    document_column: str = ""
-    labels_separator: str = ","
-    label_names: str = ""
-    header: bool = True
-    delimiter: str = ""
-    quoting: Literal["auto", "on", "off"] = "auto"
+    text_column: str = option("text", "Column of the text.", metavar="COLUMN")
+    text_pair_column: str = option("", "Column of a second text.", metavar="COLUMN")
+    question_column: str = option("", "Column of a question to the text.", metavar="COLUMN")
+    label_column: str = option("", "Column of the label.", metavar="COLUMN")
+    labels_column: str = option("", "Column of a list of labels.", metavar="COLUMN")
+    score_column: str = option("", "Column of a number.", metavar="COLUMN")
+    id_column: str = option(
+        "", "Column of the id; without one ids are FILE:LINE.", metavar="COLUMN")
+    document_column: str = option(
+        "", "Column of the document that a text comes from, for `meta.document`.", metavar="COLUMN")
+    labels_separator: str = option(
+        ",", "Character between the labels of `labels_column`.", metavar="CHARACTER")
+    label_names: str = option("", "Labels by the values of `label_column`, as 0=no,1=yes; others "
+                                  "are refused.", metavar="VALUE=LABEL,...")
+    header: bool = option(
+        True, "The first line names the columns; others than those above go to `meta`.")
+    delimiter: str = option("", "Character between columns, or tab; found in the first line if not "
+                                "given.", metavar="CHARACTER|tab")
+    quoting: Literal["auto", "on", "off"] = option(
+        "auto", "on: a field in double quotes may contain delimiters and line breaks. off: quotes "
+                "are letters. auto: off where tabs delimit the columns.")
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from math import isclose
@@ -31,32 +31,28 @@ from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record, document_of
+from bmtools.settings import Settings, option
 
 SPLIT = "split.tsv"
 _PART_NAME = re.compile(r"[\w.-]*\w[\w.-]*")
 
 
-@dataclass(frozen=True)
-class SplitConfig:
-    """Settings of a split.
+class SplitConfig(Settings, title="A split"):
+    """Settings of a split."""
 
-    Args:
-        ratios: shares of documents in train, dev and test; a part of 0 is left out.
-        counts: numbers of documents in them, in place of `ratios`; of one part, -1 means the rest.
-        folds: so many folds in place of train, dev and test; each is test once, and dev once.
-        stratify: key whose values are as frequent in each part: label, labels, entities (their
-            types), relations, or meta.KEY.
-        together: what is in one part alone: documents; or, as well, texts or questions, so that
-            documents that share one stay together and sizes count such groups.
-        seed: seed of the order of documents; that of the records makes no difference.
-    """
-
-    ratios: str = "0.8,0.1,0.1"
-    counts: str = ""
-    folds: int = 0
-    stratify: str = ""
-    together: Literal["documents", "texts", "questions"] = "documents"
-    seed: int = 0
+    ratios: str = option("0.8,0.1,0.1", "Shares of documents in train, dev and test; a part of 0 "
+                                        "is left out.", metavar="X,X,X")
+    counts: str = option("", "Numbers of documents in them, in place of `ratios`; of one part, -1 "
+                             "means the rest.", metavar="N,N,N")
+    folds: int = option(
+        0, "So many folds in place of train, dev and test; each is test once, and dev once.")
+    stratify: str = option("", "Key whose values are as frequent in each part: label, labels, "
+                               "entities (their types), relations, or meta.KEY.", metavar="KEY")
+    together: Literal["documents", "texts", "questions"] = option(
+        "documents", "What is in one part alone: documents; or, as well, texts or questions, so "
+                     "that documents that share one stay together and sizes count such groups.")
+    seed: int = option(
+        0, "Seed of the order of documents; that of the records makes no difference.")
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bmtools.errors import require
+from bmtools.settings import Settings, option
 
 
-@dataclass(frozen=True)
-class ShardConfig:
-    """Encoding of records into shards.
+class ShardConfig(Settings, title="Encoding of records into shards"):
+    """Encoding of records into shards."""
 
-    Args:
-        sentences: also store where sentences begin, for sentence pairs; takes more than
-            twice as long.
-        lang: language of records that name none, for sentence borders; such as it.
-        segmenter: word segmentation: tokenizer (for languages with spaces), japanese, chinese,
-            thai, or one of an installed package.
-        shard_tokens: most tokens of a shard; a longer document has a shard of its own.
-    """
-
-    sentences: bool = False
-    lang: str = ""
-    segmenter: str = "tokenizer"
-    shard_tokens: int = 1 << 26
+    sentences: bool = option(False, "Also store where sentences begin, for sentence pairs; takes "
+                                    "more than twice as long.")
+    lang: str = option(
+        "", "Language of records that name none, for sentence borders; such as it.", metavar="CODE")
+    segmenter: str = option(
+        "tokenizer", "Word segmentation: tokenizer (for languages with spaces), japanese, chinese, "
+                     "thai, or one of an installed package.", metavar="NAME")
+    shard_tokens: int = option(
+        1 << 26, "Most tokens of a shard; a longer document has a shard of its own.")
 
     def __post_init__(self) -> None:
         require(1 <= self.shard_tokens <= 1 << 31, "shard_tokens", self.shard_tokens,

@@ -22,24 +22,20 @@ from bmtools.io.parallel import load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
 from bmtools.io.sources import is_compressed
 from bmtools.records import Record
+from bmtools.settings import Settings, option
 from bmtools.status import counted
 
 _LENGTH_BYTES = 8
 _GROUP = 8  # blocks that a node of a cluster takes at a time
 
 
-@dataclass(frozen=True)
-class Workers:
-    """Processes: those of this machine, or of a cluster.
+class Workers(Settings, title="Processes"):
+    """Processes: those of this machine, or of a cluster."""
 
-    Args:
-        jobs: processes of this machine; 0 for one for each core.
-        ray: address of a Ray cluster that does the work instead, HOST:PORT, auto for that of this
-            machine, or local to start one; its nodes read the same files.
-    """
-
-    jobs: int = 1
-    ray: str | None = None
+    jobs: int = option(1, "Processes of this machine; 0 for one for each core.")
+    ray: str | None = option(
+        None, "Address of a Ray cluster that does the work instead, HOST:PORT, auto for that of "
+              "this machine, or local to start one; its nodes read the same files.")
 
     def __post_init__(self) -> None:
         require_at_least(self, jobs=0)

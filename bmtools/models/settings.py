@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Literal, cast, get_args
 
@@ -17,6 +16,7 @@ from bmtools.errors import (
 )
 from bmtools.models.exported.formats import FORMATS, STATIC_FORMAT
 from bmtools.models.sizes import parse_size
+from bmtools.settings import Settings, option
 
 Method = Literal["random", "average", "contextual", "focus", "distil"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -25,20 +25,14 @@ READING_METHODS: tuple[Method, ...] = ("contextual", "focus", "distil")
 Casing = Literal["cased", "uncased"]
 
 
-@dataclass(frozen=True)
-class ExportConfig:
-    """Export of a model to other engines.
+class ExportConfig(Settings, title="Export of a model to other engines"):
+    """Export of a model to other engines."""
 
-    Args:
-        format: formats, separated by commas: onnx (for onnxruntime), openvino, ctranslate2 or
-            static (a vector for each token, for `finetune classification`).
-        int8: round matrices, and the states they multiply, to eight bits.
-        dimensions: most dimensions of static vectors.
-    """
-
-    format: str = "onnx"
-    int8: bool = False
-    dimensions: int = 256
+    format: str = option("onnx", "Formats, separated by commas: onnx (for onnxruntime), openvino, "
+                                 "ctranslate2 or static (a vector for each token, for `finetune "
+                                 "classification`).", metavar="NAME,...")
+    int8: bool = option(False, "Round matrices, and the states they multiply, to eight bits.")
+    dimensions: int = option(256, "Most dimensions of static vectors.")
 
     def __post_init__(self) -> None:
         require_names("format", self.formats, [*FORMATS, STATIC_FORMAT])
@@ -52,66 +46,54 @@ class ExportConfig:
         return tuple(dict.fromkeys(self.format.split(",")))
 
 
-@dataclass(frozen=True)
-class SpeedConfig:
-    """Timing of models that take turns.
+class SpeedConfig(Settings, title="Timing of models that take turns"):
+    """Timing of models that take turns."""
 
-    Args:
-        batch_size: texts in a batch.
-        max_length: longest text in tokens, special ones included.
-        turns: of each model, after one that is not counted; the best and the median are reported.
-        threads: that share the work of a batch on the CPU; 0 takes all cores.
-    """
-
-    batch_size: int = 8
-    max_length: int = 128
-    turns: int = 5
-    threads: int = 0
+    batch_size: int = option(8, "Texts in a batch.")
+    max_length: int = option(128, "Longest text in tokens, special ones included.")
+    turns: int = option(
+        5, "Of each model, after one that is not counted; the best and the median are reported.")
+    threads: int = option(0, "That share the work of a batch on the CPU; 0 takes all cores.")
 
     def __post_init__(self) -> None:
         require_at_least(self, batch_size=1, max_length=3, turns=1, threads=0)
 
 
-@dataclass(frozen=True)
-class TransferConfig:
-    """Initialization of embeddings of tokens that the base model lacks.
+class TransferConfig(Settings,
+                     title="Initialization of embeddings of tokens that the base model lacks"):
+    """Initialization of embeddings of tokens that the base model lacks."""
 
-    Args:
-        method: random (drawn anew), average (mean of the base's pieces), contextual (mean of the
-            base's states at those pieces, where they cover the token and nothing else in sentences
-            of the corpus; mean of its pieces if they never do), focus (mixture of the
-            embeddings of known tokens with similar contexts there) or distil (fitted, so that the
-            base's states in sentences stay as they were with the pieces).
-        average_of: values at a token's pieces that average takes the mean of, and contextual for
-            tokens that its sentences lack: embeddings (of the base's input), or states, which the
-            base gives to these pieces alone. Pavlova and Makhlouf 2023 can be read both ways: their
-            averaged model (section 4) is a step (section 3) that takes states of the last layer.
-        layers: states that are taken, and that distil fits, as a mean over them: last, all, or
-            numbers such as 0,-1 (0: embeddings, -1: last layer).
-        rescale: bring embeddings made of states, all by one factor, to the mean norm of the
-            base's own. A departure from the paper: states are longer than embeddings, by ten times
-            or more in small models, so a tied output layer starts out far worse than chance.
-        max_sentences: sentences sampled for a token, at most.
-        grow: size of a larger model to make of the base: LAYERSxWIDTH, such as 12x768, or a named
-            architecture of its family. Layers are repeated and weights tiled.
-        max_positions: extend positions to sequences of this many tokens, special ones included; 0
-            leaves them as they are.
-        rope_base: base of the rotary position embedding in layers that see all tokens, such as
-            160000 for ModernBERT at 8,192 tokens; 0 leaves it as it is.
-        batch_tokens: tokens run through the base model at a time.
-        seed: seed of samples and of random embeddings.
-    """
-
-    method: Method = "contextual"
-    average_of: Literal["embeddings", "states"] = "embeddings"
-    layers: str = "last"
-    rescale: bool = False
-    max_sentences: int = 20
-    grow: str = ""
-    max_positions: int = 0
-    rope_base: float = 0.0
-    batch_tokens: int = 4_096
-    seed: int = 0
+    method: Method = option(
+        "contextual", "random (drawn anew), average (mean of the base's pieces), contextual (mean "
+                      "of the base's states at those pieces, where they cover the token and "
+                      "nothing else in sentences of the corpus; mean of its pieces if they never "
+                      "do), focus (mixture of the embeddings of known tokens with similar contexts "
+                      "there) or distil (fitted, so that the base's states in sentences stay as "
+                      "they were with the pieces).")
+    average_of: Literal["embeddings", "states"] = option(
+        "embeddings", "Values at a token's pieces that average takes the mean of, and contextual "
+                      "for tokens that its sentences lack: embeddings (of the base's input), or "
+                      "states, which the base gives to these pieces alone. Pavlova and Makhlouf "
+                      "2023 can be read both ways: their averaged model (section 4) is a step "
+                      "(section 3) that takes states of the last layer.")
+    layers: str = option(
+        "last", "States that are taken, and that distil fits, as a mean over them: last, all, or "
+                "numbers such as 0,-1 (0: embeddings, -1: last layer).", metavar="last|all|N,...")
+    rescale: bool = option(
+        False, "Bring embeddings made of states, all by one factor, to the mean norm of the base's "
+               "own. A departure from the paper: states are longer than embeddings, by ten times "
+               "or more in small models, so a tied output layer starts out far worse than chance.")
+    max_sentences: int = option(20, "Sentences sampled for a token, at most.")
+    grow: str = option("", "Size of a larger model to make of the base: LAYERSxWIDTH, such as "
+                           "12x768, or a named architecture of its family. Layers are repeated and "
+                           "weights tiled.", metavar="LAYERSxWIDTH|NAME")
+    max_positions: int = option(0, "Extend positions to sequences of this many tokens, special "
+                                   "ones included; 0 leaves them as they are.")
+    rope_base: float = option(
+        0.0, "Base of the rotary position embedding in layers that see all tokens, such as 160000 "
+             "for ModernBERT at 8,192 tokens; 0 leaves it as it is.")
+    batch_tokens: int = option(4_096, "Tokens run through the base model at a time.")
+    seed: int = option(0, "Seed of samples and of random embeddings.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -124,64 +106,43 @@ class TransferConfig:
             parse_size(self.grow)
 
 
-@dataclass(frozen=True)
-class FocusConfig:
-    """Static vectors of method focus, trained on the corpus.
+class FocusConfig(Settings, title="Static vectors of method focus, trained on the corpus"):
+    """Static vectors of method focus, trained on the corpus."""
 
-    Args:
-        focus_window: tokens on either side that count as context.
-        focus_dim: dimensions of a static vector.
-        focus_min_count: occurrences in the corpus that a token needs to get one.
-        focus_max_tokens: tokens of the corpus to count; the rest is not read.
-    """
-
-    focus_window: int = 5
-    focus_dim: int = 128
-    focus_min_count: int = 5
-    focus_max_tokens: int = 20_000_000
+    focus_window: int = option(5, "Tokens on either side that count as context.")
+    focus_dim: int = option(128, "Dimensions of a static vector.")
+    focus_min_count: int = option(5, "Occurrences in the corpus that a token needs to get one.")
+    focus_max_tokens: int = option(
+        20_000_000, "Tokens of the corpus to count; the rest is not read.")
 
     def __post_init__(self) -> None:
         require_at_least(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
 
 
-@dataclass(frozen=True)
-class TokenDistillationConfig:
-    """Fit of embeddings by method distil.
+class TokenDistillationConfig(Settings, title="Fit of embeddings by method distil"):
+    """Fit of embeddings by method distil."""
 
-    Args:
-        distil_epochs: passes over the sampled sentences.
-        distil_learning_rate: initial learning rate; it falls to 0, linearly.
-    """
-
-    distil_epochs: int = 5
-    distil_learning_rate: float = 2e-3
+    distil_epochs: int = option(5, "Passes over the sampled sentences.")
+    distil_learning_rate: float = option(2e-3, "Initial learning rate; it falls to 0, linearly.")
 
     def __post_init__(self) -> None:
         require_at_least(self, distil_epochs=1)
         require_above_0(self, "distil_learning_rate")
 
 
-@dataclass(frozen=True)
-class CompareConfig:
-    """Comparison of methods before one of them is trained.
+class CompareConfig(Settings, title="Comparison of methods before one of them is trained"):
+    """Comparison of methods before one of them is trained."""
 
-    Args:
-        compare: methods, separated by commas; prints one JSON line each and writes no checkpoint.
-        held_out_ratio: share of the records kept for evaluation if no held-out file is given.
-        probe_steps: steps of a short pretraining run from each initialization; 0 for none.
-        probe_learning_rate: learning rate of that run.
-        probe_batch_size: sequences of a step.
-        probe_max_length: longest sequence, special tokens included.
-        sample_tokens: new tokens whose nearest old neighbours are reported.
-    """
-
-    compare: str = ""
-    held_out_ratio: float = 0.1
-    probe_steps: int = 100
-    probe_learning_rate: float = 5e-4
-    probe_batch_size: int = 32
-    probe_max_length: int = 128
-    sample_tokens: int = 5
+    compare: str = option("", "Methods, separated by commas; prints one JSON line each and writes "
+                              "no checkpoint.", metavar="METHOD,...")
+    held_out_ratio: float = option(
+        0.1, "Share of the records kept for evaluation if no held-out file is given.")
+    probe_steps: int = option(
+        100, "Steps of a short pretraining run from each initialization; 0 for none.")
+    probe_learning_rate: float = option(5e-4, "Learning rate of that run.")
+    probe_batch_size: int = option(32, "Sequences of a step.")
+    probe_max_length: int = option(128, "Longest sequence, special tokens included.")
+    sample_tokens: int = option(5, "New tokens whose nearest old neighbours are reported.")
 
     def __post_init__(self) -> None:
         require_names("compare", self.methods(), METHODS)

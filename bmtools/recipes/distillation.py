@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import (
@@ -13,64 +12,54 @@ from bmtools.errors import (
     require_at_least,
     setting,
 )
+from bmtools.settings import Settings, option
 
 _LAYER_PAIRS = re.compile(r"uniform|last|(?:last|\d+):(?:last|\d+)(?:,(?:last|\d+):(?:last|\d+))*")
 
 
-@dataclass(frozen=True)
-class DistillationConfig:
+class DistillationConfig(Settings, title="Losses of distillation"):
     """Losses of distillation (Lewis et al. 2020, Bio-LM, section 7.1).
 
     A loss of weight 0 is not computed.
-
-    Args:
-        mlm_weight: weight of the masked-LM loss.
-        kl_weight: weight of the divergence from the teacher's predictions.
-        cosine_weight: weight of the distance between last-layer states.
-        temperature: temperature of both softmax distributions.
-        kl_positions: tokens at which predictions are compared: masked, or all of them, as in
-            DistilBERT's commands (Sanh et al. 2020), which takes longer.
-        logit_mse_weight: weight of the squared distance between logits, where predictions are
-            compared.
-        hidden_weight: weight of the squared distance between states of layers (TinyBERT, Jiao et
-            al. 2020).
-        layer_map: layers whose states are compared: uniform (the embeddings and every layer of the
-            student, with the teacher's at equal distances), last, or pairs such as 0:0,3:6,last:12
-            of a layer of the student and one of the teacher; 0 is the embeddings.
-        relation_weight: weight of the divergence between attention relations: of queries with
-            queries, keys with keys and values with values (MiniLMv2, Wang et al. 2021).
-        relation_layers: layers whose relations are compared, as in `layer_map`, from 1; of a large
-            teacher one above its middle is better than the last, such as last:21 of 24.
-        relation_heads: heads of relations, which divide both widths; 0: the teacher's attention
-            heads.
-        align_tokens: let the student have another vocabulary: a token is compared with the
-            teacher's tokens that share its characters, by states of the last or of other layers
-            alone.
-        teacher_precision: precision of the teacher's matrices, in memory too; auto: that of the
-            run's products. Models that transformers computes in float32 alone stay so.
-        teacher_device: device of the teacher; same: the student's.
-        teacher_cache: directory that keeps the teacher's outputs for this run and others on the
-            same text, with the same masks.
-        teacher_top_k: tokens that stand for a prediction in teacher_cache: the likeliest half, and
-            as many drawn from the others. 0: the whole vocabulary.
     """
 
-    mlm_weight: float = 5.0
-    kl_weight: float = 2.0
-    cosine_weight: float = 1.0
-    temperature: float = 2.0
-    kl_positions: Literal["masked", "all"] = "masked"
-    logit_mse_weight: float = 0.0
-    hidden_weight: float = 0.0
-    layer_map: str = "uniform"
-    relation_weight: float = 0.0
-    relation_layers: str = "last"
-    relation_heads: int = 0
-    align_tokens: bool = False
-    teacher_precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
-    teacher_device: str = "same"
-    teacher_cache: str = ""
-    teacher_top_k: int = 128
+    mlm_weight: float = option(5.0, "Weight of the masked-LM loss.")
+    kl_weight: float = option(2.0, "Weight of the divergence from the teacher's predictions.")
+    cosine_weight: float = option(1.0, "Weight of the distance between last-layer states.")
+    temperature: float = option(2.0, "Temperature of both softmax distributions.")
+    kl_positions: Literal["masked", "all"] = option(
+        "masked", "Tokens at which predictions are compared: masked, or all of them, as in "
+                  "DistilBERT's commands (Sanh et al. 2020), which takes longer.")
+    logit_mse_weight: float = option(
+        0.0, "Weight of the squared distance between logits, where predictions are compared.")
+    hidden_weight: float = option(0.0, "Weight of the squared distance between states of layers "
+                                       "(TinyBERT, Jiao et al. 2020).")
+    layer_map: str = option(
+        "uniform", "Layers whose states are compared: uniform (the embeddings and every layer of "
+                   "the student, with the teacher's at equal distances), last, or pairs such as "
+                   "0:0,3:6,last:12 of a layer of the student and one of the teacher; 0 is the "
+                   "embeddings.")
+    relation_weight: float = option(
+        0.0, "Weight of the divergence between attention relations: of queries with queries, keys "
+             "with keys and values with values (MiniLMv2, Wang et al. 2021).")
+    relation_layers: str = option(
+        "last", "Layers whose relations are compared, as in `layer_map`, from 1; of a large "
+                "teacher one above its middle is better than the last, such as last:21 of 24.")
+    relation_heads: int = option(
+        0, "Heads of relations, which divide both widths; 0: the teacher's attention heads.")
+    align_tokens: bool = option(
+        False, "Let the student have another vocabulary: a token is compared with the teacher's "
+               "tokens that share its characters, by states of the last or of other layers alone.")
+    teacher_precision: Literal["auto", "float32", "bf16", "fp16"] = option(
+        "auto", "Precision of the teacher's matrices, in memory too; auto: that of the run's "
+                "products. Models that transformers computes in float32 alone stay so.")
+    teacher_device: str = option(
+        "same", "Device of the teacher; same: the student's.", metavar="same|cpu|cuda[:N]")
+    teacher_cache: str = option("", "Directory that keeps the teacher's outputs for this run and "
+                                    "others on the same text, with the same masks.", metavar="DIR")
+    teacher_top_k: int = option(
+        128, "Tokens that stand for a prediction in teacher_cache: the likeliest half, and as many "
+             "drawn from the others. 0: the whole vocabulary.")
 
     def __post_init__(self) -> None:
         check_choices(self)

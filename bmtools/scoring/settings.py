@@ -11,6 +11,7 @@ from typing import Literal, TypeVar, get_args
 from bmtools.errors import check_choices, require, require_names, require_seed, setting
 from bmtools.models.settings import parse_layers
 from bmtools.recipes.settings import Masking
+from bmtools.settings import Settings, option
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
 Variant = Literal["original", "within-word", "whole-word"]
@@ -25,22 +26,17 @@ _PERCENTAGES = "percentages that add up to 100, as in 80/10/10, separated by com
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
-class InferenceConfig:
-    """Inference: passes over masked copies; only the precision changes scores beyond rounding.
+class InferenceConfig(Settings, title="Inference"):
+    """Inference: passes over masked copies; only the precision changes scores beyond rounding."""
 
-    Args:
-        batch_tokens: tokens per pass through a model; 0 for 4,096 on a CPU and 65,536 on a GPU.
-        threads: batches in progress at a time on a CPU, each on one core; 0 for one a core.
-        device: device that checkpoints run on: auto (a GPU if there is one), cpu, cuda or cuda:N.
-        precision: data type of matrix products; int8 needs a CPU and ctranslate2, and its error
-            is measured and reported.
-    """
-
-    batch_tokens: int = 0
-    threads: int = 0
-    device: str = "auto"
-    precision: Precision = "float32"
+    batch_tokens: int = option(
+        0, "Tokens per pass through a model; 0 for 4,096 on a CPU and 65,536 on a GPU.")
+    threads: int = option(
+        0, "Batches in progress at a time on a CPU, each on one core; 0 for one a core.")
+    device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
+                                 "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
+    precision: Precision = option("float32", "Data type of matrix products; int8 needs a CPU and "
+                                             "ctranslate2, and its error is measured and reported.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -48,38 +44,30 @@ class InferenceConfig:
         require(self.threads >= 0, "threads", self.threads, "0 or more")
 
 
-@dataclass(frozen=True)
-class AutocastInferenceConfig(InferenceConfig):
-    """Inference: passes over masked copies, in a precision that torch can cast to.
+class AutocastInferenceConfig(InferenceConfig, title="Inference"):
+    """Inference: passes over masked copies, in a precision that torch can cast to."""
 
-    Args:
-        precision: data type of matrix products.
-    """
-
-    precision: Literal["float32", "bf16", "fp16"] = "float32"
+    precision: Literal["float32", "bf16", "fp16"] = option(
+        "float32", "Data type of matrix products.")
 
 
-@dataclass(frozen=True)
-class PpplConfig:
-    """Pseudo-perplexity: which tokens are masked together, and how many are scored.
+class PpplConfig(Settings, title="Pseudo-perplexity"):
+    """Pseudo-perplexity: which tokens are masked together, and how many are scored."""
 
-    Args:
-        variant: what is masked to score a token: original (the token alone; Salazar et al. 2020),
-            within-word (also the rest of its word, so that pieces do not give each other away;
-            Kauf and Ivanova 2023) or whole-word (all tokens of its word, in one copy).
-        sample: share of the tokens (of the words, in variant whole-word) to score, drawn by id,
-            text and seed; the sampling error is reported.
-        context_tokens: score texts longer than the model takes in windows, in which each token
-            sees at least this many tokens on either side, where the text has them; 0 refuses such
-            texts.
-        like: biobit scores as the evaluation that Buonocore et al. published: the mean over
-            sentences, without those above 170 tokens.
-    """
-
-    variant: Variant = "original"
-    sample: float = 1.0
-    context_tokens: int = 0
-    like: Evaluation | None = None
+    variant: Variant = option(
+        "original", "What is masked to score a token: original (the token alone; Salazar et al. "
+                    "2020), within-word (also the rest of its word, so that pieces do not give "
+                    "each other away; Kauf and Ivanova 2023) or whole-word (all tokens of its "
+                    "word, in one copy).")
+    sample: float = option(
+        1.0, "Share of the tokens (of the words, in variant whole-word) to score, drawn by id, "
+             "text and seed; the sampling error is reported.")
+    context_tokens: int = option(
+        0, "Score texts longer than the model takes in windows, in which each token sees at least "
+           "this many tokens on either side, where the text has them; 0 refuses such texts.")
+    like: Evaluation | None = option(
+        None, "biobit scores as the evaluation that Buonocore et al. published: the mean over "
+              "sentences, without those above 170 tokens.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -91,32 +79,25 @@ class PpplConfig:
                 "beside it", "none of them")
 
 
-@dataclass(frozen=True)
-class MrrConfig:
-    """Mean reciprocal rank: which proposals count (Buonocore et al. 2023, equation 2).
+class MrrConfig(Settings, title="Mean reciprocal rank"):
+    """Mean reciprocal rank: which proposals count (Buonocore et al. 2023, equation 2)."""
 
-    Args:
-        top_k: proposals that count; a word ranked lower scores 0.
-        multi_token: score of a word of several tokens: miss (0, as one mask cannot produce it),
-            first (by its first token alone), joint (by all its tokens behind as many masks) or
-            skip (left out of the mean).
-        ignore_case: count a proposal that equals the word but for case.
-        beam_size: prefixes that joint keeps at each step, left to right; a word that so many
-            proposals surpass has no rank.
-        context_tokens: score words of texts longer than the model takes in windows, in which each
-            word sees at least this many tokens on either side, where the text has them; 0 refuses
-            such texts.
-        like: biobit scores as the evaluation that Buonocore et al. published: the first five,
-            caseless, single tokens only, punctuation removed from words, reciprocal ranks rounded
-            to two digits, and the lower place where a word is proposed in two spellings.
-    """
-
-    top_k: int = 5
-    multi_token: Literal["miss", "first", "joint", "skip"] = "miss"
-    ignore_case: bool = False
-    beam_size: int = 20
-    context_tokens: int = 0
-    like: Evaluation | None = None
+    top_k: int = option(5, "Proposals that count; a word ranked lower scores 0.")
+    multi_token: Literal["miss", "first", "joint", "skip"] = option(
+        "miss", "Score of a word of several tokens: miss (0, as one mask cannot produce it), first "
+                "(by its first token alone), joint (by all its tokens behind as many masks) or "
+                "skip (left out of the mean).")
+    ignore_case: bool = option(False, "Count a proposal that equals the word but for case.")
+    beam_size: int = option(20, "Prefixes that joint keeps at each step, left to right; a word "
+                                "that so many proposals surpass has no rank.")
+    context_tokens: int = option(0, "Score words of texts longer than the model takes in windows, "
+                                    "in which each word sees at least this many tokens on either "
+                                    "side, where the text has them; 0 refuses such texts.")
+    like: Evaluation | None = option(
+        None, "biobit scores as the evaluation that Buonocore et al. published: the first five, "
+              "caseless, single tokens only, punctuation removed from words, reciprocal ranks "
+              "rounded to two digits, and the lower place where a word is proposed in two "
+              "spellings.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -151,28 +132,22 @@ class Combination:
         return masked / 100, random / 100 if same else 1 - masked / 100
 
 
-@dataclass(frozen=True)
-class MaskedLmLossConfig:
-    """Masking of texts: each strategy at each rate with each corruption.
+class MaskedLmLossConfig(Settings, title="Masking of texts"):
+    """Masking of texts: each strategy at each rate with each corruption."""
 
-    Args:
-        masking: units that are masked together, separated by commas: tokens, words, spans, terms.
-        mask_rate: shares of tokens to mask, separated by commas.
-        corruption: percentages of masked tokens that become the mask token, become a random one
-            and stay themselves, separated by commas.
-        repeats: draws of masks.
-        max_length: longest sequence in tokens, special tokens included; longer texts are cut
-            where words begin.
-        segmenter: finds words: tokenizer (right where spaces are written), japanese, chinese,
-            thai, or one that a package brings.
-    """
-
-    masking: str = "tokens,words"
-    mask_rate: str = "0.15"
-    corruption: str = "80/10/10"
-    repeats: int = 3
-    max_length: int = 128
-    segmenter: str = "tokenizer"
+    masking: str = option("tokens,words", "Units that are masked together, separated by commas: "
+                                          "tokens, words, spans, terms.", metavar="UNIT,...")
+    mask_rate: str = option(
+        "0.15", "Shares of tokens to mask, separated by commas.", metavar="X,...")
+    corruption: str = option(
+        "80/10/10", "Percentages of masked tokens that become the mask token, become a random one "
+                    "and stay themselves, separated by commas.", metavar="M/R/S,...")
+    repeats: int = option(3, "Draws of masks.")
+    max_length: int = option(128, "Longest sequence in tokens, special tokens included; longer "
+                                  "texts are cut where words begin.")
+    segmenter: str = option(
+        "tokenizer", "Finds words: tokenizer (right where spaces are written), japanese, chinese, "
+                     "thai, or one that a package brings.", metavar="NAME")
 
     def __post_init__(self) -> None:
         known = get_args(Masking)
@@ -214,46 +189,34 @@ class MaskedLmLossConfig:
                 f"terms as well, as {setting('terms')} is given")
 
 
-@dataclass(frozen=True)
-class EmbeddingSpaceConfig:
-    """Sample of words and contexts, and the measures over it.
+class EmbeddingSpaceConfig(Settings,
+                           title="Sample of words and contexts, and the measures over it"):
+    """Sample of words and contexts, and the measures over it."""
 
-    Args:
-        bands: bands of frequency that words are drawn from. The first has the most frequent
-            words, as many as are drawn from each band; the others' ranks grow by one factor, which
-            by Zipf's law are equal steps on a log scale of counts.
-        words_per_band: words drawn from each band.
-        occurrences: most occurrences of a word, drawn from all of the text. No more than the
-            minimal count gives every word as many, so that no band's words are means over more
-            than others'.
-        min_count: occurrences in the text that a word needs (Ethayarajh 2019: 5).
-        min_letters: letters that a word needs; it may contain nothing else.
-        single_token_words: draw only words that are one token to every model. Rare words are
-            split more, and a mean over tokens is closer to other such means, whatever the
-            frequency.
-        context_characters: characters read on either side of a word, whole words only, within its
-            record. Where this is more than some model takes, all models read less.
-        layers: hidden states to average: last, all, or numbers such as 0,-1 (0: embeddings, -1:
-            last layer).
-        neighbours: nearest words of each whose band is compared.
-        resamples: bootstrap resamples of the words, by band, behind each 95 % interval, where
-            a band has ten or more; 0 for no intervals.
-        projection: projection of words onto the plane of the plot: pca, or tsne (as in BIOptimus).
-        seed: seed of samples, resamples and t-SNE.
-    """
-
-    bands: int = 5
-    words_per_band: int = 200
-    occurrences: int = 5
-    min_count: int = 5
-    min_letters: int = 3
-    single_token_words: bool = False
-    context_characters: int = 150
-    layers: str = "last"
-    neighbours: int = 10
-    resamples: int = 1_000
-    projection: Projection = "pca"
-    seed: int = 0
+    bands: int = option(
+        5, "Bands of frequency that words are drawn from. The first has the most frequent words, "
+           "as many as are drawn from each band; the others' ranks grow by one factor, which by "
+           "Zipf's law are equal steps on a log scale of counts.")
+    words_per_band: int = option(200, "Words drawn from each band.")
+    occurrences: int = option(
+        5, "Most occurrences of a word, drawn from all of the text. No more than the minimal count "
+           "gives every word as many, so that no band's words are means over more than others'.")
+    min_count: int = option(5, "Occurrences in the text that a word needs (Ethayarajh 2019: 5).")
+    min_letters: int = option(3, "Letters that a word needs; it may contain nothing else.")
+    single_token_words: bool = option(
+        False, "Draw only words that are one token to every model. Rare words are split more, and "
+               "a mean over tokens is closer to other such means, whatever the frequency.")
+    context_characters: int = option(
+        150, "Characters read on either side of a word, whole words only, within its record. Where "
+             "this is more than some model takes, all models read less.")
+    layers: str = option("last", "Hidden states to average: last, all, or numbers such as 0,-1 (0: "
+                                 "embeddings, -1: last layer).", metavar="last|all|N,...")
+    neighbours: int = option(10, "Nearest words of each whose band is compared.")
+    resamples: int = option(1_000, "Bootstrap resamples of the words, by band, behind each 95 % "
+                                   "interval, where a band has ten or more; 0 for no intervals.")
+    projection: Projection = option(
+        "pca", "Projection of words onto the plane of the plot: pca, or tsne (as in BIOptimus).")
+    seed: int = option(0, "Seed of samples, resamples and t-SNE.")
 
     def __post_init__(self) -> None:
         for name, least in (("bands", 2), ("words_per_band", 2), ("occurrences", 1),
@@ -270,19 +233,14 @@ class EmbeddingSpaceConfig:
         parse_layers(self.layers)
 
 
-@dataclass(frozen=True)
-class StateReadingConfig:
-    """Inference: passes through a checkpoint; only precision moves a vector beyond rounding.
+class StateReadingConfig(Settings, title="Inference"):
+    """Inference: passes through a checkpoint; only precision moves a vector beyond rounding."""
 
-    Args:
-        batch_tokens: tokens per pass through a model, padding included.
-        device: device that checkpoints run on: auto (a GPU if there is one), cpu, cuda or cuda:N.
-        precision: precision of matrix products.
-    """
-
-    batch_tokens: int = 4_096
-    device: str = "auto"
-    precision: Literal["float32", "bf16", "fp16"] = "float32"
+    batch_tokens: int = option(4_096, "Tokens per pass through a model, padding included.")
+    device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
+                                 "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
+    precision: Literal["float32", "bf16", "fp16"] = option(
+        "float32", "Precision of matrix products.")
 
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from bmtools.errors import require, require_seed
+from bmtools.settings import Settings, option
 
 
-@dataclass(frozen=True)
-class StatisticsConfig:
-    """Confidence intervals and tests of differences.
+class StatisticsConfig(Settings, title="Confidence intervals and tests of differences"):
+    """Confidence intervals and tests of differences."""
 
-    Args:
-        resamples: bootstrap resamples of sentences or documents behind an interval, of ten or
-            more, and exchanges of two models' results behind a p-value; 0 for neither.
-        confidence: confidence level of intervals, such as 0.95.
-        seed: seed of the draws.
-    """
-
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
+    resamples: int = option(
+        1000, "Bootstrap resamples of sentences or documents behind an interval, of ten or more, "
+              "and exchanges of two models' results behind a p-value; 0 for neither.")
+    confidence: float = option(0.95, "Confidence level of intervals, such as 0.95.")
+    seed: int = option(0, "Seed of the draws.")
 
     def __post_init__(self) -> None:
         require(self.resamples >= 0, "resamples", self.resamples, "0 or more")

@@ -22,6 +22,7 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     RegularizationConfig,
 )
+from bmtools.settings import Settings, option
 from bmtools.tasks.settings import TaskConfig
 
 # Defaults of fine-tuning where they differ from those of pretraining.
@@ -30,48 +31,40 @@ _MOST_RUNS = 1000
 _SHOWN = 60  # characters of a wrong value in a message
 
 
-@dataclass(frozen=True)
-class FinetuneConfig:
-    """Length and number of fine-tuning runs.
+class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
+    """Length and number of fine-tuning runs."""
 
-    Args:
-        seeds: runs, each with the next seed; the best on the development set is kept.
-        seed_list: seeds of the runs instead, separated by commas, such as 13,42,100.
-        epochs: most passes over the training set.
-        eval_steps: steps between evaluations on the development set; 0: after each epoch.
-        patience: evaluations without a better score on the development set after which a run ends.
-        batch_size: inputs a step.
-        group_by_length: put inputs of similar length into a batch, as transformers does by the same
-            name: inputs of 64 random batches are sorted by length and these batches shuffled. Off:
-            batches are random, and pad more.
-        grid: settings to try, each with all seeds; the best mean on the development set is kept.
-            Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
-            bioptimus for those that a paper tried; with `trials` ranges, too, such as
-            learning-rate=1e-5..1e-4.
-        trials: combinations of a grid to try instead of all: optuna proposes each after the scores
-            of those before, and draws from ranges, on a logarithmic scale where the ends differ
-            tenfold.
-        reinitialize_head: draw a new output layer, although the checkpoint has one for the same
-            labels; only its encoder is then the start.
-        folds: number of folds to split the training set into by document, stratified by its
-            labels; a model is trained for each, with all seeds.
-        dev_fold: number of the fold whose test part chooses the epoch, and the settings of a grid,
-            for all others, which learn from all records outside of their own test part; by default
-            each fold's dev part chooses its own.
-    """
-
-    seeds: int = 3
-    seed_list: str = ""
-    epochs: int = 20
-    eval_steps: int = 0
-    patience: int = 3
-    batch_size: int = 16
-    group_by_length: bool = True
-    grid: str = ""
-    trials: int = 0
-    reinitialize_head: bool = False
-    folds: int = 0
-    dev_fold: int | None = None
+    seeds: int = option(
+        3, "Runs, each with the next seed; the best on the development set is kept.")
+    seed_list: str = option(
+        "", "Seeds of the runs instead, separated by commas, such as 13,42,100.", metavar="N,...")
+    epochs: int = option(20, "Most passes over the training set.")
+    eval_steps: int = option(
+        0, "Steps between evaluations on the development set; 0: after each epoch.")
+    patience: int = option(
+        3, "Evaluations without a better score on the development set after which a run ends.")
+    batch_size: int = option(16, "Inputs a step.")
+    group_by_length: bool = option(
+        True, "Put inputs of similar length into a batch, as transformers does by the same name: "
+              "inputs of 64 random batches are sorted by length and these batches shuffled. Off: "
+              "batches are random, and pad more.")
+    grid: str = option(
+        "", "Settings to try, each with all seeds; the best mean on the development set is kept. "
+            'Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or '
+            "bioptimus for those that a paper tried; with `trials` ranges, too, such as "
+            "learning-rate=1e-5..1e-4.", metavar="NAME=X,...")
+    trials: int = option(0, "Combinations of a grid to try instead of all: optuna proposes each "
+                            "after the scores of those before, and draws from ranges, on a "
+                            "logarithmic scale where the ends differ tenfold.")
+    reinitialize_head: bool = option(
+        False, "Draw a new output layer, although the checkpoint has one for the same labels; only "
+               "its encoder is then the start.")
+    folds: int = option(0, "Number of folds to split the training set into by document, stratified "
+                           "by its labels; a model is trained for each, with all seeds.")
+    dev_fold: int | None = option(
+        None, "Number of the fold whose test part chooses the epoch, and the settings of a grid, "
+              "for all others, which learn from all records outside of their own test part; by "
+              "default each fold's dev part chooses its own.")
 
     def __post_init__(self) -> None:
         require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1, trials=0)
@@ -124,43 +117,32 @@ def uses_folds(train: object, others: Mapping[str, object], config: FinetuneConf
     return folds
 
 
-@dataclass(frozen=True)
-class LoraConfig:
+class LoraConfig(Settings, title="Low-rank adapters"):
     """Low-rank adapters (Hu et al. 2021), merged into the model that is written.
 
     All maps of the encoder's layers get an adapter; of the rest, only what is above the layers
     is trained.
-
-    Args:
-        lora_rank: rank of the adapters; 0 trains all weights instead.
-        lora_alpha: scale of the adapters, divided by the rank.
     """
 
-    lora_rank: int = 0
-    lora_alpha: float = 16.0
+    lora_rank: int = option(0, "Rank of the adapters; 0 trains all weights instead.")
+    lora_alpha: float = option(16.0, "Scale of the adapters, divided by the rank.")
 
     def __post_init__(self) -> None:
         require_at_least(self, lora_rank=0)
         require_above_0(self, "lora_alpha")
 
 
-@dataclass(frozen=True)
-class TaskDistillationConfig:
+class TaskDistillationConfig(Settings, title="Distillation from a fine-tuned teacher"):
     """Distillation from a fine-tuned teacher (Hinton et al. 2015; Sanh et al. 2020, section 5).
 
     Each loss is a mean over what the model labels: texts, words, pairs, starts and ends.
-
-    Args:
-        label_weight: weight of the loss on labels.
-        kl_weight: weight of the divergence from the teacher's predictions.
-        temperature: temperature of both softmax distributions.
-        logit_mse_weight: weight of the squared distance between logits, a mean over classes.
     """
 
-    label_weight: float = 1.0
-    kl_weight: float = 1.0
-    temperature: float = 2.0
-    logit_mse_weight: float = 0.0
+    label_weight: float = option(1.0, "Weight of the loss on labels.")
+    kl_weight: float = option(1.0, "Weight of the divergence from the teacher's predictions.")
+    temperature: float = option(2.0, "Temperature of both softmax distributions.")
+    logit_mse_weight: float = option(
+        0.0, "Weight of the squared distance between logits, a mean over classes.")
 
     def __post_init__(self) -> None:
         require_at_least(self, label_weight=0, kl_weight=0, logit_mse_weight=0)
@@ -224,26 +206,20 @@ PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig, "lor
 """Settings of every task's fine-tuning, by their field of `FinetunePlan`."""
 
 
-@dataclass(frozen=True)
-class PredictConfig:
-    """Passage of records through a fine-tuned model.
+class PredictConfig(Settings, title="Passage of records through a fine-tuned model"):
+    """Passage of records through a fine-tuned model."""
 
-    Args:
-        into: key of the object that predictions are added as, beside annotations of the record;
-            the task's own, such as entities or label, replaces the record's by them, and drops
-            relations of replaced entities.
-        max_length: longest input in tokens, special tokens included; 0 for the length it was
-            trained with.
-        batch_size: inputs a pass.
-        device: device of the model: auto (a GPU if there is one), cpu, cuda or cuda:N.
-        precision: data type of matrix products; in bf16 predictions move by its rounding.
-    """
-
-    into: str = "predicted"
-    max_length: int = 0
-    batch_size: int = 32
-    device: str = "auto"
-    precision: Literal["float32", "bf16", "fp16"] = "float32"
+    into: str = option(
+        "predicted", "Key of the object that predictions are added as, beside annotations of the "
+                     "record; the task's own, such as entities or label, replaces the record's by "
+                     "them, and drops relations of replaced entities.")
+    max_length: int = option(0, "Longest input in tokens, special tokens included; 0 for the "
+                                "length it was trained with.")
+    batch_size: int = option(32, "Inputs a pass.")
+    device: str = option("auto", "Device of the model: auto (a GPU if there is one), cpu, cuda or "
+                                 "cuda:N.", metavar="auto|cpu|cuda[:N]")
+    precision: Literal["float32", "bf16", "fp16"] = option(
+        "float32", "Data type of matrix products; in bf16 predictions move by its rounding.")
 
     def __post_init__(self) -> None:
         check_choices(self)

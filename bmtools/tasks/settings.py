@@ -2,103 +2,82 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, require_at_least, setting
+from bmtools.settings import Settings, option
 
 TruncationSide = Literal["right", "left"]
 Scheme = Literal["bio", "bioul", "bilou", "iobes", "io"]
 
 
-@dataclass(frozen=True)
-class TaskConfig:
-    """Settings of any task; each task extends them.
+class TaskConfig(Settings, title="Any task"):
+    """Settings of any task; each task extends them."""
 
-    Args:
-        max_length: longest input in tokens, special tokens included.
-    """
-
-    max_length: int = 512
+    max_length: int = option(512, "Longest input in tokens, special tokens included.")
 
     def __post_init__(self) -> None:
         require_at_least(self, max_length=8)
         check_choices(self)
 
 
-@dataclass(frozen=True)
-class LabelConfig(TaskConfig):
-    """Settings of a task whose inputs or words have labels.
+class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
+    """Settings of a task whose inputs or words have labels."""
 
-    Args:
-        max_length: longest input in tokens, special tokens included.
-        loss: cross-entropy, or dice (Li et al. 2020, section 3.3, with the weight 1 - p of an
-            example), which easy examples of common labels hardly move.
-        class_weights: balanced weighs a label's loss by the inverse of its share of the training
-            set.
-        oversampling: share of the commonest label's inputs that those of every other label are
-            repeated to reach; 1 balances the labels, 0 repeats nothing. An input with many labels
-            counts for its rarest one.
-    """
-
-    loss: Literal["cross-entropy", "dice"] = "cross-entropy"
-    class_weights: Literal["none", "balanced"] = "none"
-    oversampling: float = 0.0
+    loss: Literal["cross-entropy", "dice"] = option(
+        "cross-entropy", "cross-entropy, or dice (Li et al. 2020, section 3.3, with the weight 1 - "
+                         "p of an example), which easy examples of common labels hardly move.")
+    class_weights: Literal["none", "balanced"] = option(
+        "none", "balanced weighs a label's loss by the inverse of its share of the training set.")
+    oversampling: float = option(
+        0.0, "Share of the commonest label's inputs that those of every other label are repeated "
+             "to reach; 1 balances the labels, 0 repeats nothing. An input with many labels counts "
+             "for its rarest one.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.oversampling <= 1, "oversampling", self.oversampling, "0 to 1")
 
 
-@dataclass(frozen=True)
-class TextConfig(TaskConfig):
-    """Settings of a task over a text or a pair of texts.
+class TextConfig(TaskConfig, title="A task over a text or a pair of texts"):
+    """Settings of a task over a text or a pair of texts."""
 
-    Args:
-        max_length: longest input in tokens, special tokens included; shorter where the model reads
-            less. The longer of two texts is truncated first.
-        truncation_side: end at which texts that are too long lose tokens.
-    """
-
-    truncation_side: TruncationSide = "right"
+    max_length: int = option(
+        512, "Longest input in tokens, special tokens included; shorter where the model reads "
+             "less. The longer of two texts is truncated first.")
+    truncation_side: TruncationSide = option(
+        "right", "End at which texts that are too long lose tokens.")
 
 
-@dataclass(frozen=True)
-class NerConfig(LabelConfig):
-    """Settings of named entity recognition.
+class NerConfig(LabelConfig, title="Named entity recognition"):
+    """Settings of named entity recognition."""
 
-    Args:
-        max_length: longest window in tokens, special tokens included; shorter where the model
-            reads less.
-        types: types of entities to find, separated by commas; empty for all of the training set.
-        merge_types: one name for entities of every type; empty keeps the types apart.
-        overlapping: tag each type apart, so that entities of different types may overlap.
-        scheme: tags of an entity's words: bio (beginning, inside), bioul (also last and unit;
-            bilou and iobes are other names of it) or io, which joins neighbours of one type.
-        label_pieces: tokens of a word that have a label in training: the first, or all, where an
-            entity's later ones get that of its inside. A prediction is that of the first.
-        head: layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or bilstm
-            (a bidirectional LSTM below it).
-        head_layers: hidden layers of mlp or bilstm.
-        head_size: width of a hidden layer; half of it each direction of an LSTM.
-        head_dropout: dropout after hidden layers.
-        crf: conditional random field over the words' tags, one a type with `overlapping`. What
-            the scheme forbids is impossible. The scores of predictions are its marginals.
-        protocol: strict, or biobit: labels on all pieces, and `subtoken_f1` is reported too, the
-            F1 of entities as runs of tokens.
-    """
-
-    types: str = ""
-    merge_types: str = ""
-    overlapping: bool = False
-    scheme: Scheme = "bio"
-    label_pieces: Literal["first", "all"] = "first"
-    head: Literal["linear", "mlp", "bilstm"] = "linear"
-    head_layers: int = 1
-    head_size: int = 512
-    head_dropout: float = 0.5
-    crf: bool = False
-    protocol: Literal["strict", "biobit"] = "strict"
+    max_length: int = option(512, "Longest window in tokens, special tokens included; shorter "
+                                  "where the model reads less.")
+    types: str = option("", "Types of entities to find, separated by commas; empty for all of the "
+                            "training set.", metavar="NAME,...")
+    merge_types: str = option(
+        "", "One name for entities of every type; empty keeps the types apart.", metavar="NAME")
+    overlapping: bool = option(
+        False, "Tag each type apart, so that entities of different types may overlap.")
+    scheme: Scheme = option(
+        "bio", "Tags of an entity's words: bio (beginning, inside), bioul (also last and unit; "
+               "bilou and iobes are other names of it) or io, which joins neighbours of one type.")
+    label_pieces: Literal["first", "all"] = option(
+        "first", "Tokens of a word that have a label in training: the first, or all, where an "
+                 "entity's later ones get that of its inside. A prediction is that of the first.")
+    head: Literal["linear", "mlp", "bilstm"] = option(
+        "linear", "Layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or "
+                  "bilstm (a bidirectional LSTM below it).")
+    head_layers: int = option(1, "Hidden layers of mlp or bilstm.")
+    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.")
+    head_dropout: float = option(0.5, "Dropout after hidden layers.")
+    crf: bool = option(
+        False, "Conditional random field over the words' tags, one a type with `overlapping`. What "
+               "the scheme forbids is impossible. The scores of predictions are its marginals.")
+    protocol: Literal["strict", "biobit"] = option(
+        "strict", "strict, or biobit: labels on all pieces, and `subtoken_f1` is reported too, the "
+                  "F1 of entities as runs of tokens.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,117 +114,94 @@ class NerConfig(LabelConfig):
         return self.label_pieces == "all" or self.protocol == "biobit"
 
 
-@dataclass(frozen=True)
-class PicoConfig(NerConfig):
-    """Settings of PICO elements.
+class PicoConfig(NerConfig, title="PICO elements"):
+    """Settings of PICO elements."""
 
-    Args:
-        scheme: tags of an element's words: io, as EBM-NLP has no borders between neighbours, bio
-            (beginning, inside) or bioul (also last and unit; also called bilou and iobes).
-    """
-
-    scheme: Scheme = "io"
+    scheme: Scheme = option(
+        "io", "Tags of an element's words: io, as EBM-NLP has no borders between neighbours, bio "
+              "(beginning, inside) or bioul (also last and unit; also called bilou and iobes).")
 
 
-@dataclass(frozen=True)
-class ClassificationConfig(TextConfig, LabelConfig):
-    """Settings of classification.
+class ClassificationConfig(TextConfig, LabelConfig, title="Classification"):
+    """Settings of classification."""
 
-    Args:
-        negative: class that is no finding, such as a pair without a relation: F1 is over the
-            others, of two classes that of the other one; empty for none.
-        metric_for_best_model: score on the development set that chooses the epoch and the seed.
-    """
-
-    negative: str = ""
-    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
+    negative: str = option(
+        "", "Class that is no finding, such as a pair without a relation: F1 is over the others, "
+            "of two classes that of the other one; empty for none.", metavar="LABEL")
+    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = option(
+        "accuracy", "Score on the development set that chooses the epoch and the seed.")
 
 
-@dataclass(frozen=True)
-class YesNoConfig(ClassificationConfig):
-    """Settings of yes/no questions.
+class YesNoConfig(ClassificationConfig, title="Yes/no questions"):
+    """Settings of yes/no questions."""
 
-    Args:
-        max_length: longest input in tokens, of question, text and special tokens; shorter where the
-            model reads less. The longer of the two is truncated first.
-    """
+    max_length: int = option(
+        512, "Longest input in tokens, of question, text and special tokens; shorter where the "
+             "model reads less. The longer of the two is truncated first.")
 
 
-@dataclass(frozen=True)
-class QaConfig(TaskConfig):
-    """Settings of extractive question answering.
+class QaConfig(TaskConfig, title="Extractive question answering"):
+    """Settings of extractive question answering."""
 
-    Args:
-        max_length: longest window in tokens, of question, text and special tokens; shorter where
-            the model reads less. Questions are truncated to half of it.
-        stride: tokens of the text that a window repeats of the one before; at most half of those
-            that fit beside the question.
-        max_answer_tokens: longest answer in tokens.
-        whole_words: give no answer that begins or ends inside a word.
-        top_k: answers to give, best first, each text once.
-        no_answer: learn and say that a text has no answer, as in SQuAD 2.0.
-        null_score_diff_threshold: how much the score of no answer must exceed that of the best
-            answer, with `no_answer`; by default the value with the best F1 on the development set.
-        metric_for_best_model: score on the development set that chooses the epoch and the seed;
-            strict_accuracy, lenient_accuracy and mrr are BioASQ's.
-    """
-
-    max_length: int = 384
-    stride: int = 128
-    max_answer_tokens: int = 30
-    whole_words: bool = True
-    top_k: int = 5
-    no_answer: bool = False
-    null_score_diff_threshold: float | None = None
+    max_length: int = option(
+        384, "Longest window in tokens, of question, text and special tokens; shorter where the "
+             "model reads less. Questions are truncated to half of it.")
+    stride: int = option(128, "Tokens of the text that a window repeats of the one before; at most "
+                              "half of those that fit beside the question.")
+    max_answer_tokens: int = option(30, "Longest answer in tokens.")
+    whole_words: bool = option(True, "Give no answer that begins or ends inside a word.")
+    top_k: int = option(5, "Answers to give, best first, each text once.")
+    no_answer: bool = option(False, "Learn and say that a text has no answer, as in SQuAD 2.0.")
+    null_score_diff_threshold: float | None = option(
+        None, "How much the score of no answer must exceed that of the best answer, with "
+              "`no_answer`; by default the value with the best F1 on the development set.")
     metric_for_best_model: Literal["f1", "exact_match", "strict_accuracy", "lenient_accuracy",
-                                   "mrr"] = "f1"
+                                   "mrr"] = option(
+        "f1", "Score on the development set that chooses the epoch and the seed; strict_accuracy, "
+              "lenient_accuracy and mrr are BioASQ's.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(self, stride=0, max_answer_tokens=1, top_k=1)
 
 
-@dataclass(frozen=True)
-class RelationsConfig(LabelConfig):
-    """Settings of relation extraction.
+class RelationsConfig(LabelConfig, title="Relation extraction"):
+    """Settings of relation extraction."""
 
-    Args:
-        max_length: longest input in tokens, special tokens included; shorter where the model reads
-            less. A longer text is cut around both entities.
-        head_types: types of entities that relations start from, such as CHEMICAL; empty for all.
-        tail_types: types of entities that they lead to, such as GENE-Y,GENE-N; empty for all.
-        directed: tell heads from tails where the types do not; else each pair is read once, its
-            entities in the order of the text.
-        within: sentence pairs only entities of one sentence, and reads it alone; gold relations
-            between sentences count as missed.
-        types: types of relations to learn, such as CPR:3,CPR:4; empty for all.
-        other_types: false takes pairs whose relations are all of other types for unrelated; drop
-            leaves such pairs out of all sets.
-        no_relation_label: label of pairs without a relation.
-        entities: dummy puts placeholders in place of both entities, marked puts markers around
-            them, original leaves the text as it is.
-        placeholders: names of head and tail, and of both where they overlap, such as "@CHEMICAL$
-            @GENE$ @CHEM-GENE$"; empty for their types as @TYPE$.
-        markers: start and end of the head and of the tail. Those in brackets, [E1] or <subj>, are
-            new tokens of the model, as is what the vocabulary cannot spell; others, such as
-            "@ @ # #", are read as text.
-        pooling: cls computes the label from the first token, mentions from the maximum over the
-            tokens of each entity, starts from the start marker of each.
-        metric_for_best_model: score on the development set that chooses the epoch and the seed.
-    """
-
-    head_types: str = ""
-    tail_types: str = ""
-    directed: bool = False
-    within: Literal["record", "sentence"] = "record"
-    types: str = ""
-    other_types: Literal["false", "drop"] = "false"
-    no_relation_label: str = "false"
-    entities: Literal["dummy", "marked", "original"] = "dummy"
-    placeholders: str = ""
-    markers: str = "[E1] [/E1] [E2] [/E2]"
-    pooling: Literal["cls", "mentions", "starts"] = "cls"
-    metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = "micro_f1"
+    max_length: int = option(
+        512, "Longest input in tokens, special tokens included; shorter where the model reads "
+             "less. A longer text is cut around both entities.")
+    head_types: str = option("", "Types of entities that relations start from, such as CHEMICAL; "
+                                 "empty for all.", metavar="NAME,...")
+    tail_types: str = option("", "Types of entities that they lead to, such as GENE-Y,GENE-N; "
+                                 "empty for all.", metavar="NAME,...")
+    directed: bool = option(False, "Tell heads from tails where the types do not; else each pair "
+                                   "is read once, its entities in the order of the text.")
+    within: Literal["record", "sentence"] = option(
+        "record", "sentence pairs only entities of one sentence, and reads it alone; gold "
+                  "relations between sentences count as missed.")
+    types: str = option(
+        "", "Types of relations to learn, such as CPR:3,CPR:4; empty for all.", metavar="NAME,...")
+    other_types: Literal["false", "drop"] = option(
+        "false", "false takes pairs whose relations are all of other types for unrelated; drop "
+                 "leaves such pairs out of all sets.")
+    no_relation_label: str = option("false", "Label of pairs without a relation.", metavar="LABEL")
+    entities: Literal["dummy", "marked", "original"] = option(
+        "dummy", "dummy puts placeholders in place of both entities, marked puts markers around "
+                 "them, original leaves the text as it is.")
+    placeholders: str = option(
+        "", 'Names of head and tail, and of both where they overlap, such as "@CHEMICAL$ @GENE$ '
+            '@CHEM-GENE$"; empty for their types as @TYPE$.', metavar="NAMES")
+    markers: str = option(
+        "[E1] [/E1] [E2] [/E2]", "Start and end of the head and of the tail. Those in brackets, "
+                                 "[E1] or <subj>, are new tokens of the model, as is what the "
+                                 'vocabulary cannot spell; others, such as "@ @ # #", are read as '
+                                 "text.", metavar="NAMES")
+    pooling: Literal["cls", "mentions", "starts"] = option(
+        "cls", "cls computes the label from the first token, mentions from the maximum over the "
+               "tokens of each entity, starts from the start marker of each.")
+    metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = option(
+        "micro_f1", "Score on the development set that chooses the epoch and the seed.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -264,36 +220,30 @@ class RelationsConfig(LabelConfig):
                          if name.strip())
 
 
-@dataclass(frozen=True)
-class MultilabelConfig(TextConfig, LabelConfig):
-    """Settings of classification with any number of labels.
+class MultilabelConfig(TextConfig, LabelConfig, title="Classification with any number of labels"):
+    """Settings of classification with any number of labels."""
 
-    Args:
-        loss: binary cross-entropy of each label, or dice (Li et al. 2020, section 3.3, with the
-            weight 1 - p of an example), which easy examples hardly move.
-        class_weights: balanced lets the texts that have a label and those that lack it weigh as
-            much in its loss, whatever their shares of the training set.
-        threshold: probability from which a label is given. 0: of 0.05, 0.1 ... 0.95 the one that
-            is best on the development set.
-        metric_for_best_model: score on the development set that chooses the epoch, the seed and
-            the threshold: over documents (see `meta.document` of records), or over records.
-    """
-
-    threshold: float = 0.5
+    loss: Literal["cross-entropy", "dice"] = option(
+        "cross-entropy", "Binary cross-entropy of each label, or dice (Li et al. 2020, section "
+                         "3.3, with the weight 1 - p of an example), which easy examples hardly "
+                         "move.")
+    class_weights: Literal["none", "balanced"] = option(
+        "none", "balanced lets the texts that have a label and those that lack it weigh as much in "
+                "its loss, whatever their shares of the training set.")
+    threshold: float = option(0.5, "Probability from which a label is given. 0: of 0.05, 0.1 ... "
+                                   "0.95 the one that is best on the development set.")
     metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
-                                   "record_micro_f1"] = "micro_f1"
+                                   "record_micro_f1"] = option(
+        "micro_f1", "Score on the development set that chooses the epoch, the seed and the "
+                    "threshold: over documents (see `meta.document` of records), or over records.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.threshold < 1, "threshold", self.threshold, "0 to below 1")
 
 
-@dataclass(frozen=True)
-class SimilarityConfig(TextConfig):
-    """Settings of the similarity of two texts.
+class SimilarityConfig(TextConfig, title="The similarity of two texts"):
+    """Settings of the similarity of two texts."""
 
-    Args:
-        metric_for_best_model: score on the development set that chooses the epoch and the seed.
-    """
-
-    metric_for_best_model: Literal["pearson", "spearman"] = "pearson"
+    metric_for_best_model: Literal["pearson", "spearman"] = option(
+        "pearson", "Score on the development set that chooses the epoch and the seed.")

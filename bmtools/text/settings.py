@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, require_seed
+from bmtools.settings import Settings, option
 
 
-@dataclass(frozen=True)
-class ContextConfig:
-    """Settings of the sample of sentences.
+class ContextConfig(Settings, title="The sample of sentences"):
+    """Settings of the sample of sentences."""
 
-    Args:
-        max_sentences: most sentences sampled for a word (BIOptimus: 1 to 20).
-        unit: sentence, or record for records that are sentences already and are not split.
-        lang: language of records that name none; sentences are split by it.
-        seed: seed of the sample.
-    """
-
-    max_sentences: int = 20
-    unit: Literal["sentence", "record"] = "sentence"
-    lang: str = "en"
-    seed: int = 0
+    max_sentences: int = option(20, "Most sentences sampled for a word (BIOptimus: 1 to 20).")
+    unit: Literal["sentence", "record"] = option(
+        "sentence", "sentence, or record for records that are sentences already and are not split.")
+    lang: str = option(
+        "en", "Language of records that name none; sentences are split by it.", metavar="CODE")
+    seed: int = option(0, "Seed of the sample.")
 
     def __post_init__(self) -> None:
         require(self.max_sentences >= 1, "max_sentences", self.max_sentences, "1 or more")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from bmtools.errors import (
     require_names,
     setting,
 )
+from bmtools.settings import Settings, option
 from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.languages import primary_language
 
@@ -40,22 +41,17 @@ CHECKS = {
 """Checks of a translation, and what they find."""
 
 
-@dataclass(frozen=True)
-class AuditConfig:
-    """Audit: faults of translations, which are tried again and then flagged.
+class AuditConfig(Settings, title="Audit"):
+    """Audit: faults of translations, which are tried again and then flagged."""
 
-    Args:
-        checks: faults to look for, separated by commas; or all, or none.
-        keep_scores: write the engine's log-probability of each sentence into meta.
-        round_trip: share of sentences that are translated back and compared with the source, 0
-            to 1.
-        reverse_model: model that translates back; the model itself by default.
-    """
-
-    checks: str = "all"
-    keep_scores: bool = False
-    round_trip: float = 0.0
-    reverse_model: Path | None = None
+    checks: str = option("all", "Faults to look for, separated by commas; or all, or none.",
+                         metavar="all|none|NAME,...")
+    keep_scores: bool = option(
+        False, "Write the engine's log-probability of each sentence into meta.")
+    round_trip: float = option(
+        0.0, "Share of sentences that are translated back and compared with the source, 0 to 1.")
+    reverse_model: Path | None = option(
+        None, "Model that translates back; the model itself by default.")
 
     def __post_init__(self) -> None:
         require_names("checks", self.names, tuple(CHECKS))
@@ -74,20 +70,13 @@ KINDS = ("numbers", "units", "genes", "drugs")
 """Kinds of terms that patterns find."""
 
 
-@dataclass(frozen=True)
-class ProtectionConfig:
-    """Terms: their translations are enforced, or they stay as they are.
+class ProtectionConfig(Settings, title="Terms"):
+    """Terms: their translations are enforced, or they stay as they are."""
 
-    Args:
-        glossary: TSV or TMX file of terms and their translations.
-        protect: file of terms that stay as they are, one a line.
-        protect_kinds: kinds of terms that stay as they are (numbers, units, genes, drugs),
-            separated by commas.
-    """
-
-    glossary: Path | None = None
-    protect: Path | None = None
-    protect_kinds: str = ""
+    glossary: Path | None = option(None, "TSV or TMX file of terms and their translations.")
+    protect: Path | None = option(None, "File of terms that stay as they are, one a line.")
+    protect_kinds: str = option("", "Kinds of terms that stay as they are (numbers, units, genes, "
+                                    "drugs), separated by commas.", metavar="KIND,...")
 
     def __post_init__(self) -> None:
         require_names("protect_kinds", self.kinds, KINDS)
@@ -102,21 +91,14 @@ class ProtectionConfig:
         return tuple(name.strip() for name in self.protect_kinds.split(",") if name.strip())
 
 
-@dataclass(frozen=True)
-class QualityConfig:
-    """Scores of translations.
+class QualityConfig(Settings, title="Scores of translations"):
+    """Scores of translations."""
 
-    Args:
-        plain: files are text with a segment a line instead of records.
-        source_lang: language of the sources, by default that of their records.
-        target_lang: language of the translations, by default that of the references.
-        resamples: bootstrap resamples of segments behind an interval; 0 for none.
-    """
-
-    plain: bool = False
-    source_lang: str = ""
-    target_lang: str = ""
-    resamples: int = 1000
+    plain: bool = option(False, "Files are text with a segment a line instead of records.")
+    source_lang: str = option("", "Language of the sources, by default that of their records.")
+    target_lang: str = option(
+        "", "Language of the translations, by default that of the references.")
+    resamples: int = option(1000, "Bootstrap resamples of segments behind an interval; 0 for none.")
 
     def __post_init__(self) -> None:
         require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
@@ -155,42 +137,32 @@ class DocumentConfig:
                              f"{self.source_lang}; expected two languages")
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """Generation by a model.
+class ModelConfig(Settings, title="Generation by a model"):
+    """Generation by a model."""
 
-    Args:
-        model: directory of a model, for engines ctranslate2 and transformers.
-        tokenizer: directory of the tokenizer; the model's own by default.
-        source_code: the model's name of the source language; found automatically by default.
-        target_code: likewise of the target language.
-        beam_size: hypotheses kept by a model; 1 is greedy, and fastest.
-        repetition_penalty: divides the scores of tokens that are in the translation already.
-        no_repeat_ngram_size: tokens in a row that no translation may hold twice; 0 allows all.
-        batch_tokens: tokens of one batch, padding included.
-        max_length: tokens of the longest sentence that a model accepts, language tokens included;
-            the model's own limit by default.
-        compute_type: data type of the weights; default is that of a converted model, else int8
-            (on a GPU float16) with ctranslate2, float32 with transformers.
-        threads: CPU threads of engine ctranslate2; 0 takes one for each core.
-        convert_to: directory for the conversions that engine ctranslate2 makes of models; by
-            default bmtools/ctranslate2 in $XDG_CACHE_HOME or ~/.cache.
-        device: auto takes a GPU where there is one.
-    """
-
-    model: Path | None = None
-    tokenizer: Path | None = None
-    source_code: str | None = None
-    target_code: str | None = None
-    beam_size: int = 4
-    repetition_penalty: float = 1.0
-    no_repeat_ngram_size: int = 0
-    batch_tokens: int = 4096
-    max_length: int | None = None
-    compute_type: ComputeType = "default"
-    threads: int = 0
-    convert_to: Path | None = None
-    device: Device = "auto"
+    model: Path | None = option(
+        None, "Directory of a model, for engines ctranslate2 and transformers.")
+    tokenizer: Path | None = option(None, "Directory of the tokenizer; the model's own by default.")
+    source_code: str | None = option(
+        None, "The model's name of the source language; found automatically by default.")
+    target_code: str | None = option(None, "Likewise of the target language.")
+    beam_size: int = option(4, "Hypotheses kept by a model; 1 is greedy, and fastest.")
+    repetition_penalty: float = option(
+        1.0, "Divides the scores of tokens that are in the translation already.")
+    no_repeat_ngram_size: int = option(
+        0, "Tokens in a row that no translation may hold twice; 0 allows all.")
+    batch_tokens: int = option(4096, "Tokens of one batch, padding included.")
+    max_length: int | None = option(
+        None, "Tokens of the longest sentence that a model accepts, language tokens included; the "
+              "model's own limit by default.")
+    compute_type: ComputeType = option(
+        "default", "Data type of the weights; default is that of a converted model, else int8 (on "
+                   "a GPU float16) with ctranslate2, float32 with transformers.")
+    threads: int = option(0, "CPU threads of engine ctranslate2; 0 takes one for each core.")
+    convert_to: Path | None = option(
+        None, "Directory for the conversions that engine ctranslate2 makes of models; by default "
+              "bmtools/ctranslate2 in $XDG_CACHE_HOME or ~/.cache.")
+    device: Device = option("auto", "auto takes a GPU where there is one.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -205,59 +177,42 @@ class ModelConfig:
         return self.model
 
 
-@dataclass(frozen=True)
-class ProgramConfig:
-    """Programs that translate.
+class ProgramConfig(Settings, title="Programs that translate"):
+    """Programs that translate."""
 
-    Args:
-        command: program of engine command, with its arguments; no shell reads it. It gets a
-            sentence a line and answers each with a line. {source} and {target} are
-            replaced.
-        persistent: keep the program of engine command running between batches; it must answer
-            each line at once.
-        processes: copies of the program that work at once, for engines apertium and command.
-        patience: seconds without an answer after which a program is stopped.
-    """
-
-    command: str | None = None
-    persistent: bool = False
-    processes: int = 1
-    patience: float = 60.0
+    command: str | None = option(
+        None, "Program of engine command, with its arguments; no shell reads it. It gets a "
+              "sentence a line and answers each with a line. {source} and {target} are replaced.")
+    persistent: bool = option(False, "Keep the program of engine command running between batches; "
+                                     "it must answer each line at once.")
+    processes: int = option(
+        1, "Copies of the program that work at once, for engines apertium and command.")
+    patience: float = option(60.0, "Seconds without an answer after which a program is stopped.")
 
     def __post_init__(self) -> None:
         require_at_least(self, processes=1)
         require_above_0(self, "patience")
 
 
-@dataclass(frozen=True)
-class ServerConfig:
-    """Servers that translate (OpenAI-compatible).
+class ServerConfig(Settings, title="Servers that translate"):
+    """Servers that translate (OpenAI-compatible)."""
 
-    Args:
-        url: address of engine http up to /v1, such as http://127.0.0.1:8080/v1; sentences are
-            sent there.
-        served_model: the server's name of the model.
-        prompt: text of a request; {source}, {target} and {sentence} are replaced.
-        key_variable: environment variable that holds the server's key.
-        answer_tokens: most tokens of an answer; as many as the sentence has characters, and 64
-            more, by default. Models that think aloud need more.
-        parallel_requests: requests under way at once.
-        requests_per_minute: most requests started in a minute; 0 sets no limit.
-        retries: further requests after an answer that says busy or broken, or none, each after a
-            longer wait.
-        request_timeout: seconds that an answer may take.
-    """
-
-    url: str | None = None
-    served_model: str | None = None
-    prompt: str = ("Translate this sentence from {source} to {target}. Answer with the "
-                   "translation only, on one line.\n\n{sentence}")
-    key_variable: str | None = None
-    answer_tokens: int | None = None
-    parallel_requests: int = 4
-    requests_per_minute: float = 0.0
-    retries: int = 5
-    request_timeout: float = 120.0
+    url: str | None = option(None, "Address of engine http up to /v1, such as "
+                                   "http://127.0.0.1:8080/v1; sentences are sent there.")
+    served_model: str | None = option(None, "The server's name of the model.")
+    prompt: str = option(
+        "Translate this sentence from {source} to {target}. Answer with the translation only, on "
+        "one line.\n\n{sentence}",
+        "Text of a request; {source}, {target} and {sentence} are replaced.")
+    key_variable: str | None = option(None, "Environment variable that holds the server's key.")
+    answer_tokens: int | None = option(
+        None, "Most tokens of an answer; as many as the sentence has characters, and 64 more, by "
+              "default. Models that think aloud need more.")
+    parallel_requests: int = option(4, "Requests under way at once.")
+    requests_per_minute: float = option(0.0, "Most requests started in a minute; 0 sets no limit.")
+    retries: int = option(5, "Further requests after an answer that says busy or broken, or none, "
+                             "each after a longer wait.")
+    request_timeout: float = option(120.0, "Seconds that an answer may take.")
 
     def __post_init__(self) -> None:
         require(self.url is None or self.url.startswith(("http://", "https://")), "url", self.url,
@@ -323,9 +278,9 @@ class EngineConfig:
     memory: Path | None = None
     memory_threshold: float | None = None
     via: str | None = None
-    model: ModelConfig = ModelConfig()
-    program: ProgramConfig = ProgramConfig()
-    server: ServerConfig = ServerConfig()
+    model: ModelConfig = field(default_factory=ModelConfig)
+    program: ProgramConfig = field(default_factory=ProgramConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
     model_licence: str | None = None
 
     def __post_init__(self) -> None:
@@ -362,18 +317,13 @@ class EngineConfig:
                        model=back)
 
 
-@dataclass(frozen=True)
-class RayConfig:
-    """A Ray cluster that translates.
+class RayConfig(Settings, title="A Ray cluster that translates"):
+    """A Ray cluster that translates."""
 
-    Args:
-        ray: its address, HOST:PORT, auto for that of this machine, or local to start one; none to
-            translate here.
-        ray_cores: of each copy of the engine; by default one copy takes a node, or a GPU of it.
-    """
-
-    ray: str | None = None
-    ray_cores: int | None = None
+    ray: str | None = option(None, "Its address, HOST:PORT, auto for that of this machine, or "
+                                   "local to start one; none to translate here.")
+    ray_cores: int | None = option(
+        None, "Of each copy of the engine; by default one copy takes a node, or a GPU of it.")
 
     def __post_init__(self) -> None:
         if self.ray_cores is not None:

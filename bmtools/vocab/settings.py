@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, require_seed
+from bmtools.settings import Settings, option
 
 TokenizerType = Literal["wordpiece", "bpe", "unigram"]
 SpecialTokenStyle = Literal["bert", "roberta", "modernbert"]
@@ -15,45 +15,37 @@ AUTO = 0
 _MIN_SIZE = 100
 
 
-@dataclass(frozen=True)
-class VocabularyConfig:
-    """Settings of a vocabulary and of the text it is trained on.
+class VocabularyConfig(Settings, title="A vocabulary and of the text it is trained on"):
+    """Settings of a vocabulary and of the text it is trained on."""
 
-    Args:
-        size: number of tokens, special ones included; `auto` chooses it by data.
-        uncased: lower-case text before anything else.
-        strip_accents: drop combining accents. BERT ties this to `uncased`; here it is apart and
-            off, because in Italian, Spanish or French an accent tells words from one another.
-        min_frequency: pairs seen less often are never merged (wordpiece and bpe).
-        max_alphabet: characters kept; the rarest beyond that become unknown. A bpe vocabulary
-            spells every character by its bytes and needs no such limit.
-        tokenizer_type: wordpiece, bpe (byte-level) or unigram (SentencePiece).
-        special_tokens: model family whose special tokens and sequence templates are used; by
-            default bert with wordpiece and roberta with the others.
-        unicode: Unicode normalization: nfc joins letters and their accents, nfkc also turns
-            ligatures, full-width letters and raised digits into plain ones.
-        split_digits: make every digit 0 to 9 a token of its own.
-        spell_greek: write Greek letters out, as in TNF-alpha; the letter mu and the micro sign
-            become u before a Latin letter, as in ug. Not for text in Greek.
-        allow_fewer: accept fewer tokens than `size` where the text supports no more.
-        sample_megabytes: text to train on, held in memory, in millions of bytes of UTF-8; longer
-            input is sampled at random, document by document. 0 reads all of it in one pass.
-        seed: seed of the sample and of the held-out documents.
-    """
-
-    size: int = 30_000
-    uncased: bool = False
-    strip_accents: bool = False
-    min_frequency: int = 2
-    max_alphabet: int = 1_000
-    tokenizer_type: TokenizerType = "wordpiece"
-    special_tokens: SpecialTokenStyle | None = None
-    unicode: UnicodeForm = "nfc"
-    split_digits: bool = False
-    spell_greek: bool = False
-    allow_fewer: bool = False
-    sample_megabytes: float = 1_000.0
-    seed: int = 0
+    size: int = option(
+        30_000, "Number of tokens, special ones included; `auto` chooses it by data.")
+    uncased: bool = option(False, "Lower-case text before anything else.")
+    strip_accents: bool = option(
+        False, "Drop combining accents. BERT ties this to `uncased`; here it is apart and off, "
+               "because in Italian, Spanish or French an accent tells words from one another.")
+    min_frequency: int = option(2, "Pairs seen less often are never merged (wordpiece and bpe).")
+    max_alphabet: int = option(
+        1_000, "Characters kept; the rarest beyond that become unknown. A bpe vocabulary spells "
+               "every character by its bytes and needs no such limit.")
+    tokenizer_type: TokenizerType = option(
+        "wordpiece", "wordpiece, bpe (byte-level) or unigram (SentencePiece).")
+    special_tokens: SpecialTokenStyle | None = option(
+        None, "Model family whose special tokens and sequence templates are used; by default bert "
+              "with wordpiece and roberta with the others.")
+    unicode: UnicodeForm = option(
+        "nfc", "Unicode normalization: nfc joins letters and their accents, nfkc also turns "
+               "ligatures, full-width letters and raised digits into plain ones.")
+    split_digits: bool = option(False, "Make every digit 0 to 9 a token of its own.")
+    spell_greek: bool = option(
+        False, "Write Greek letters out, as in TNF-alpha; the letter mu and the micro sign become "
+               "u before a Latin letter, as in ug. Not for text in Greek.")
+    allow_fewer: bool = option(
+        False, "Accept fewer tokens than `size` where the text supports no more.")
+    sample_megabytes: float = option(
+        1_000.0, "Text to train on, held in memory, in millions of bytes of UTF-8; longer input is "
+                 "sampled at random, document by document. 0 reads all of it in one pass.")
+    seed: int = option(0, "Seed of the sample and of the held-out documents.")
 
     def __post_init__(self) -> None:
         require(self.size == AUTO or self.size >= _MIN_SIZE, "size", self.size,
@@ -71,22 +63,19 @@ class VocabularyConfig:
         return self.special_tokens or ("bert" if self.tokenizer_type == "wordpiece" else "roberta")
 
 
-@dataclass(frozen=True)
-class SizeSearchConfig:
-    """Settings of the search for a size (`size` auto).
+class SizeSearchConfig(Settings, title="The search for a size"):
+    """Settings of the search for a size (`size` auto)."""
 
-    Args:
-        candidates: sizes to compare, separated by commas; those that the text does not support
-            are left out.
-        held_out_ratio: share of the documents that sizes are judged by instead of trained on.
-        terms: file of terms, one a line, that sizes are judged by as well.
-        hidden_size: dimensions of the model's embeddings, to count a size's parameters.
-    """
-
-    candidates: str = "4000,8000,12000,16000,24000,32000,48000,64000"
-    held_out_ratio: float = 0.05
-    terms: str = ""
-    hidden_size: int = 768
+    candidates: str = option(
+        "4000,8000,12000,16000,24000,32000,48000,64000",
+        "Sizes to compare, separated by commas; those that the text does not support are left out.",
+        metavar="N,...")
+    held_out_ratio: float = option(
+        0.05, "Share of the documents that sizes are judged by instead of trained on.")
+    terms: str = option(
+        "", "File of terms, one a line, that sizes are judged by as well.", metavar="FILE")
+    hidden_size: int = option(
+        768, "Dimensions of the model's embeddings, to count a size's parameters.")
 
     def __post_init__(self) -> None:
         sizes = self.sizes()

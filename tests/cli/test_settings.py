@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import click
@@ -11,35 +10,24 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from bmtools.cli.settings import takes_settings
+from bmtools.settings import Settings, option
 
 Color = Literal["red", "green"]
 
 
-@dataclass(frozen=True)
-class Paint:
-    """Paint.
+class Paint(Settings, title="Paint"):
+    """Paint."""
 
-    Args:
-        color: its hue.
-        gloss: how much it shines; none for plain.
-        layers: coats.
-    """
-
-    color: Color = "red"
-    gloss: Literal["matt", "high"] | None = None
-    layers: int = 1
+    color: Color = option("red", "Its hue.")
+    gloss: Literal["matt", "high"] | None = option(None, "How much it shines; none for plain.")
+    layers: int = option(1, "Coats.")
 
 
-@dataclass(frozen=True)
-class Varnish(Paint):
-    """Varnish.
+class Varnish(Paint, title="Varnish"):
+    """Varnish."""
 
-    Args:
-        color: of the wood below it.
-        drying: hours.
-    """
-
-    drying: int = 3
+    color: Color = option("red", "Of the wood below it.")
+    drying: int = option(3, "Hours.")
 
 
 @click.command()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, require_at_least, require_names
+from bmtools.settings import Settings, option
 
 BASIC_REPAIRS = ("line-ends", "control-characters", "invisible-characters", "white-space",
                  "truncation-marks")
@@ -18,20 +18,16 @@ DECLARED = "declared"
 COMMERCIAL = "commercial"
 
 
-@dataclass(frozen=True)
-class RepairConfig:
-    """Repairs of text.
+class RepairConfig(Settings, title="Repairs of text"):
+    """Repairs of text."""
 
-    Args:
-        repairs: what is repaired: basic (line-ends, control-characters, invisible-characters,
-            white-space, truncation-marks), all, none, or names, of which basic may be one:
-            unicode (needs ftfy), entities, copyright, publisher, navigation, repeated-lines.
-        max_line_copies: remove lines of five words or more that stand in more records than this;
-            the input is read twice; 0 for no limit.
-    """
-
-    repairs: str = "basic"
-    max_line_copies: int = 0
+    repairs: str = option("basic", "What is repaired: basic (line-ends, control-characters, "
+                                   "invisible-characters, white-space, truncation-marks), all, "
+                                   "none, or names, of which basic may be one: unicode (needs "
+                                   "ftfy), entities, copyright, publisher, navigation, "
+                                   "repeated-lines.", metavar="basic|all|none|NAME,...")
+    max_line_copies: int = option(0, "Remove lines of five words or more that stand in more "
+                                     "records than this; the input is read twice; 0 for no limit.")
 
     def __post_init__(self) -> None:
         require_at_least(self, max_line_copies=0)
@@ -43,41 +39,32 @@ class RepairConfig:
         return _listed(self.repairs, BASIC_REPAIRS, REPAIRS)
 
 
-@dataclass(frozen=True)
-class FilterConfig:
-    """Records left out.
+class FilterConfig(Settings, title="Records left out"):
+    """Records left out."""
 
-    Args:
-        min_words: fewest words of a text (PubMedBERT: 128); a word is a run of other characters
-            than white space. 0 for no limit.
-        max_words: most words of a text; 0 for no limit.
-        min_characters: fewest characters of a text, for writing without spaces; 0 for no limit.
-        languages: languages found by py3langid that are kept, by ISO 639-1 codes; declared stands
-            for the lang of each record. Texts too short to tell are kept.
-        drop_truncated: leave out records whose text has a mark such as (ABSTRACT TRUNCATED)
-            instead of removing the mark.
-        min_alphabetic_words: smallest share of words with a letter; Gopher: 0.8.
-        max_symbol_share: largest share of characters that are no letters, digits or white space.
-        max_digit_share: largest share of digits among the characters.
-        max_repeated_lines: largest share of lines that came before in the text; Gopher: 0.3.
-        from_year: first `meta.year` kept; records without one are left out. 0 for no limit.
-        to_year: last `meta.year` kept; records without one are left out. 0 for no limit.
-        licences: licences kept, as CC-BY,CC0, in any version and spelling; commercial for those
-            that allow commercial use. Records without one are left out.
-    """
-
-    min_words: int = 0
-    max_words: int = 0
-    min_characters: int = 0
-    languages: str = ""
-    drop_truncated: bool = False
-    min_alphabetic_words: float = 0.0
-    max_symbol_share: float = 1.0
-    max_digit_share: float = 1.0
-    max_repeated_lines: float = 1.0
-    from_year: int = 0
-    to_year: int = 0
-    licences: str = ""
+    min_words: int = option(0, "Fewest words of a text (PubMedBERT: 128); a word is a run of other "
+                               "characters than white space. 0 for no limit.")
+    max_words: int = option(0, "Most words of a text; 0 for no limit.")
+    min_characters: int = option(
+        0, "Fewest characters of a text, for writing without spaces; 0 for no limit.")
+    languages: str = option("", "Languages found by py3langid that are kept, by ISO 639-1 codes; "
+                                "declared stands for the lang of each record. Texts too short to "
+                                "tell are kept.", metavar="declared|CODE,...")
+    drop_truncated: bool = option(False, "Leave out records whose text has a mark such as "
+                                         "(ABSTRACT TRUNCATED) instead of removing the mark.")
+    min_alphabetic_words: float = option(0.0, "Smallest share of words with a letter; Gopher: 0.8.")
+    max_symbol_share: float = option(
+        1.0, "Largest share of characters that are no letters, digits or white space.")
+    max_digit_share: float = option(1.0, "Largest share of digits among the characters.")
+    max_repeated_lines: float = option(
+        1.0, "Largest share of lines that came before in the text; Gopher: 0.3.")
+    from_year: int = option(
+        0, "First `meta.year` kept; records without one are left out. 0 for no limit.")
+    to_year: int = option(
+        0, "Last `meta.year` kept; records without one are left out. 0 for no limit.")
+    licences: str = option("", "Licences kept, as CC-BY,CC0, in any version and spelling; "
+                               "commercial for those that allow commercial use. Records without "
+                               "one are left out.", metavar="commercial|NAME,...")
 
     def __post_init__(self) -> None:
         require_at_least(self, min_words=0, max_words=0, min_characters=0)
@@ -90,21 +77,17 @@ class FilterConfig:
                 f"at most to_year, {self.to_year}")
 
 
-@dataclass(frozen=True)
-class PersonalDataConfig:
-    """Personal data.
+class PersonalDataConfig(Settings, title="Personal data"):
+    """Personal data."""
 
-    Args:
-        personal_data: keep it, flag under meta.personal how much of a kind there is, mask it as
-            [EMAIL], or drop the record. Patterns are a help and no guarantee: they do not know
-            names or addresses.
-        personal_kinds: basic (email, phone, record-number, iban and tax, insurance and health
-            numbers with check digits: codice-fiscale, dni, nir, steuer-id, ssn, nhs-number, cpf),
-            all (birth-date too), or names.
-    """
-
-    personal_data: Literal["keep", "flag", "mask", "drop"] = "keep"
-    personal_kinds: str = "basic"
+    personal_data: Literal["keep", "flag", "mask", "drop"] = option(
+        "keep", "keep it, flag under meta.personal how much of a kind there is, mask it as "
+                "[EMAIL], or drop the record. Patterns are a help and no guarantee: they do not "
+                "know names or addresses.")
+    personal_kinds: str = option(
+        "basic", "Basic (email, phone, record-number, iban and tax, insurance and health numbers "
+                 "with check digits: codice-fiscale, dni, nir, steuer-id, ssn, nhs-number, cpf), "
+                 "all (birth-date too), or names.", metavar="basic|all|NAME,...")
 
     def __post_init__(self) -> None:
         check_choices(self)

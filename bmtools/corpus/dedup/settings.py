@@ -7,32 +7,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, require_at_least, require_seed
+from bmtools.settings import Settings, option
 
 Duplicates = Literal["near", "exact", "bytes"]
 _LEAST_RECALL = 0.95  # of pairs right at the threshold
 
 
-@dataclass(frozen=True)
-class DedupConfig:
-    """Settings of duplicates.
+class DedupConfig(Settings, title="Duplicates"):
+    """Settings of duplicates."""
 
-    Args:
-        duplicates: near finds texts that share most of their words in order, and equal ones;
-            exact only equal ones, case and white space aside; bytes only the very same.
-        threshold: least similarity of near duplicates: Jaccard index of their runs of words.
-        ngram_words: words of a run; shorter texts are one run.
-        permutations: hashes a text, from which similarities are estimated; the standard error is
-            at most 0.5 / sqrt(permutations).
-        seed: seed of the hashes.
-        keep: which one of several duplicates stays; those of other corpora stay in any case.
-    """
-
-    duplicates: Duplicates = "near"
-    threshold: float = 0.7
-    ngram_words: int = 5
-    permutations: int = 128
-    seed: int = 0
-    keep: Literal["first", "last", "longest"] = "first"
+    duplicates: Duplicates = option(
+        "near", "near finds texts that share most of their words in order, and equal ones; exact "
+                "only equal ones, case and white space aside; bytes only the very same.")
+    threshold: float = option(
+        0.7, "Least similarity of near duplicates: Jaccard index of their runs of words.")
+    ngram_words: int = option(5, "Words of a run; shorter texts are one run.")
+    permutations: int = option(128, "Hashes a text, from which similarities are estimated; the "
+                                    "standard error is at most 0.5 / sqrt(permutations).")
+    seed: int = option(0, "Seed of the hashes.")
+    keep: Literal["first", "last", "longest"] = option(
+        "first", "Which one of several duplicates stays; those of other corpora stay in any case.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -68,24 +62,20 @@ class Bands:
         return float(1 - (1 - similarity ** self.rows) ** self.bands)
 
 
-@dataclass(frozen=True)
-class ContaminationConfig:
-    """Settings of contamination.
+class ContaminationConfig(Settings, title="Contamination"):
+    """Settings of contamination."""
 
-    Args:
-        ngram_words: words of a run that a record and an evaluation text share.
-        least_words: of a shorter evaluation text the whole is looked for, if it has so many words.
-        least_share: share of the runs of an evaluation text that a record must have; 0 for one run.
-        keys: of the evaluation records whose texts are looked for, separated by commas; the word
-            behind a [MASK] takes its place.
-        action: drop leaves out records that share a run, report lets them pass.
-    """
-
-    ngram_words: int = 13
-    least_words: int = 8
-    least_share: float = 0.0
-    keys: str = "text,text_pair,question"
-    action: Literal["drop", "report"] = "drop"
+    ngram_words: int = option(13, "Words of a run that a record and an evaluation text share.")
+    least_words: int = option(
+        8, "Of a shorter evaluation text the whole is looked for, if it has so many words.")
+    least_share: float = option(
+        0.0, "Share of the runs of an evaluation text that a record must have; 0 for one run.")
+    keys: str = option(
+        "text,text_pair,question", "Of the evaluation records whose texts are looked for, "
+                                   "separated by commas; the word behind a [MASK] takes its place.",
+        metavar="KEY,...")
+    action: Literal["drop", "report"] = option(
+        "drop", "drop leaves out records that share a run, report lets them pass.")
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bmtools.errors import require, require_seed, setting
+from bmtools.settings import Settings, option
 
 _BYTES = {"b": 1, **{f"{letter}b": 1000 ** power for power, letter in enumerate("kmgt", 1)},
           **{f"{letter}ib": 1024 ** power for power, letter in enumerate("kmgt", 1)}}
@@ -36,28 +37,21 @@ class Rung:
     unit: str
 
 
-@dataclass(frozen=True)
-class SampleConfig:
-    """Settings of a sample.
+class SampleConfig(Settings, title="A sample"):
+    """Settings of a sample."""
 
-    Args:
-        size: text of the sample, titles included, as bytes of UTF-8: 100MB is 100 million of
-            them. Several sizes make a ladder, of which each sample contains the smaller ones.
-        words: number of words, in place of `size`.
-        records: number of records, in place of `size`.
-        share: share of the records, 0 to 1, in place of `size`.
-        by: key whose values keep their shares in each sample: lang, source, meta.kind ...
-        allow_fewer: take all records where there are fewer than a sample should have.
-        seed: seed of the choice, which goes by the records' ids, whatever their order.
-    """
-
-    size: str = ""
-    words: str = ""
-    records: str = ""
-    share: str = ""
-    by: str = ""
-    allow_fewer: bool = False
-    seed: int = 0
+    size: str = option("", "Text of the sample, titles included, as bytes of UTF-8: 100MB is 100 "
+                           "million of them. Several sizes make a ladder, of which each sample "
+                           "contains the smaller ones.", metavar="100MB,...")
+    words: str = option("", "Number of words, in place of `size`.", metavar="N,...")
+    records: str = option("", "Number of records, in place of `size`.", metavar="N,...")
+    share: str = option("", "Share of the records, 0 to 1, in place of `size`.", metavar="X,...")
+    by: str = option("", "Key whose values keep their shares in each sample: lang, source, "
+                         "meta.kind ...", metavar="KEY")
+    allow_fewer: bool = option(
+        False, "Take all records where there are fewer than a sample should have.")
+    seed: int = option(
+        0, "Seed of the choice, which goes by the records' ids, whatever their order.")
 
     def __post_init__(self) -> None:
         require_seed(self.seed)
@@ -100,25 +94,18 @@ def parse_amount(text: str, unit: str) -> float:
     return amount
 
 
-@dataclass(frozen=True)
-class MixConfig:
-    """Settings of a mixture.
+class MixConfig(Settings, title="A mixture"):
+    """Settings of a mixture."""
 
-    Args:
-        weights: shares of the corpora in the text, relative to each other: general=0.3,notes=0.7;
-            without them, and without amounts by corpus, each has the share that it has in all.
-        size: bytes of text in all, or of each corpus: 1GB, or general=300MB,notes=700MB; without
-            a size, as much as the weights allow with each record once.
-        words: words in place of bytes, in the same forms.
-        repeat: repeat the records of a corpus that is smaller than its part.
-        seed: seed of the choice and the order of records.
-    """
-
-    weights: str = ""
-    size: str = ""
-    words: str = ""
-    repeat: bool = False
-    seed: int = 0
+    weights: str = option("", "Shares of the corpora in the text, relative to each other: "
+                              "general=0.3,notes=0.7; without them, and without amounts by corpus, "
+                              "each has the share that it has in all.", metavar="NAME=X,...")
+    size: str = option(
+        "", "Bytes of text in all, or of each corpus: 1GB, or general=300MB,notes=700MB; without a "
+            "size, as much as the weights allow with each record once.", metavar="100MB,...")
+    words: str = option("", "Words in place of bytes, in the same forms.", metavar="N,...")
+    repeat: bool = option(False, "Repeat the records of a corpus that is smaller than its part.")
+    seed: int = option(0, "Seed of the choice and the order of records.")
 
     def __post_init__(self) -> None:
         require_seed(self.seed)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from bmtools.errors import require, suggestion
+from bmtools.settings import Settings, option
 
 VARIABLES = {"watts": "BMTOOLS_POWER_WATTS", "country": "BMTOOLS_COUNTRY",
              "grid": "BMTOOLS_GRID_G_PER_KWH", "pue": "BMTOOLS_PUE"}
@@ -17,23 +18,17 @@ VARIABLES = {"watts": "BMTOOLS_POWER_WATTS", "country": "BMTOOLS_COUNTRY",
 DECLARED_GRID = "declared"
 
 
-@dataclass(frozen=True)
-class EnergyConfig:
-    """Declared figures (none is measured).
+class EnergyConfig(Settings, title="Declared figures"):
+    """Declared figures (none is measured)."""
 
-    Args:
-        watts: mean power of the machine in watts, all of it.
-        country: country of the machine's grid, as three letters of ISO 3166-1: ITA.
-        grid: emissions of the grid in grams of CO2 equivalents a kilowatt-hour; without it, those
-            of the country in the year of each step.
-        pue: power usage effectiveness of the data centre: all its energy, cooling included, by
-            that of its machines.
-    """
-
-    watts: float | None = None
-    country: str | None = None
-    grid: float | None = None
-    pue: float | None = None
+    watts: float | None = option(None, "Mean power of the machine in watts, all of it.")
+    country: str | None = option(
+        None, "Country of the machine's grid, as three letters of ISO 3166-1: ITA.")
+    grid: float | None = option(
+        None, "Emissions of the grid in grams of CO2 equivalents a kilowatt-hour; without it, "
+              "those of the country in the year of each step.")
+    pue: float | None = option(None, "Power usage effectiveness of the data centre: all its "
+                                     "energy, cooling included, by that of its machines.")
 
     def __post_init__(self) -> None:
         for name, least in (("watts", 1), ("grid", 0), ("pue", 1)):

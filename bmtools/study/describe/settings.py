@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from bmtools.errors import require, require_at_least
+from bmtools.settings import Settings, option
 
 
-@dataclass(frozen=True)
-class DescribeConfig:
-    """Settings of the description of a corpus.
+class DescribeConfig(Settings, title="The description of a corpus"):
+    """Settings of the description of a corpus."""
 
-    Args:
-        bands: frequencies at which bands of words begin, the first band aside: words that occur
-            1 to 9, 10 to 99, 100 to 999 and 1,000 times or more.
-        uncased: count words without regard to case.
-        keys: further keys whose values are counted, separated by commas: meta.journal ...
-        most: number of values named of each key, the most frequent ones.
-    """
-
-    bands: str = "10,100,1000"
-    uncased: bool = False
-    keys: str = ""
-    most: int = 20
+    bands: str = option("10,100,1000", "Frequencies at which bands of words begin, the first band "
+                                       "aside: words that occur 1 to 9, 10 to 99, 100 to 999 and "
+                                       "1,000 times or more.", metavar="N,...")
+    uncased: bool = option(False, "Count words without regard to case.")
+    keys: str = option("", "Further keys whose values are counted, separated by commas: "
+                           "meta.journal ...", metavar="KEY,...")
+    most: int = option(20, "Number of values named of each key, the most frequent ones.")
 
     def __post_init__(self) -> None:
         require_at_least(self, most=1)

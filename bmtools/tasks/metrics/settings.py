@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bmtools.errors import did_you_mean, require
+from bmtools.settings import Settings, option
 
 TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa", "factoid",
          "list")
 
 
-@dataclass(frozen=True)
-class TaskScoresConfig:
-    """Predictions: where they are, and what they are predictions of.
+class TaskScoresConfig(Settings, title="Predictions"):
+    """Predictions: where they are, and what they are predictions of."""
 
-    Args:
-        task: whose metrics are computed: ner, pico, relations, classification (also of nli and
-            yesno), multilabel, similarity, qa, or BioASQ's factoid and list, which merge the
-            answers of a question's snippets; by default what the keys of gold records and
-            predictions belong to.
-        predicted: key of the predictions: an object of them as `predict` writes it, or the task's
-            own key, such as entities, where they took the place of annotations.
-        negative: class that is no finding, such as a pair without a relation; it counts for
-            accuracy alone, and F1 is over the others; empty for none.
-        types: types of entities or relations to score, such as CPR:3,CPR:4; all others are left out
-            of gold and predictions; empty for all.
-        undirected: relations join two entities whichever of them is the head.
-        group_seeds: take files whose names differ in their last number alone, such as
-            bio-0.jsonl and bio-1.jsonl, for seeds of one model.
-    """
-
-    task: str = ""
-    predicted: str = "predicted"
-    negative: str = ""
-    types: str = ""
-    undirected: bool = False
-    group_seeds: bool = False
+    task: str = option(
+        "", "Whose metrics are computed: ner, pico, relations, classification (also of nli and "
+            "yesno), multilabel, similarity, qa, or BioASQ's factoid and list, which merge the "
+            "answers of a question's snippets; by default what the keys of gold records and "
+            "predictions belong to.", metavar="NAME")
+    predicted: str = option("predicted", "Key of the predictions: an object of them as `predict` "
+                                         "writes it, or the task's own key, such as entities, "
+                                         "where they took the place of annotations.", metavar="KEY")
+    negative: str = option(
+        "", "Class that is no finding, such as a pair without a relation; it counts for accuracy "
+            "alone, and F1 is over the others; empty for none.", metavar="LABEL")
+    types: str = option(
+        "", "Types of entities or relations to score, such as CPR:3,CPR:4; all others are left out "
+            "of gold and predictions; empty for all.", metavar="NAME,...")
+    undirected: bool = option(False, "Relations join two entities whichever of them is the head.")
+    group_seeds: bool = option(
+        False, "Take files whose names differ in their last number alone, such as bio-0.jsonl and "
+               "bio-1.jsonl, for seeds of one model.")
 
     def __post_init__(self) -> None:
         meant = did_you_mean(self.task, TASKS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
 from bmtools.errors import check_choices, require, require_names, setting
+from bmtools.settings import Settings, option
 from bmtools.translation.settings import EngineConfig
 
 Method = Literal["align", "exact", "dictionary", "markers", "encoder", "embeddings", "score"]
@@ -21,27 +22,21 @@ SOURCE = "translated_from"
 """Key of a translated record, up to its projection: what it was made of."""
 
 
-@dataclass(frozen=True)
-class MethodConfig:
-    """Resources of methods.
+class MethodConfig(Settings, title="Resources of methods"):
+    """Resources of methods."""
 
-    Args:
-        glossary: terms and their translations for method dictionary, a TSV or TMX file as of a
-            translation memory.
-        embeddings: directory of an encoder that reads both languages, such as LaBSE or XLM-R, for
-            method embeddings.
-        layer: layer of the encoder that methods encoder and embeddings compare; by default the last
-            one of a translation model, and the eighth of another encoder.
-        link_rule: how methods encoder and embeddings link words; softmax by default for encoder,
-            itermax for embeddings.
-        occurrences: project an answer where it is given, or all occurrences of its words.
-    """
-
-    glossary: Path | None = None
-    embeddings: Path | None = None
-    layer: int | None = None
-    link_rule: LinkRule | None = None
-    occurrences: Occurrences = "given"
+    glossary: Path | None = option(None, "Terms and their translations for method dictionary, a "
+                                         "TSV or TMX file as of a translation memory.")
+    embeddings: Path | None = option(None, "Directory of an encoder that reads both languages, "
+                                           "such as LaBSE or XLM-R, for method embeddings.")
+    layer: int | None = option(
+        None, "Layer of the encoder that methods encoder and embeddings compare; by default the "
+              "last one of a translation model, and the eighth of another encoder.")
+    link_rule: LinkRule | None = option(
+        None, "How methods encoder and embeddings link words; softmax by default for encoder, "
+              "itermax for embeddings.")
+    occurrences: Occurrences = option(
+        "given", "Project an answer where it is given, or all occurrences of its words.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -70,7 +65,7 @@ class ProjectionConfig:
     lost: Lost = "drop"
     pairing: Pairing = "id"
     confidence: Path | None = None
-    resources: MethodConfig = MethodConfig()
+    resources: MethodConfig = field(default_factory=MethodConfig)
     engine: EngineConfig | None = None
     translate_mentions: bool = False
 

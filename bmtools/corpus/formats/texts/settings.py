@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bmtools.errors import require_names
+from bmtools.settings import Settings, option
 
 PARTS = ("captions", "formulas", "back", "sub-articles")
 
 
-@dataclass(frozen=True)
-class JatsConfig:
-    """Parts of articles.
+class JatsConfig(Settings, title="Parts of articles"):
+    """Parts of articles."""
 
-    Args:
-        include: what is left out otherwise: captions, formulas (those on lines of their own), back
-            (acknowledgments, appendices), sub-articles (responses, translations, as records).
-        drop_citations: leave out numbers of references, and citations in brackets.
-        by_section: one record for every section of the highest level.
-    """
-
-    include: str = ""
-    drop_citations: bool = False
-    by_section: bool = False
+    include: str = option(
+        "", "What is left out otherwise: captions, formulas (those on lines of their own), back "
+            "(acknowledgments, appendices), sub-articles (responses, translations, as records).")
+    drop_citations: bool = option(
+        False, "Leave out numbers of references, and citations in brackets.")
+    by_section: bool = option(False, "One record for every section of the highest level.")
 
     def __post_init__(self) -> None:
         require_names("include", self.parts, PARTS)

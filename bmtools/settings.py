@@ -1,0 +1,35 @@
+"""Settings: frozen dataclasses whose fields hold the defaults and the help of options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar, dataclass_transform
+
+Value = TypeVar("Value")
+
+
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
+class Settings:
+    """Base class of settings; makes each subclass a frozen dataclass.
+
+    Args:
+        title: heads the options of the subclass in help; given as a keyword of the class.
+    """
+
+    title = ""  # without an annotation, which would make it a field
+
+    def __init_subclass__(cls, title: str) -> None:
+        cls.title = title
+        dataclass(frozen=True)(cls)
+
+
+def option(default: Value, help: str, metavar: str | None = None) -> Value:
+    """Declare a field of settings that becomes an option.
+
+    Args:
+        default: default of the field and of the option.
+        help: meaning of the value, in sentences; other settings are in backticks.
+        metavar: name of a value that is text, such as FILE.
+    """
+    return field(default=default, metadata={"help": help, "metavar": metavar})
