@@ -22,7 +22,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
-from bmtools.corpus.choices import Scheme, Tokenization
+from bmtools.corpus.formats.settings import Scheme, Tokenization
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output

@@ -1,32 +1,36 @@
-"""Import by workers, each of which reads whole files; ids are compared where all come together."""
+"""Import of records: keys set by hand, duplicate ids, and workers that each read whole files."""
 
 from __future__ import annotations
 
 import select
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from bmtools.corpus.duplicates import Duplicates, UniqueIds
 from bmtools.corpus.overlap import SetSeen, is_annotated
-from bmtools.errors import BmtoolsError, RecordError, Reject
-from bmtools.io.output import encode_lines
+from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
+from bmtools.io.output import encode_lines, temporary_database
 from bmtools.io.passes import PassRun
 from bmtools.io.provenance.licence_check import declared_fault, is_allowed
 from bmtools.io.workers import InputFile, Outcome
-from bmtools.records import Record, passes_check
-from bmtools.text.abbreviations import Abbreviations
-from bmtools.text.sentences import sentence_records
+from bmtools.records import JsonObject, Record, passes_check
+
+if TYPE_CHECKING:
+    from bmtools.text.abbreviations import Abbreviations
 
 _CHUNK_BYTES = 1 << 20
-Read = Callable[..., Iterator[Record]]
-"""Function of a file's name, `counts`, `reject` and further options that yields its records."""
+Duplicates = Literal["refuse", "drop", "rename", "keep"]
+Reader = Callable[..., Iterator[Record]]
+"""Function of names of files, `counts` and `reject` that yields their records."""
+Account = Callable[[Iterator[Record], str, Counter[str]], Iterator[Record]]
+"""Proves that records hold the text of the file with a name, and counts its characters."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,77 @@ class RecordChanges:
             elif passes_check(record := record.replace(**self.given), reject):
                 yield record
 
-    def split(self, record: Record, counts: Counter[str], reject: Reject) -> list[Record]:
-        """Return a record as it is written, or its sentences."""
+    def split(self, records: Iterable[Record], counts: Counter[str],
+              reject: Reject) -> Iterator[Record]:
+        """Yield records as they are written, or their sentences."""
         if not self.sentences:
-            return [record]
-        return list(sentence_records([record], counts, reject, self.abbreviations))
+            yield from records
+            return
+        from bmtools.text.sentences import sentence_records
+
+        yield from sentence_records(records, counts, reject, self.abbreviations)
+
+
+class UniqueIds:
+    """Ids of records so far, and what is done with a record whose id came before.
+
+    All ids go to a temporary SQLite database, which keeps 64 MiB in memory and the rest in a file
+    that is gone afterwards; nothing is guessed.
+
+    Args:
+        duplicates: refuse hands later ones to `reject`, drop leaves them out, rename appends `-2`,
+            `-3` and so on, keep passes them on.
+    """
+
+    def __init__(self, duplicates: Duplicates = "refuse") -> None:
+        self._duplicates = duplicates
+        self._ids = temporary_database()
+        self._ids.execute("CREATE TABLE seen (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
+
+    def add(self, name: str, place: str) -> bool:
+        """Add an id; return whether its record passes as it is."""
+        return self._ids.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)",
+                                 (name, place)).rowcount == 1 or self._duplicates == "keep"
+
+    def treat(self, record: Record, counts: Counter[str], reject: Reject) -> Record | None:
+        """Treat a record whose id came before; return what is left of it.
+
+        Args:
+            record: of which `add` has said so.
+            counts: counts it, by treatment.
+            reject: receives it under refuse.
+        """
+        if self._duplicates == "drop":
+            counts["records with an id that came before left out"] += 1
+        elif self._duplicates == "rename":
+            counts["records renamed, their id came before"] += 1
+            new_ids = (f"{record['id']}-{number}" for number in count(2))
+            return record.replace(id=next(new for new in new_ids if self.add(new, record.place)))
+        else:
+            first, = self._ids.execute("SELECT place FROM seen WHERE id = ?",
+                                       [record["id"]]).fetchone()
+            reject(RecordError(
+                record.place, f"found the id {record['id']!r} once more, after {first}; "
+                f"{setting('duplicates')} drop, rename or keep decides what to do with such "
+                "records", record))
+        return None
+
+    def close(self) -> None:
+        """Remove the database."""
+        self._ids.close()
+
+
+def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse",
+                    counts: Counter[str] | None = None,
+                    reject: Reject = refuse) -> Iterator[Record]:
+    """Pass records on and treat those whose id came before; see `UniqueIds`."""
+    counts = Counter() if counts is None else counts
+    with closing(UniqueIds(duplicates)) as ids:
+        for record in records:
+            kept = record if ids.add(record["id"], record.place) else \
+                ids.treat(record, counts, reject)
+            if kept is not None:
+                yield kept
 
 
 class _Head(NamedTuple):
@@ -77,13 +147,13 @@ class _Head(NamedTuple):
     place: str
     lines: int
     annotated: bool
-    record: dict[str, Any] | None = None
+    record: JsonObject | None = None
 
 
 _heads = msgspec.json.Decoder(_Head)
 
 
-def input_files(planned: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[InputFile]:
+def input_files(planned: Iterable[tuple[str, Mapping[str, object]]]) -> Iterator[InputFile]:
     """Yield files, with options of each, as parts; names and sizes tell them from others."""
     digest = blake2b(digest_size=16)
     for number, (name, more) in enumerate(planned):
@@ -96,14 +166,14 @@ class FileWorker:
     """Worker that reads files.
 
     Args:
-        find_reader: returns the function that reads a file, in each process.
-        options: of the function.
-        changes: to its records.
+        read: yields the records of a file.
+        changes: to these.
+        account: proves that they hold the text of the file; None if nobody asks for that.
     """
 
-    def __init__(self, find_reader: Callable[[], Read], options: Mapping[str, Any],
-                 changes: RecordChanges) -> None:
-        self._read, self._options, self._changes = find_reader(), options, changes
+    def __init__(self, read: Reader, changes: RecordChanges,
+                 account: Account | None = None) -> None:
+        self._read, self._changes, self._account = read, changes, account
 
     def __call__(self, file: InputFile) -> Iterator[Outcome]:
         """Yield the records of a file in outcomes of about a megabyte."""
@@ -122,10 +192,11 @@ class FileWorker:
             return found
 
         try:
-            for record in self._changes.made(self._read(
-                    file.name, counts=counts, reject=rejects.append, **self._options,
-                    **file.options), rejects.append):
-                made = self._changes.split(record, counts, rejects.append)
+            records = self._read((file.name,), counts=counts, reject=rejects.append, **file.options)
+            if self._account is not None:
+                records = self._account(records, file.name, counts)
+            for record in self._changes.made(records, rejects.append):
+                made = list(self._changes.split([record], counts, rejects.append))
                 heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
                                    record if self._changes.sentences else None))
                 lines.append(encode_lines(made))
@@ -184,7 +255,7 @@ class ImportedRecords:
         if kept is None:
             return head._replace(lines=0), ()
         if kept is not record:
-            made = self._changes.split(kept, Counter(), lambda error: None)
+            made = self._changes.split([kept], Counter(), lambda error: None)
             lines = [encode_lines([one]) for one in made]
         return head._replace(id=kept["id"]), lines
 

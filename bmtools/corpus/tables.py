@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from bmtools.corpus.settings import TableConfig
+from bmtools.corpus.formats.settings import TableConfig
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import read_lines, source_name, source_stem
@@ -20,7 +21,8 @@ _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
 
 
 def table_records(names: Iterable[str], config: TableConfig | None = None,
-                  reject: Reject = refuse, headless: Sequence[str] = ()) -> Iterator[Record]:
+                  reject: Reject = refuse, headless: Sequence[str] = (),
+                  counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield a record for every line of tables.
 
     White space around values is removed, empty values are left out, and further named columns go
@@ -32,6 +34,7 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
         config: which column is what.
         reject: receives a line with too few columns, without text, or with a wrong label or score.
         headless: names of the columns of files whose first line does not name them.
+        counts: not used; every reader takes it.
 
     Raises:
         DataError: no such column, or a quote that does not end.

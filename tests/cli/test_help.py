@@ -212,10 +212,10 @@ def test_a_mistyped_name_is_answered_with_the_one_meant(
 
 
 def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
-    from bmtools.commands.import_ import command
+    from bmtools.commands.import_ import FORMATS
 
     (tmp_path / "notes.txt").touch()
-    formats = ", ".join(sorted(command.commands))
+    formats = ", ".join(sorted(FORMATS))
     assert "conll, curated, dataset, ddi, " in formats
     assert run("import", tmp_path / "notes.txt").err == (
         f"bmtools: found the file '{tmp_path}/notes.txt', expected a command before it: {formats}. "

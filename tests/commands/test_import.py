@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 from backports import zstd
 from toy_documents import pdf, warc
 
+from bmtools.cli.help import first_sentence
+from bmtools.commands import import_
 from bmtools.records import Record, check
 
 
@@ -529,3 +534,19 @@ def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: i
     nothing = run("import", "pdf", tmp_path / "empty")
     assert (nothing.code, nothing.out) == (1, "")
     assert f"{tmp_path}/empty: found no records" in nothing.err
+
+
+def test_every_format_is_listed_with_its_first_sentence() -> None:
+    context = click.Context(import_.command)
+    assert list(import_.FORMATS) == sorted(import_.FORMATS)
+    for name, sentence in import_.FORMATS.items():
+        assert first_sentence(import_.command.get_command(context, name)) == sentence
+
+
+def test_a_list_of_formats_imports_none_of_them() -> None:
+    code = ("import sys\n"
+            "from bmtools.cli.main import main\n"
+            "try: main(['import', '--help'])\n"
+            "except SystemExit: print([name for name in sys.modules if '.import_.' in name])")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"

@@ -12,7 +12,7 @@ from statistics import fmean
 
 import pytest
 
-from bmtools.corpus.settings import BIOASQ_YESNO, BIOSSES, GAD, TableConfig
+from bmtools.corpus.formats.settings import BIOASQ_YESNO, BIOSSES, GAD, TableConfig
 from bmtools.corpus.tables import table_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check

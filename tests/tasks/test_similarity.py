@@ -13,7 +13,7 @@ from scipy import stats
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.corpus.settings import BIOSSES
+from bmtools.corpus.formats.settings import BIOSSES
 from bmtools.corpus.tables import table_records
 from bmtools.errors import CheckpointError, DataError, RecordError, refuse
 from bmtools.models.checkpoint_files import CONFIG

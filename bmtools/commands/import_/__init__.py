@@ -1,19 +1,80 @@
-"""`bmtools import`: one subcommand for every source format, in modules by what they hold.
+"""`bmtools import`: a module for each source format, imported when its name is called."""
 
-Each module adds its commands to the group when it is imported.
-"""
+from __future__ import annotations
 
-from bmtools.commands.import_ import (
-    annotations,
-    articles,
-    classes,
-    columns,
-    documents,
-    questions,
-    relations,
-    texts,
-)
-from bmtools.commands.import_.importing import command
+import importlib
 
-__all__ = ["annotations", "articles", "classes", "columns", "command", "documents", "questions",
-           "relations", "texts"]
+import click
+
+from bmtools.cli.help import Group, write_rows
+
+FORMATS = {
+    "auto": "Files whose formats are found by content and name, each read as its subcommand does.",
+    "bioasq": "BioASQ's own files, the questions of one type.",
+    "bioasq-yesno": "BioASQ's yes/no questions as TSV, to their ideal answers.",
+    "biobit-qa": "BioBIT's Italian BioASQ questions, one split of them.",
+    "bioc": "BioC's XML, one record for every document.",
+    "bioc-json": "BioC's JSON, as PubTator serves it, one record for every document.",
+    "biored": "BioBIT's Italian BioRED, one record for every abstract.",
+    "biosses": "BIOSSES, pairs of sentences with their similarity under score.",
+    "brat": "Texts of BRAT with their annotations, one record for every text.",
+    "chemprot": "ChemProt as BioCreative VI, BioBIT or SciBERT publish it.",
+    "conll": "CoNLL columns with IO, IOB, IOBES or BILOU tags, one record for every sentence.",
+    "curated": "BioBIT's curated maskings, one record with text and target for each.",
+    "dataset": "Rows of a Hugging Face dataset on disk, one record for each.",
+    "ddi": "Drug-drug interactions of DDI-2013, one record for every sentence.",
+    "epub": "Text of books in EPUB, one record for each, a paragraph a line.",
+    "gad": "GAD and EU-ADR, sentences with @GENE$ and @DISEASE$ and the label 0 or 1.",
+    "hoc": "Hallmarks of Cancer, one record for every sentence, its hallmarks under labels.",
+    "html": "Main text of HTML pages, one record for each, without navigation.",
+    "i2b2-2010": "Concepts, assertions and relations of i2b2 2010, one record for every text.",
+    "i2b2-xml": "Events and times of i2b2 2012, identifiers of 2014, one record for every file.",
+    "jsonl": "Foreign JSON Lines, under the keys that commands agree on.",
+    "mimic": "Notes of MIMIC-III or MIMIC-IV-Note, one record for each.",
+    "multiclinai": "Texts and the table of MultiClinAI, one record for every text.",
+    "nli": "MedNLI and other sets of SNLI's form, one record for every pair of sentences.",
+    "parquet": "Rows of Parquet files, one record for each.",
+    "pdf": "Text of PDFs, one record for each, a paragraph a line.",
+    "pmc": "Full text in JATS, PMC's XML, one record for every article.",
+    "pubmed": "PubMed and MEDLINE XML, one record for every abstract.",
+    "pubmedqa": "PubMedQA, one record for every question, with label yes, no or maybe.",
+    "pubtator": "PubTator's lines, as BioRED and BC5CDR are published, one record for every "
+                "document.",
+    "squad": "SQuAD of both versions, and BioASQ in its form, one record for every question.",
+    "standoff": "Lines of id|text, with mentions in a file of their own.",
+    "table": "Any CSV or TSV, one record for every row.",
+    "text": "Plain text, one record for every line that is not blank.",
+    "warc": "Main text of the HTML pages in WARC archives, one record for each.",
+    "xmi": "UIMA's XMI, as of E3C, one record for every view with a text.",
+}
+"""The first sentence of each format's help; none of the modules is imported for a list of them."""
+
+
+class _Formats(Group):
+    """A group that imports the module of a format only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(FORMATS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in FORMATS:
+            return None
+        module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            write_rows(FORMATS.items(), formatter)
+
+
+@click.group("import", cls=_Formats, examples=(
+    "bmtools import text notes.txt --lang it -o notes.jsonl",
+    "bmtools import pubmed pubmed.xml.gz | bmtools build-vocab --allow-fewer -o words"))
+def command() -> None:
+    """Turn biomedical source formats into records.
+
+    Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
+    to stdout as JSON Lines, omissions are counted on stderr. Sources without a single record are
+    an error, unless --allow-empty is given.
+    """

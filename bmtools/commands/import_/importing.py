@@ -1,21 +1,24 @@
-"""The frame of `bmtools import`: what the commands of all formats share."""
+"""The frame of `bmtools import`: what the commands of all formats share.
+
+The function of a format gets the format's own options and returns its reader. The rest is the same
+for every format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+"""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import click
 
 from bmtools.cli.closing import after_import
-from bmtools.cli.help import Choice, Group
+from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     add_options,
@@ -30,27 +33,45 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.pass_options import Passes, takes_passes
 from bmtools.cli.results import finish, write_lines, write_stream
-from bmtools.corpus.duplicates import Duplicates, with_unique_ids
-from bmtools.corpus.importing import RecordChanges
+from bmtools.corpus.importing import (
+    Account,
+    Duplicates,
+    FileWorker,
+    ImportedRecords,
+    Reader,
+    RecordChanges,
+    input_files,
+    with_unique_ids,
+)
 from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT
 from bmtools.io.sources import STDIN, source_name
 from bmtools.io.workers import ONE_WORKER
-from bmtools.records import Record
 
-Reader = Callable[..., Iterator[Record]]
-Account = Callable[..., Iterator[Record]]
-Plan = Callable[..., Iterable[tuple[str, Mapping[str, Any]]]]
-takes_account = click.option(
+Plan = Callable[[Sequence[str], int], Iterable[tuple[str, Mapping[str, object]]]]
+Content = TypeVar("Content")
+_ESSENTIAL = "sentences lang duplicates output rejects resume jobs"
+_takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
          "and count them; each file is read twice.")
 
 
-_ESSENTIAL = "sentences lang duplicates output rejects resume jobs"
-_READERS: dict[tuple[str, str], tuple[Reader, Account | None]] = {}
+class Source(NamedTuple):
+    """How the files of a text format are read; workers get the first two, pickled.
+
+    Args:
+        read: yields the records of a file.
+        account: proves that the records of a file hold its text.
+        plan: yields the files to read in their order, each with further options of `read`, where
+            these depend on all files; gets their names and the number of jobs.
+    """
+
+    read: Reader
+    account: Account | None = None
+    plan: Plan | None = None
 
 
 def _make_changes(values: dict[str, Any]) -> None:
@@ -68,7 +89,7 @@ def _make_changes(values: dict[str, Any]) -> None:
         read_abbreviations(path) if path else None)
 
 
-_takes_changes = functools.partial(add_options, [
+_takes_changes = partial(add_options, [
     click.option("--sentences", is_flag=True,
                  help="One record for every sentence, as ID-s1, ID-s2; needs a language."),
     takes_abbreviations,
@@ -83,135 +104,96 @@ _takes_changes = functools.partial(add_options, [
     allows_empty, takes_rejects, writes_records], _make_changes)
 
 
-@click.group("import", cls=Group, examples=(
-    "bmtools import text notes.txt --lang it -o notes.jsonl",
-    "bmtools import pubmed pubmed.xml.gz | bmtools build-vocab --allow-fewer -o words"))
-def command() -> None:
-    """Turn biomedical source formats into records.
-
-    Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
-    to stdout as JSON Lines, omissions are counted on stderr. Sources without a single record are
-    an error, unless --allow-empty is given.
-    """
-
-
-def imports(read: Reader, takes: Callable[..., Any] = takes_files) -> Callable[..., None]:
-    """Make a command of a function that yields the records of annotated sets.
-
-    It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
-    format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+def imports(make_reader: Callable[..., Reader], folders: bool = False) -> Callable[..., None]:
+    """Make a command of a function that returns the reader of annotated sets.
 
     Args:
-        read: the function.
-        takes: adds the argument FILES.
+        make_reader: the function; gets the options of the format.
+        folders: whether files also come in folders and zip archives.
     """
 
-    @takes
+    @(takes_sets if folders else takes_files)
     @_takes_changes
-    @functools.wraps(read)
+    @wraps(make_reader)
     def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
             check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            **options: Any) -> None:
-        counts: Counter[str] = Counter()
-        names = sources(files)
-        records = read(files=names, counts=counts, reject=reject, **options)
-        records = changes.made(records, reject)
-        records = with_unique_ids(records, duplicates, counts, reject)
-        if changes.sentences:
-            from bmtools.text.sentences import sentence_records
-
-            records = sentence_records(records, counts, reject, changes.abbreviations)
-        records = _not_empty(records, names, allow_empty, counts)
-        seen = SetSeen(_other_part(name, output) for name in check_against)
-        written = write_stream(seen.passing(records), output, "importing")
-        finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
+            **options: object) -> None:
+        names, counts = sources(files), Counter[str]()
+        records = make_reader(**options)(names, counts=counts, reject=reject)
+        records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
+        records = changes.split(records, counts, reject)
+        seen = _seen(check_against, output)
+        written = write_stream(seen.passing(_not_empty(records, names, allow_empty, counts)),
+                               output, "importing")
+        _close(written, counts, output, seen)
 
     return run
 
 
-def imports_texts(read: Reader, takes: Callable[..., Any] = takes_files,
-                  account: Account | None = None, plan: Plan | None = None) -> Callable[..., None]:
-    """Make a command of a function that yields the records of texts, file by file.
+def imports_texts(make_source: Callable[..., Source], folders: bool = False,
+                  has_account: bool = False) -> Callable[..., None]:
+    """Make a command of a function that returns how texts are read, file by file.
 
-    As `imports`, and files are shared among workers: the function is called for one at a time.
+    As `imports`, and files are shared among workers.
 
     Args:
-        read: the function; at the top of its module, which workers import.
-        takes: adds the argument FILES.
-        account: proves that the records of a file hold its text; adds `--account`.
-        plan: says which files are read, in which order and with which further options, where that
-            depends on all of them; gets names, the number of jobs and options.
+        make_source: the function; gets the options of the format.
+        folders: whether files also come in folders and zip archives.
+        has_account: whether the command has `--account`; then the function gets `with_account`.
     """
-    _READERS[read.__module__, read.__name__] = read, account
 
-    @takes
-    @(takes_account if account else lambda function: function)
+    @(takes_sets if folders else takes_files)
+    @(_takes_account if has_account else lambda function: function)
     @_takes_changes
     @takes_passes
-    @functools.wraps(read)
+    @wraps(make_source)
     def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
             check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            passes: Passes, with_account: bool = False, **options: Any) -> None:
-        from bmtools.corpus.importing import FileWorker, ImportedRecords, input_files
-
+            passes: Passes, with_account: bool = False, **options: object) -> None:
         names = sources(files)
         if STDIN in names:
             if with_account:
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
                                        "expected files")
             passes = replace(passes, workers=ONE_WORKER)
-        planned = plan(names, passes.workers.jobs, **options) if plan else (
+        source = make_source(**options, **({"with_account": with_account} if has_account else {}))
+        planned = source.plan(names, passes.workers.jobs) if source.plan else (
             (name, {}) for name in names)
         parts = list(input_files(planned))
-        find_reader = functools.partial(_find_reader, read.__module__, read.__name__, with_account)
-        seen = SetSeen(_other_part(name, output) for name in check_against)
+        seen = _seen(check_against, output)
         imported = ImportedRecords(duplicates, changes, seen)
-        settings = {"format": read.__name__, "duplicates": duplicates, **options,
-                    **changes.given, "sentences": changes.sentences,
-                    **({"files": parts[-1].after} if plan else {})}
+        settings = {"format": click.get_current_context().command.name, "duplicates": duplicates,
+                    **options, **changes.given, "sentences": changes.sentences,
+                    **({"files": parts[-1].after} if source.plan else {})}
+        make_worker = partial(FileWorker, source.read, changes,
+                              source.account if with_account else None)
         with passes.opened(output, {name: str(value) for name, value in settings.items()}) as run, \
                 Path(os.devnull).open("wb") as nowhere:
             imported.resume(run)
-            lines = run.lines(passes.of_files(parts),
-                              functools.partial(FileWorker, find_reader, options, changes), reject,
-                              nowhere, "importing", imported.amend)
+            lines = run.lines(passes.of_files(parts), make_worker, reject, nowhere, "importing",
+                              imported.amend)
             write_lines(_not_empty(lines, names, allow_empty, run.counts), output)
         if with_account:
             from bmtools.corpus.account import account_in_words
 
             click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
-        finish(*after_import(run.records, run.counts, output, seen.task, seen.parts,
-                             seen.overlaps()))
+        _close(run.records, run.counts, output, seen)
 
     return run
 
 
-imports_folders = functools.partial(imports, takes=takes_sets)
-"""Do the same for formats of many files, which also come as folders and zip archives."""
+def _seen(check_against: Iterable[str], output: str) -> SetSeen:
+    """Look at the records of a set, and compare them with those of its other parts."""
+    return SetSeen(Overlap("this part" if output == STDOUT else output, source_name(name),
+                           map(keys_of, RecordReader([name]))) for name in check_against)
 
 
-def _find_reader(module: str, name: str, with_account: bool) -> Reader:
-    """Find the function of a format in any process, which then yields the records of a file."""
-    importlib.import_module(module)
-    read, account = _READERS[module, name]
-
-    def read_file(file: str, counts: Counter[str], **options: Any) -> Iterator[Record]:
-        records = read(files=(file,), counts=counts, **options)
-        if account and with_account:
-            own = {name: value for name, value in options.items() if name != "reject"}
-            return account(records, file, counts, **own)
-        return records
-
-    return read_file
+def _close(written: int, counts: Counter[str], output: str, seen: SetSeen) -> None:
+    finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
 
-def _other_part(name: str, output: str) -> Overlap:
-    return Overlap("this part" if output == STDOUT else output, source_name(name),
-                   map(keys_of, RecordReader([name])))
-
-
-def _not_empty(found: Iterable[Any], names: Sequence[str], allow_empty: bool,
-               counts: Counter[str]) -> Iterator[Any]:
+def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,
+               counts: Counter[str]) -> Iterator[Content]:
     """Pass on records or lines, refuse sources without any, and say what was left out of them."""
     is_empty = True
     for one in found:
@@ -222,31 +204,30 @@ def _not_empty(found: Iterable[Any], names: Sequence[str], allow_empty: bool,
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
 
 
-def source_format(name: str, content: str, options: str,
-                  *examples: str, folders: bool = False,
-                  archives: bool = False) -> Callable[..., click.Command]:
-    """Make the decorator of a format's function.
+def source_format(content: str, options: str, *examples: str, folders: bool = False,
+                  archives: bool = False) -> Callable[[Callable[..., None]], click.Command]:
+    """Make the decorator of a format's function, whose module has the name of the format.
 
     Args:
-        name: of the format.
         content: of its files, for help.
         options: its own, in the order of help.
         examples: arguments that run.
-        folders: whether the files also come in folders and zip archives.
-        archives: whether they come in these and in tar archives.
+        folders: whether help says that files also come in folders and zip archives.
+        archives: whether help says that they come in these and in tar archives.
     """
     come = ", in folders, zip or tar archives" if archives else \
         ", in folders or zip archives" if folders else ""
-    decorate = functools.partial(
-        command.command, name, cls=Command,
-        examples=[f"bmtools import {name} {example}" for example in examples],
-        groups={"Records": f"{options} sentences abbreviations duplicates check-against",
-                "Keys of all records": "lang source licence"},
-        meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
-                  "output": "Write the records here; .gz and .zst compress."}, topics="records")
 
-    def add(function: Any) -> click.Command:
-        is_text = any(param.name == "jobs" for param in function.__click_params__)
-        return decorate(essential=f"{options} {_ESSENTIAL}" if is_text else "")(function)
+    def make(function: Callable[..., None]) -> click.Command:
+        name = function.__module__.rpartition(".")[2].replace("_", "-")
+        is_text = any(param.name == "jobs" for param in getattr(function, "__click_params__", ()))
+        return click.command(
+            name, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
+            examples=[f"bmtools import {name} {example}" for example in examples],
+            groups={"Records": f"{options} sentences abbreviations duplicates check-against",
+                    "Keys of all records": "lang source licence"},
+            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
+                      "output": "Write the records here; .gz and .zst compress."},
+            topics="records")(function)
 
-    return add
+    return make

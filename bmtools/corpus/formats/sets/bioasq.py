@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Required, TypedDict
 
-from bmtools.corpus.choices import QuestionType
 from bmtools.corpus.formats.sets.mentions import Lose, counted_losses
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
+from bmtools.corpus.formats.settings import QuestionType
 from bmtools.corpus.overlap import folded
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json

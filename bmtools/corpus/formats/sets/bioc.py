@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
-from bmtools.corpus.choices import MentionPairs
 from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.formats.sets.mentions import (
     RELATIONS_LOST,
@@ -18,6 +17,7 @@ from bmtools.corpus.formats.sets.mentions import (
     entities,
     relations,
 )
+from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json, set_files

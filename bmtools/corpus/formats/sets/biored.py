@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from bmtools.corpus.choices import MentionPairs
 from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
     by_document,
@@ -24,6 +23,7 @@ from bmtools.corpus.formats.sets.mentions import (
     entities,
     mended_type,
 )
+from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_text
 from bmtools.records import Record

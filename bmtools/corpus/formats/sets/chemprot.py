@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from bmtools.corpus.choices import Genes, RelationTypes
 from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
     abstract_sections,
@@ -18,7 +17,6 @@ from bmtools.corpus.formats.sets.annotation_tables import (
     offsets,
     rows,
 )
-from bmtools.corpus.formats.sets.json_lines import json_objects
 from bmtools.corpus.formats.sets.mentions import (
     LOST,
     RELATIONS_LOST,
@@ -29,6 +27,8 @@ from bmtools.corpus.formats.sets.mentions import (
     mended_type,
     relations,
 )
+from bmtools.corpus.formats.settings import Genes, RelationTypes
+from bmtools.corpus.formats.texts.json_lines import json_objects
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_text
 from bmtools.records import Record
@@ -132,8 +132,8 @@ def _arc(place: str, line: str, columns: list[str],
     return document, Arc(head, tail, kind, more, place, line)
 
 
-def marked_records(names: Iterable[str], default_type: str = "ENTITY",
-                   reject: Reject = refuse) -> Iterator[Record]:
+def marked_records(names: Iterable[str], default_type: str = "ENTITY", reject: Reject = refuse,
+                   counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield a record for every sentence of SciBERT's ChemProt, with one relation each.
 
     The markers of `<< a >>` and `[[ b ]]` go, what they mark become the entities `a` and `b`; which
@@ -145,6 +145,7 @@ def marked_records(names: Iterable[str], default_type: str = "ENTITY",
         names: JSON Lines with `text` and `label`, compressed or not; `-` for stdin.
         default_type: of both entities.
         reject: receives lines that cannot be read.
+        counts: not used; every reader takes it.
     """
     for number, place, content in json_objects(names, dict[str, Any], reject):
         try:

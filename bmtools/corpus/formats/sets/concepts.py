@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bmtools.corpus.choices import MentionPairs
 from bmtools.corpus.formats.sets.mentions import RELATIONS_LOST, Arc, Lose
+from bmtools.corpus.formats.settings import MentionPairs
 
 Entity = dict[str, Any]
 IDENTIFIER = "identifier"

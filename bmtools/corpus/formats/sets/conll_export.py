@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bmtools.corpus.choices import Scheme, Tokenization
+from bmtools.corpus.formats.settings import Scheme, Tokenization
 from bmtools.records import Record
 
 Span = tuple[int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
@@ -15,7 +16,8 @@ from bmtools.records import MASK, Record
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
 
-def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
+def curated_records(names: Iterable[str], reject: Reject = refuse,
+                    counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield one record for every masking, with the masked word as `target`.
 
     Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
@@ -26,6 +28,7 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
     Args:
         names: JSON files, compressed or not; `-` for stdin.
         reject: receives a masking whose word cannot be found.
+        counts: not used; every reader takes it.
     """
     for name in names:
         for sentence, item, keys in _items(name):
@@ -40,7 +43,8 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
                              place=place)
 
 
-def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
+def unmasked_records(names: Iterable[str], reject: Reject = refuse,
+                     counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield one record for every sentence, unmasked, as under `original`.
 
     The authors score pseudo-perplexity on these. Ids are the sentences' numbers.
@@ -48,6 +52,7 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[
     Args:
         names: see `curated_records`.
         reject: receives a sentence without `original`.
+        counts: not used; every reader takes it.
     """
     for name in names:
         for sentence, item, keys in _items(name):

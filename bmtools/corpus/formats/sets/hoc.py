@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from bmtools.corpus.settings import HOC
+from bmtools.corpus.formats.settings import HOC
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_text

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Required, TypedDict
 
-from bmtools.corpus.formats.sets.json_lines import json_objects
+from bmtools.corpus.formats.texts.json_lines import json_objects
 from bmtools.errors import Reject, refuse
 from bmtools.records import Record
 

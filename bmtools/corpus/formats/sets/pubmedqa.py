@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Required, TypedDict
 
@@ -25,7 +26,8 @@ class _Item(TypedDict, total=False):
 
 
 def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
-                     without: Collection[str] = (), reject: Reject = refuse) -> Iterator[Record]:
+                     without: Collection[str] = (), reject: Reject = refuse,
+                     counts: Counter[str] | None = None) -> Iterator[Record]:
     """Yield every question with its abstract, the parts one a line, and the decision as `label`.
 
     `meta.sections` gives label, start and end of each part, `meta.long_answer` the conclusion,
@@ -36,6 +38,7 @@ def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
         ids: PMIDs that are taken; all if not given.
         without: PMIDs that are left out.
         reject: receives a question that cannot be read.
+        counts: not used; every reader takes it.
 
     Raises:
         DataError: no file has an id of `ids` or `without`.

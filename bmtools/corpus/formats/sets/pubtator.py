@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bmtools.corpus.choices import MentionPairs
 from bmtools.corpus.formats.sets.annotation_tables import abstract_sections, offsets
 from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities
+from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name

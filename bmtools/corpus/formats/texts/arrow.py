@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
-from bmtools.corpus.formats.texts.other_jsonl import agreed_records
+from bmtools.corpus.formats.texts.json_lines import agreed_records
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files

@@ -45,10 +45,10 @@ def document_records(names: Iterable[str], endings: Iterable[str],
                 yield Record(id=file_id(file, folder or name), **document, place=source_name(file))
 
 
-def files_in_folders(names: Iterable[str]) -> Iterator[tuple[str, Document]]:
+def files_in_folders(names: Iterable[str], _jobs: int = 1) -> Iterator[tuple[str, Document]]:
     """Yield the files in folders, each with its `folder`, so that workers can share them.
 
-    Other names, and folders without files, come as they are.
+    Other names, and folders without files, come as they are, whatever the number of jobs.
     """
     for name in names:
         files = [] if name == STDIN else list(folder_files(name))

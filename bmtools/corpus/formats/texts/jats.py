@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from bmtools.corpus.account import accounted
+from bmtools.corpus.formats.settings import JatsConfig
 from bmtools.corpus.formats.texts.citations import BRACKETS
 from bmtools.corpus.formats.texts.jats_elements import (
     MOVES,
@@ -24,9 +25,9 @@ from bmtools.corpus.formats.texts.jats_elements import (
     classes_in_article,
 )
 from bmtools.corpus.formats.texts.jats_text import BREAK, Section, Text
-from bmtools.corpus.formats.texts.settings import JatsConfig
 from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.corpus.xml_stream import plain, xml_elements
+from bmtools.errors import Reject, refuse
 from bmtools.io.archives import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
@@ -44,7 +45,7 @@ _YEAR = re.compile(r"\d{4}")
 
 
 def jats_records(names: Iterable[str], config: JatsConfig | None = None,
-                 counts: Counter[str] | None = None) -> Iterator[Record]:
+                 counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every article with an abstract or a body.
 
     Headings, paragraphs, items of lists come in the order of the article, a blank line between
@@ -58,6 +59,7 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
         names: files, folders, zip or tar archives; `-` for stdin.
         config: what becomes of an article.
         counts: counts omissions, by reason.
+        reject: not used; every reader takes it.
     """
     config = config or JatsConfig()
     counts = Counter() if counts is None else counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bmtools.corpus.account import Piece
-from bmtools.corpus.formats.texts.settings import JatsConfig
+from bmtools.corpus.formats.settings import JatsConfig
 from bmtools.corpus.xml_account import STRAY
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"

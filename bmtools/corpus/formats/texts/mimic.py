@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bmtools.corpus.settings import TableConfig
+from bmtools.corpus.formats.settings import TableConfig
 from bmtools.corpus.tables import table_rows
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.sources import source_name

@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from bmtools.corpus.formats.sets.xmi import xmi_records
+from bmtools.corpus.formats.settings import TableConfig
 from bmtools.corpus.formats.texts.arrow import parquet_records
 from bmtools.corpus.formats.texts.documents import file_error, file_id, path_within
 from bmtools.corpus.formats.texts.epub import epub_records
 from bmtools.corpus.formats.texts.jats import jats_records
+from bmtools.corpus.formats.texts.json_lines import jsonl_records
 from bmtools.corpus.formats.texts.mimic import mimic_records, release_of
-from bmtools.corpus.formats.texts.other_jsonl import jsonl_records
 from bmtools.corpus.formats.texts.pdf import pdf_records
 from bmtools.corpus.formats.texts.plain_text import text_records
 from bmtools.corpus.formats.texts.pubmed import ROOTS as PUBMED_ROOTS
 from bmtools.corpus.formats.texts.pubmed import pubmed_records
 from bmtools.corpus.formats.texts.web import HTML, html_records, warc_records
-from bmtools.corpus.settings import TableConfig
 from bmtools.corpus.tables import table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files, is_tar
@@ -63,7 +64,7 @@ def mixed_records(names: Iterable[str], counts: Counter[str] | None = None,
             counts[f"files of the format {form}"] += 1
             own_id = source_stem(file)
             try:
-                for record in _read(form, file, counts, reject):
+                for record in _READERS[form]([file], counts=counts, reject=reject):
                     if record["id"] == own_id:
                         record["id"] = file_id(file, name)
                     record["meta"] = {**record.get("meta", {}), "file": path}
@@ -176,7 +177,8 @@ def _columns(line: str) -> list[str]:
     return [column.strip('" \r') for column in re.split("[\t,;|]", line)]
 
 
-def _read_table(file: str, reject: Reject) -> Iterator[Record]:
+def _read_table(names: Sequence[str], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    [file] = names
     head = _head(file).decode("utf-8-sig", "ignore")
     by_name = {column.lower(): column for column in _columns(head.lstrip().partition("\n")[0])}
     text, own_id = (next((by_name[name] for name in names if name in by_name), "")
@@ -186,16 +188,8 @@ def _read_table(file: str, reject: Reject) -> Iterator[Record]:
 
 _READERS: dict[str, Callable[..., Iterator[Record]]] = {
     "epub": epub_records, "html": html_records, "jsonl": jsonl_records, "mimic": mimic_records,
-    "parquet": parquet_records, "pdf": pdf_records, "pubmed": pubmed_records,
+    "parquet": parquet_records, "pdf": pdf_records, "pmc": jats_records,
+    "pubmed": pubmed_records, "table": _read_table, "text": partial(text_records, unit="file"),
     "warc": warc_records, "xmi": xmi_records}
+"""Readers with the defaults of their subcommands."""
 
-
-def _read(form: str, file: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Read a file by the reader of its format, with the defaults of its subcommand."""
-    if form == "table":
-        return _read_table(file, reject)
-    if form == "text":
-        return text_records([file], "file")
-    if form == "pmc":
-        return jats_records([file], counts=counts)
-    return _READERS[form]([file], counts=counts, reject=reject)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
+from bmtools.corpus.account import accounted, line_pieces
+from bmtools.corpus.formats.settings import Unit
+from bmtools.errors import Reject, refuse
 from bmtools.io.foreign import not_plain_text
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _LINE_BYTES = 50  # in memory, beside its text
-Unit = Literal["line", "paragraph", "file"]
 
 
-def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
+def text_records(names: Iterable[str], unit: Unit = "line", counts: Counter[str] | None = None,
+                 reject: Reject = refuse) -> Iterator[Record]:
     """Yield the lines, paragraphs or files that contain more than white space.
 
     LF, CR and CRLF end a line, and nothing else. A blank line ends a paragraph. Lines inside a
@@ -24,6 +27,8 @@ def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
     Args:
         names: text files, compressed or not; `-` for stdin.
         unit: text of one record; file keeps one file at a time in memory.
+        counts: not used; every reader takes it.
+        reject: not used, likewise.
 
     Raises:
         DataError: bytes that are not UTF-8, or a first line that is a table's, XML or a record.
@@ -33,6 +38,11 @@ def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
         for number, text in _blocks(name, unit):
             yield Record(id=stem if unit == "file" else f"{stem}:{number}", text=text,
                          place=f"{source_name(name)}:{number}")
+
+
+def text_account(records: Iterable[Record], name: str, counts: Counter[str]) -> Iterator[Record]:
+    """Yield the records of a file, and prove that they hold its text; see `accounted`."""
+    return accounted(records, line_pieces(name), name, counts)
 
 
 def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:

@@ -8,13 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from bmtools.corpus.formats.texts.pubmed_updates import (
-    NewestChooser,
-    NewestInFile,
-    citation_number,
-    find_newest,
-    in_order,
-)
 from bmtools.corpus.xml_stream import plain, single_spaced, xml_children
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.sources import source_name
@@ -23,6 +16,8 @@ from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
+
+    from bmtools.corpus.formats.texts.pubmed_updates import NewestChooser, NewestInFile
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
 # What PubMed adds to a citation stands beside it in an article. The names with a capital M and
@@ -42,7 +37,7 @@ UNLABELLED = "UNLABELLED"
 
 def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
                    updates: bool = False, counts: Counter[str] | None = None,
-                   reject: Reject = refuse) -> Iterator[Record]:
+                   reject: Reject = refuse, newest: NewestInFile | None = None) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
     PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
@@ -58,17 +53,23 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
             `find_newest`. Files are read twice.
         counts: counts omissions, by reason.
         reject: receives a citation without PMID.
+        newest: newest citations of the file, if there is one file and `find_newest` found them.
     """
     counts = Counter() if counts is None else counts
-    for file in find_newest(in_order(names)) if updates else names:
-        yield from file_records(file, titles, other_abstracts, counts, reject)
+    files: list[tuple[str, NewestInFile | None]] = [(name, newest) for name in names]
+    if updates:
+        from bmtools.corpus.formats.texts.pubmed_updates import find_newest, in_order
+
+        files = [(found.name, found) for found in find_newest(in_order(names))]
+    for name, chosen in files:
+        for citation in _citations(name, chosen, counts, reject):
+            yield from _records(citation, titles, other_abstracts, counts)
 
 
-def file_records(file: str | NewestInFile, titles: bool, other_abstracts: bool,
-                 counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Yield the records of one file, or of its newest citations; see `pubmed_records`."""
-    chooser = NewestChooser(file) if isinstance(file, NewestInFile) else None
-    name = file.name if isinstance(file, NewestInFile) else file
+def _citations(name: str, newest: NewestInFile | None, counts: Counter[str],
+               reject: Reject) -> Iterator[_Citation]:
+    """Yield the citations of a file, or its newest ones."""
+    chooser = newest.chooser() if newest else None
     source = source_name(name)
     for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
         if element.tag in _DELETIONS:
@@ -76,13 +77,13 @@ def file_records(file: str | NewestInFile, titles: bool, other_abstracts: bool,
             continue
         try:
             citation = _Citation(element, f"{source}:{line}")
-            if chooser and not chooser.takes(citation.number):
+            if chooser and not chooser.takes(citation.pmid, citation.version, citation.place):
                 counts["citations that others replace or delete left out"] += 1
                 continue
         except RecordError as error:
             reject(error)
             continue
-        yield from _records(citation, titles, other_abstracts, counts)
+        yield citation
     if chooser:
         chooser.finish()
 
@@ -93,9 +94,8 @@ def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str
         counts[f"PMIDs named as deleted ({setting('updates')} leaves them out)"] += len(pmids)
         return
     for pmid in pmids:
-        number = citation_number(plain(pmid), pmid.get("Version"), is_deletion=True)
-        if number is not None and pmid.tag == "PMID":
-            chooser.takes(number)
+        if pmid.tag == "PMID":
+            chooser.delete(plain(pmid), pmid.get("Version"))
 
 
 class _Citation:
@@ -122,19 +122,6 @@ class _Citation:
             raise RecordError(place, f"found a citation without PMID in <{element.tag}>, "
                                      "expected <PMID>")
         self.version = self.parts["PMID"].get("Version", "1")
-
-    @property
-    def number(self) -> int:
-        """Encode PMID and version.
-
-        Raises:
-            RecordError: they are no numbers.
-        """
-        number = citation_number(self.pmid, self.version)
-        if number is None:
-            raise RecordError(self.place, f"found the PMID {self.pmid!r}, version "
-                              f"{self.version!r}, expected numbers of at most 8 and 3 digits")
-        return number
 
 
 def _records(citation: _Citation, titles: bool, other_abstracts: bool,

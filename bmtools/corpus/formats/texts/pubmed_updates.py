@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from bmtools.errors import DataError, setting
+from bmtools.errors import DataError, RecordError, setting
 from bmtools.io.parallel import map_parallel
 from bmtools.io.sources import STDIN, open_bytes, source_name
 from bmtools.status import counted
@@ -70,6 +70,10 @@ class NewestInFile:
     replaced: array[int]
     checksum: int
     newest_versions: dict[int, int]
+
+    def chooser(self) -> NewestChooser:
+        """Return a choice among the citations of the file."""
+        return NewestChooser(self)
 
 
 def find_newest(names: Sequence[str], jobs: int = 1) -> list[NewestInFile]:
@@ -186,8 +190,25 @@ class NewestChooser:
         self._replaced = iter(newest.replaced)
         self._next = next(self._replaced, None)
 
-    def takes(self, number: int) -> bool:
-        """Pass the next citation or deletion, and tell whether it is a newest citation."""
+    def takes(self, pmid: str, version: str, place: str) -> bool:
+        """Pass the next citation, and tell whether it is a newest one.
+
+        Raises:
+            RecordError: PMID or version are no numbers.
+        """
+        number = citation_number(pmid, version)
+        if number is None:
+            raise RecordError(place, f"found the PMID {pmid!r}, version {version!r}, expected "
+                                     "numbers of at most 8 and 3 digits")
+        return self._passes(number)
+
+    def delete(self, pmid: str, version: str | None) -> None:
+        """Pass the next deletion."""
+        number = citation_number(pmid, version, is_deletion=True)
+        if number is not None:
+            self._passes(number)
+
+    def _passes(self, number: int) -> bool:
         place = len(self._numbers)
         self._numbers.append(number)
         if place == self._next:

@@ -13,9 +13,9 @@ import pytest
 from lxml import etree
 
 from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT
+from bmtools.corpus.formats.settings import ARTICLE_PARTS, JatsConfig
 from bmtools.corpus.formats.texts.jats import jats_account, jats_records
 from bmtools.corpus.formats.texts.jats_text import Text
-from bmtools.corpus.formats.texts.settings import PARTS, JatsConfig
 from bmtools.errors import DataError
 from bmtools.records import Record, check
 from bmtools.text.sentences import sentence_records
@@ -84,7 +84,8 @@ Volume.
 stray
 Extra""".replace("\n", "\n\n")
 CONFIGS = [JatsConfig(",".join(parts), drop_citations, by_section) for parts, drop_citations,
-           by_section in product(((), PARTS[:1], PARTS), (False, True), (False, True))]
+           by_section in product(((), ARTICLE_PARTS[:1], ARTICLE_PARTS), (False, True),
+                                   (False, True))]
 
 
 @pytest.fixture

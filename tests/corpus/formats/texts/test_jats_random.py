@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from bmtools.corpus.formats.settings import ARTICLE_PARTS, JatsConfig
 from bmtools.corpus.formats.texts.jats import jats_account, jats_records
-from bmtools.corpus.formats.texts.settings import PARTS, JatsConfig
 
 ARTICLES = 12
 _WORDS = ("alpha", "1", "[", "]", ",", " (", ")", "; ", "Beta ", "10", "e.g. ", ". ", "β", "\n")
@@ -69,7 +69,7 @@ class Writer:
                 f"<floats-group>{self.blocks(2)}</floats-group>{subs}</article>")
 
 
-@pytest.mark.parametrize("parts", ["", "captions", ",".join(PARTS)])
+@pytest.mark.parametrize("parts", ["", "captions", ",".join(ARTICLE_PARTS)])
 @pytest.mark.parametrize("drop_citations", [False, True])
 @pytest.mark.parametrize("by_section", [False, True])
 def test_every_character_of_any_article(tmp_path: Path, parts: str, drop_citations: bool,

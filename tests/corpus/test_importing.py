@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.corpus.importing import Duplicates, with_unique_ids
 from bmtools.errors import RecordError
 from bmtools.records import Record
 

@@ -1,11 +1,29 @@
-"""Columns of tables, and of the sets that come as tables."""
+"""Settings of the readers of source formats, and the sets that come as tables.
+
+They are apart from the readers, so that help loads no reader.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import check_choices, require, require_names
 from bmtools.settings import Settings, option
+
+Genes = Literal["keep", "merge"]
+"""Whether ChemProt's GENE-Y and GENE-N stay apart or are GENE."""
+RelationTypes = Literal["group", "label"]
+"""Whether the type of ChemProt's relations is their group or their label."""
+MentionPairs = Literal["closest", "biobit", "all"]
+"""Mentions that make a relation of two concepts that are related."""
+QuestionType = Literal["factoid", "list", "yesno", "summary"]
+"""Type of BioASQ's questions."""
+Scheme = Literal["iob2", "io", "iobes", "bilou"]
+"""Prefixes of CoNLL's tags."""
+Tokenization = Literal["whitespace", "punctuation"]
+"""What separates the tokens of a text: white space, or punctuation too."""
+Unit = Literal["line", "paragraph", "file"]
+"""Text of one record of plain text."""
 
 
 class TableConfig(Settings, title="Columns of a table"):
@@ -64,3 +82,23 @@ BIOSSES = TableConfig("sentence1", "sentence2", score_column="score")
 BIOASQ_YESNO = TableConfig("ideal_answer", question_column="question", label_column="yesno_label",
                            label_names="0=no,1=yes")
 HOC = TableConfig("text", labels_column="labels", id_column="index")
+ARTICLE_PARTS = ("captions", "formulas", "back", "sub-articles")
+
+
+class JatsConfig(Settings, title="Parts of articles"):
+    """Parts of articles."""
+
+    include: str = option(
+        "", "What is left out otherwise: captions, formulas (those on lines of their own), back "
+            "(acknowledgments, appendices), sub-articles (responses, translations, as records).")
+    drop_citations: bool = option(
+        False, "Leave out numbers of references, and citations in brackets.")
+    by_section: bool = option(False, "One record for every section of the highest level.")
+
+    def __post_init__(self) -> None:
+        require_names("include", self.parts, ARTICLE_PARTS)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names in `include`."""
+        return tuple(name.strip() for name in self.include.split(",") if name.strip())

@@ -1,0 +1,141 @@
+"""JSON Lines made elsewhere: of any type, or texts under other keys."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import TypeVar
+
+import msgspec
+
+from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+from bmtools.io.folders import whole_json
+from bmtools.io.record_size import check_record_size
+from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.records import JsonObject, Record, RecordFields, readable
+
+Shape = TypeVar("Shape")
+_KNOWN = frozenset(RecordFields.__annotations__)
+# First line of a file that is one object, or a list of them.
+_WHOLE = re.compile(r"\s*([{\[]\s*$|\[\s*\{)")
+
+
+def json_objects(names: Iterable[str], shape: type[Shape],
+                 reject: Reject) -> Iterator[tuple[str, str, Shape]]:
+    """Yield the objects of JSON Lines, each after the id `STEM:LINE` and its place.
+
+    A file may also be one object, or a list of objects, over several lines; then the number is
+    that of the object.
+
+    Args:
+        names: files, compressed or not; `-` for stdin.
+        shape: type of an object.
+        reject: receives lines that are no object, or one of another type.
+    """
+    decode = msgspec.json.Decoder(shape).decode
+    for name in names:
+        lines = ((number, line) for number, line in read_lines(name) if line.strip())
+        first = list(islice(lines, 1))
+        if first and _WHOLE.match(first[0][1]):
+            first = _held(name, chain(first, lines))
+            if (found := _whole(first, name)) is not None:
+                yield from _converted(found, name, shape, reject)
+                continue
+        for number, line in chain(first, lines):
+            place = f"{source_name(name)}:{number}"
+            try:
+                content = decode(line)
+            except (msgspec.DecodeError, RecursionError) as error:
+                reject(RecordError(place, _fault(line, error), line))
+                continue
+            yield f"{source_stem(name)}:{number}", place, content
+
+
+def _held(name: str, lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    held, size = [], 0
+    for number, line in lines:
+        held.append((number, line))
+        size += len(line)
+        check_record_size(size, source_name(name))
+    return held
+
+
+def _whole(lines: list[tuple[int, str]], name: str) -> list[object] | None:
+    """Parse a file that is one object, or a list of them; None where it is neither."""
+    try:
+        content = whole_json("\n".join(line for _, line in lines), name, "objects")
+    except DataError:
+        return None
+    return content if isinstance(content, list) else [content]
+
+
+def _converted(found: list[object], name: str, shape: type[Shape],
+               reject: Reject) -> Iterator[tuple[str, str, Shape]]:
+    for number, one in enumerate(found, 1):
+        place = f"{source_name(name)} ({number})"
+        try:
+            yield f"{source_stem(name)}:{number}", place, msgspec.convert(one, shape)
+        except msgspec.ValidationError as error:
+            reject(RecordError(place, readable(str(error)), one))
+
+
+def _fault(line: str, error: Exception) -> str:
+    if isinstance(error, msgspec.ValidationError) and not str(error).startswith(
+            "Expected `object`"):
+        return readable(str(error))
+    return f"found {line.strip()[:40]!r} ({error}), expected a JSON object on one line"
+
+
+def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+                  counts: Counter[str] | None = None,
+                  reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the objects of foreign JSON Lines under the keys that commands agree on.
+
+    Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
+    agreed keys are left out, and every other key passes through. A value under `id` or `text` that
+    another key replaces moves to `other_id` or `other_text`.
+
+    Args:
+        names: files of JSON objects, one a line; `-` for stdin.
+        id_key: key of the id.
+        text_key: key of the text.
+        counts: counts the ids that were given.
+        reject: receives a line that is no object, or one without text.
+    """
+    return agreed_records(json_objects(names, JsonObject, reject), id_key, text_key,
+                          Counter() if counts is None else counts, reject)
+
+
+def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], id_key: str, text_key: str,
+                   counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Yield objects as `jsonl_records` does, each given after an own id and its place."""
+    for own_id, place, content in objects:
+        try:
+            record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
+        except RecordError as error:
+            reject(error)
+            continue
+        if record.get("id") is None:
+            counts["ids given, as STEM:LINE"] += 1
+            record["id"] = own_id
+        yield record
+
+
+def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:
+    """Put id and text first under their agreed keys; the rest follows in its order."""
+    if not isinstance(record.get(text_key), str):
+        found = repr(record[text_key])[:40] if text_key in record else "no such key"
+        raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
+                                        f"{setting('text_key')} names its key",
+                          record)
+    agreed: JsonObject = {"id": record.get(id_key), "text": record[text_key]}
+    for key, value in record.items():
+        if key in (id_key, text_key) or (value is None and key in _KNOWN):
+            continue
+        agreed[f"other_{key}" if key in ("id", "text") else key] = value
+    for key in ("id", "label"):
+        if isinstance(agreed.get(key), int) and not isinstance(agreed[key], bool):
+            agreed[key] = str(agreed[key])
+    return Record(agreed, place=record.place)
