@@ -177,19 +177,24 @@ Put it below `takes_run_config`, whose config may name the architecture.
 """
 
 
-def _find_finished(values: dict[str, Any]) -> None:
-    """Exit where the run is finished already."""
-    output = values["output"]
-    if values["resume"] and is_finished(output, runs_directory(output)):
-        click.echo(f"bmtools: {output} is finished already", err=True)
-        discard_run(runs_directory(output))  # a kill may have left it
-        click.get_current_context().exit()
+def resumes(complete: Callable[[Path], object]) -> Callable[..., Any]:
+    """Add `--resume`: a finished run is left alone, an unfinished one continues.
 
+    Args:
+        complete: writes the cards of a finished run, by its output, if a kill prevented that.
+    """
+    def find_finished(values: dict[str, Any]) -> None:
+        output = values["output"]
+        if values["resume"] and is_finished(output, runs_directory(output)):
+            click.echo(f"bmtools: {output} is finished already", err=True)
+            discard_run(runs_directory(output))  # a kill may have left it
+            complete(output)
+            click.get_current_context().exit()
 
-resumes = partial(add_options, [prints_results, click.option(
-    "--resume", is_flag=True,
-    help="Continue from the newest state of an unfinished run, if there is one.")], _find_finished)
-"""Add `--resume`: a finished run is left alone, an unfinished one continues."""
+    return partial(add_options, [prints_results, click.option(
+        "--resume", is_flag=True,
+        help="Continue from the newest state of an unfinished run, if there is one.")],
+        find_finished)
 
 
 processes_option = click.option(

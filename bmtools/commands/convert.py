@@ -40,9 +40,11 @@ def command(checkpoint: Path, output: Path, overwrite: bool, tokenizer: Path | N
     are refused.
     """
     from bmtools.models.convert import convert
+    from bmtools.study.cards.card import write_cards
 
     with usage_errors():
         line = convert(checkpoint, output, tokenizer=tokenizer, casing=casing,
                        overwrite=overwrite)
+    write_cards(output)
     print_results([line])
     finish(*after_convert(line))

@@ -29,6 +29,7 @@ from bmtools.cli.training_options import (
     takes_distillation,
     takes_run_config,
 )
+from bmtools.commands.pretrain import write_run_cards
 from bmtools.errors import Reject
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import RunConfig
@@ -38,6 +39,7 @@ from bmtools.training.plan import (
     distillation_init,
     make_plan,
 )
+from bmtools.training.run_directories import kept_directory
 
 
 @click.command("distill", cls=Command, examples=(
@@ -67,7 +69,7 @@ from bmtools.training.plan import (
               help="Vocabulary of --architecture, by default the teacher's.")
 @takes_run_config(warmup_ratio=DISTILLATION_WARMUP)
 @takes_distillation
-@resumes
+@resumes(write_run_cards)
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, teacher: Path,
             student: Path | None, architecture: str | None, take_layers: str,
             tokenizer: Path | None, settings: DistillationConfig, config: RunConfig,
@@ -82,7 +84,8 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
     check_and_launch(plan, init, data, processes, shard, teacher)
     with interruptible(lambda: describe_leftover(output)):
+        from bmtools.study.cards.card import with_cards
         from bmtools.training.distillation.distill import distill_lines
 
         lines = distill_lines(plan, init, teacher, data, settings, reject)
-        print_metrics(lines, after_training)
+        print_metrics(with_cards(lines, output, kept_directory(output)), after_training)

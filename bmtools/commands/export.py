@@ -150,10 +150,12 @@ def model(model: Path, calibration: tuple[str, ...], config: ExportConfig, outpu
     --model; several formats get a directory each.
     """
     from bmtools.export.export import export_model
+    from bmtools.study.cards.card import write_cards
     from bmtools.tasks.inference import load_for_export
 
     lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
                          **asdict(config))
+    write_cards(output)
     print_results(lines)
     finish(*after_export_model(lines))
 

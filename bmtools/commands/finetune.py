@@ -120,11 +120,13 @@ class TaskGroup(Group):
                 if not uses_folds(train, others, plan.finetuning) and not dev:
                     raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--dev'")
             with interruptible(lambda: _LEFTOVER):
+                from bmtools.study.cards.card import with_cards
                 from bmtools.tasks.finetune import run_sources
 
-                print_metrics(run_sources(plan, {
+                lines = run_sources(plan, {
                     **{name: sources((file,))[0] for name, file in files.items()},
-                    **({"unlabelled": unlabelled} if unlabelled else {})}, reject), after_finetune)
+                    **({"unlabelled": unlabelled} if unlabelled else {})}, reject)
+                print_metrics(with_cards(lines, output), after_finetune)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[

@@ -112,11 +112,13 @@ def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwri
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     from bmtools.models.transfer.init_weights import init_weights
+    from bmtools.study.cards.card import write_cards
 
     transferred = init_weights(
         base, tokenizer, records, output, lang=lang, overwrite=overwrite, reject=reject,
         progress=partial(counted, activity="sampling contexts"),
         **asdict(settings), **asdict(focus), **asdict(distil))
+    write_cards(output)
     made = {} if tokenizer is None else {"method": settings.method}
     [line] = print_results([{"checkpoint": str(output), **made, **transferred.report}])
     finish(*after_init_weights(line))

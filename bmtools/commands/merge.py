@@ -28,6 +28,7 @@ def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: b
     checkpoint; "bmtools predict" with several --model lets models vote instead.
     """
     from bmtools.models.merge import merge
+    from bmtools.study.cards.card import write_cards
 
     if kept:
         models = [path for model in models for path in last_kept(model, kept)]
@@ -35,5 +36,6 @@ def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: b
         raise click.UsageError(f"found 1 checkpoint, {models[0]}, expected 2 or more to average"
                                + ("; raise --kept, or name more runs" if kept else ""))
     line = merge(models, output, overwrite=overwrite)
+    write_cards(output)
     print_results([line])
     finish(*after_merge(line))

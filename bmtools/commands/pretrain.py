@@ -24,6 +24,14 @@ from bmtools.cli.training_options import (
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
+from bmtools.training.run_directories import kept_directory
+
+
+def write_run_cards(output: Path) -> None:
+    """Write the cards of a run's checkpoint and of those that it kept."""
+    from bmtools.study.cards.card import write_cards
+
+    write_cards(output, kept_directory(output))
 
 
 @click.command("pretrain", cls=Command, examples=(
@@ -39,7 +47,7 @@ from bmtools.training.plan import DataConfig, ModelInit, make_plan
 @writes_directory
 @takes_run_config()
 @takes_model_init
-@resumes
+@resumes(write_run_cards)
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, model: ModelInit,
             config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
@@ -56,6 +64,8 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
         plan = make_plan(output, config, model, data, resume, overwrite)
     check_and_launch(plan, model, data, processes, shard)
     with interruptible(lambda: describe_leftover(output)):
+        from bmtools.study.cards.card import with_cards
         from bmtools.training.pretrain import pretrain_lines
 
-        print_metrics(pretrain_lines(plan, model, data, reject), after_training)
+        lines = pretrain_lines(plan, model, data, reject)
+        print_metrics(with_cards(lines, output, kept_directory(output)), after_training)

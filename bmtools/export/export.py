@@ -31,7 +31,6 @@ from bmtools.models.exported.engines import LOADERS
 from bmtools.models.exported.formats import COMMAND, FORMATS, STATIC_FORMAT, Exported, Run
 from bmtools.models.settings import ExportConfig
 from bmtools.status import set_status
-from bmtools.study.cards.card import write_card
 from bmtools.vocab.tokenizer import save_tokenizer
 
 MOST_DIFFERENCE = 1e-3
@@ -179,7 +178,6 @@ def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
     Manifest(COMMAND, {**read_manifest(checkpoint.path).get("settings", {}),
                        "exported": asdict(exported)}, checkpoint.vocabulary,
              parents=DirectoryHashes({"source": checkpoint.path}), results=line).write(directory)
-    write_card(directory)
     return line
 
 

@@ -28,7 +28,6 @@ from bmtools.models.exported.model import ExportedModel
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.status import set_status
-from bmtools.study.cards.card import write_card
 from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.tokenizer import (
     fingerprint,
@@ -242,9 +241,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     segments = ["token_type_ids"] if has_segment_embeddings(model) else []
     tokenizer.model_input_names = ["input_ids", *segments, "attention_mask"]
     save_tokenizer(tokenizer, directory)
-    content = manifest.write(directory)
-    write_card(directory)
-    return content
+    return manifest.write(directory)
 
 
 def silence_transformers() -> None:

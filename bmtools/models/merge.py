@@ -27,7 +27,6 @@ from bmtools.models.checkpoint_files import (
 )
 from bmtools.models.inference_files import require_finite
 from bmtools.status import set_status
-from bmtools.study.cards.card import write_card
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
@@ -88,7 +87,6 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
         save_file(means, partial / WEIGHTS, metadata={"format": "pt"})
         save_tokenizer(tokenizer, partial)
         manifest.write(partial)
-        write_card(partial)
     return {"checkpoint": str(output), "models": len(paths), "weights": weights,
             "distance": round(distance, 6)}
 

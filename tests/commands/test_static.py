@@ -17,6 +17,7 @@ from bmtools.errors import CheckpointError
 from bmtools.export.export import export_model
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.static import distill_static
+from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.inference import predict
 
@@ -87,6 +88,7 @@ def test_a_classifier_is_trained_saved_and_run(static: Path, tmp_path: Path) -> 
     found = predict([{"id": "1", "text": "Il rene accumula"},
                      {"id": "2", "text": "Il cuore regola"}], tmp_path / "classifier")
     assert [record["predicted"]["label"] for record in found] == ["kidney", "heart"]
+    write_cards(tmp_path / "classifier")
     assert "import bmtools.models.static" in (tmp_path / "classifier" / "README.md").read_text()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,27 @@ def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
     assert checkpoint.tokenizer.model_max_length == 512
     assert {path.name for path in saved.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "vocab.txt", "bmtools.json", "README.md"}
+        "vocab.txt", "bmtools.json"}
+
+
+def test_saving_imports_no_descriptions(tmp_path: Path) -> None:
+    """The commands write the cards, so a killed run leaves none."""
+    code = f"""
+import sys
+from pathlib import Path
+from bmtools.io.provenance.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
+tokenizer = train_tokenizer(["Il cuore"] * 3, VocabularyConfig(size=100, allow_fewer=True))
+save_checkpoint(Path({str(tmp_path / "m")!r}), build_model(build_config("bert-1x64", tokenizer)),
+                tokenizer, Manifest("test", {{}}, ""))
+print([name for name in sys.modules if name.startswith("bmtools.study")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert not (tmp_path / "m" / "README.md").exists()
 
 
 def test_saving_and_loading_is_silent(saved: Path, capfd: pytest.CaptureFixture[str]) -> None:

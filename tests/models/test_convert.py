@@ -25,6 +25,7 @@ from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference
 from bmtools.models.checkpoint_files import check_masked_lm
 from bmtools.models.convert import convert
+from bmtools.study.cards.card import write_cards
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", "a", "asma", "##a", "cuore"]
 IDS = torch.tensor([[2, 6, 7, 4, 9, 3], [2, 9, 8, 4, 6, 3]])
@@ -96,6 +97,7 @@ def test_a_pickled_bert_keeps_all_that_it_learned(
         torch.testing.assert_close(plain, whole, atol=1e-5, rtol=1e-5)
     manifest = json.loads((tmp_path / "new/bmtools.json").read_text())
     assert manifest["inputs"].keys() == {"pytorch_model.bin"}
+    write_cards(tmp_path / "new")
     assert "converted from" in (tmp_path / "new/README.md").read_text()
     written = json.loads((tmp_path / "new/tokenizer_config.json").read_text())
     assert written["do_lower_case"] is True

@@ -16,6 +16,7 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead, join_head, read_head
 from bmtools.models.transfer.init_weights import init_weights
+from bmtools.study.cards.card import write_cards
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import train_tokenizer
@@ -77,6 +78,7 @@ def test_a_new_vocabulary_keeps_it(tokenizer: Any, tmp_path: Path) -> None:
     model, head = build_model(build_config("bert-2x64", tokenizer)), NextSentenceHead(64, seed=1)
     save_checkpoint(tmp_path / "base", join_head(model, head.state_dict()), tokenizer,
                     Manifest("test", {}, fingerprint(tokenizer)))
+    write_cards(tmp_path / "base")
     card = (tmp_path / "base" / "README.md").read_text()
     assert "pipeline_tag: fill-mask" in card and "BertForPreTraining, 2 layers" in card
     assert "LABEL_0" not in card

@@ -19,6 +19,7 @@ from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
+from bmtools.study.cards.card import write_cards
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.metrics.task_scores import Predictions, task_scores
@@ -78,6 +79,7 @@ def test_a_random_model_learns_and_predicts_what_it_scored(
         "relations", bert, records(1, 100, facts), records(2, 20, facts), tmp_path / "tuned",
         test=test, report=lines.append, entities=entities, pooling=pooling, **SETTINGS)
     assert result["test_micro_f1"]["mean"] > 0.8, result
+    write_cards(tmp_path / "tuned")
     card = (tmp_path / "tuned/README.md").read_text()
     assert "Relation finder" in card and '"text": "...", "entities": [...]}]' in card
     assert "pipeline_tag" not in card and "from transformers import pipeline" not in card

@@ -18,6 +18,7 @@ from bmtools.corpus.tables import table_records
 from bmtools.errors import CheckpointError, DataError, RecordError, refuse
 from bmtools.models.checkpoint_files import CONFIG
 from bmtools.records import Record
+from bmtools.study.cards.card import write_cards
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.settings import SimilarityConfig
 from bmtools.tasks.similarity import SimilarityTask
@@ -62,6 +63,7 @@ def test_predictions_are_in_the_scale_of_the_scores_and_transformers_agrees(
     further.read("train", records(4, 9))
     for name, weight in further.finish(further.new_model(0)).state_dict().items():
         torch.testing.assert_close(weight, model.state_dict()[name])
+    write_cards(tmp_path / "tuned")
     card = (tmp_path / "tuned" / "README.md").read_text()
     assert "| output | score |" in card and "| labels |" not in card
 

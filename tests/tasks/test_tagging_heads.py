@@ -15,6 +15,7 @@ from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
 from bmtools.records import Record
+from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import head_of, load_encoder
 from bmtools.tasks.inference import Predictor, on_device, run_model
@@ -209,6 +210,7 @@ def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
 def test_the_card_shows_what_can_read_the_head(encoder: Path, tmp_path: Path,
                                                settings: dict[str, Any]) -> None:
     tune(encoder, tmp_path / "tuned", epochs=1, **settings)
+    write_cards(tmp_path / "tuned")
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
     for_pipeline = settings["scheme"] == "io" if "scheme" in settings else False
     assert ("pipeline_tag" in card, "import pipeline" in card) == (for_pipeline, for_pipeline)

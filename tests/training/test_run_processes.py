@@ -386,6 +386,21 @@ def test_a_signal_ends_the_sitting_with_a_state(
     same_run(tmp_path / "out", never_stopped("padded"))
 
 
+def test_only_a_finished_run_has_model_cards(start: Start, data: Path, tmp_path: Path) -> None:
+    given = [*phased(data), "--layout", "padded", "--save-steps", 0]
+    assert start("out", *given).after(3, signal.SIGTERM).wait() == [75]
+    assert next((tmp_path / "out.run").glob("step-*/model.safetensors"))
+    assert not list(tmp_path.rglob("README.md"))
+    start("out", *given, "--resume").succeed()
+    models = [tmp_path / "out", *sorted((tmp_path / "out.kept").iterdir())]
+    assert len(models) > 2
+    cards = {path: path.read_bytes() for path in tmp_path.rglob("README.md")}
+    assert sorted(cards) == sorted(path / "README.md" for path in models)
+    models[0].joinpath("README.md").unlink()  # as if it had been killed before it wrote the card
+    assert "is finished already" in start("out", *given, "--resume").succeed().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("README.md")} == cards
+
+
 def test_a_spent_budget_ends_the_sitting_with_a_state(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
     """It is spent at once, so each session ends after the two steps it takes to notice."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from bmtools.distributed import is_main_process
 from bmtools.io.energy.figures import KINDS, add
-from bmtools.io.provenance.manifest import CARD
+from bmtools.io.output import new_file
+from bmtools.io.provenance.manifest import CARD, NAME
+from bmtools.io.unfinished import remove_abandoned
 from bmtools.study.cards.about import STATED, About, read_about
 from bmtools.study.cards.bom import bill_of_materials
 from bmtools.study.cards.facts import BASES, ModelFacts, read_facts
@@ -35,6 +41,7 @@ _HASH_DIGITS = 12
 _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
 _NOT_STATED = "not stated"
+Line = TypeVar("Line", bound=Mapping[str, object])
 
 
 @dataclass(frozen=True)
@@ -81,10 +88,48 @@ def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None =
                 if eval_results else "", known)
 
 
-def write_card(directory: Path) -> None:
-    """Write `README.md` into a model's directory; the same model gets the same bytes."""
-    text, _ = model_card(read_facts(directory))
-    (directory / CARD).write_text(text, encoding="utf-8", newline="\n")
+def with_cards(lines: Iterable[Line], *directories: Path) -> Iterator[Line]:
+    """Yield the reports of a run, and write its cards before it reports the checkpoint.
+
+    Args:
+        lines: reports of a command; one with the key `checkpoint` says that the output is complete.
+        directories: see `write_cards`.
+    """
+    for line in lines:
+        if "checkpoint" in line:
+            write_cards(*directories)
+        yield line
+
+
+def write_cards(*directories: Path) -> None:
+    """Write `README.md` into finished models without one; only the main process writes.
+
+    The same model gets the same bytes, in whichever directory it is.
+
+    Args:
+        directories: of models, or of models in their subdirectories, such as folds.
+    """
+    if not is_main_process():
+        return
+    for directory in directories:
+        for path in (directory, *sorted(directory.glob("[!.]*"))):
+            if (path / NAME).is_file() and (path / "config.json").is_file():
+                _write_card(path)
+
+
+def _write_card(model: Path) -> None:
+    """Write the card of a model, unless it has one; the manifest's owner and permissions apply."""
+    card = model / CARD
+    remove_abandoned(model, card)
+    if card.exists():
+        return
+    text, _ = model_card(read_facts(model))
+    with new_file(card) as stream:
+        stream.write(text.encode())
+    owner = (model / NAME).stat()
+    with suppress(PermissionError):
+        os.chown(card, owner.st_uid, owner.st_gid)
+    shutil.copymode(model / NAME, card)
 
 
 def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
@@ -96,7 +141,7 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
         about: what people state.
         scores: measured besides those of the model's own record.
         traced: the model's lineage; without it the card stays with the model's
-            own record and names no energy, which differs from run to run.
+            own record and names neither energy nor directory, which differ from run to run.
 
     Returns:
         the card, and for each thing that a card should say whether it is known.
@@ -108,8 +153,9 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     scores = [*recorded_scores(facts), *scores]
     licence = about.licence or licence_of(lineage.root)
     languages = languages_of(lineage)
+    name = about.name or (facts.name if traced else facts.kind_name)
     metadata = card_metadata(facts, about, scores, licence, languages,
-                             emissions(lineage) if traced else {})
+                             emissions(lineage) if traced else {}, name)
     environment = Environment(loader=PackageLoader("bmtools.study", "cards"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
                               keep_trailing_newline=True)

@@ -54,9 +54,14 @@ class ModelFacts:
 
     @property
     def name(self) -> str:
-        """Name of the directory; one that is being written has none yet."""
+        """Name of the directory; the name of its kind if the directory is hidden."""
         name = self.path.resolve().name
-        return self.title.lower().replace(" ", "-") if name.startswith(".") else name
+        return self.kind_name if name.startswith(".") else name
+
+    @property
+    def kind_name(self) -> str:
+        """Name that all models of its kind share, such as entity-tagger."""
+        return self.title.lower().replace(" ", "-")
 
     @property
     def settings(self) -> Mapping[str, Any]:

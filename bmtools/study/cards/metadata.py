@@ -104,7 +104,8 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
 
 
 def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], licence: str,
-                  languages: Sequence[str], emissions: Mapping[str, Any]) -> dict[str, Any]:
+                  languages: Sequence[str], emissions: Mapping[str, Any],
+                  name: str) -> dict[str, Any]:
     """Make the metadata of a card; what is not known is left out.
 
     Args:
@@ -114,6 +115,7 @@ def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], lice
         licence: by SPDX, parts that all hold joined by AND; empty where it is unknown.
         languages: codes.
         emissions: `co2_eq_emissions`; empty where they are unknown.
+        name: of the model.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -134,7 +136,7 @@ def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], lice
         metrics=sorted({score.metric for score in scores} & _HUB_METRICS) or None,
         base_model=bases or None, base_model_relation=(relation or None) if bases else None,
         co2_eq_emissions=dict(emissions) or None, eval_results=results or None,
-        model_name=about.name or facts.name if results else None)
+        model_name=name if results else None)
     check_metadata(found := metadata.to_dict())
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import torch
 from huggingface_hub import ModelCard
 from transformers import AutoModel, pipeline
 
-from bmtools.io.provenance.manifest import Manifest
+from bmtools.io.provenance.manifest import Manifest, hash_directory
+from bmtools.io.unfinished import hidden_path
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.study.cards.card import write_cards
 from bmtools.tasks import predict
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.vocab.settings import VocabularyConfig
@@ -49,6 +52,7 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
                             wall_seconds, RESULTS)
         save_checkpoint(folder / "mlm", model, tokenizer, manifest)
         if kind == "mlm":
+            write_cards(folder)
             return folder / "mlm"
         labels, auto = {
             "ner": (["O", "B-DIS", "I-DIS", "B-DRUG", "I-DRUG"], "TokenClassification"),
@@ -61,6 +65,7 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
             "finetune", {"task": kind, "model": "mlm", "max_length": 64}, fingerprint(tokenizer),
             results={"seeds": 2, "test_f1": {"mean": 0.464, "deviation": 0.05,
                                              "interval": [0.4, 0.5]}}))
+        write_cards(folder)
         return folder / kind
 
     return write
@@ -107,6 +112,7 @@ def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:
     other = directory.with_name("again")
     save_checkpoint(other, again.model, again.tokenizer, Manifest(
         "pretrain", {"model": str(directory)}, again.vocabulary, inputs={f"{directory}/a": "b"}))
+    write_cards(other)
     for path in other.glob("*"):
         if path.suffix in (".json", ".txt", ".md") and path.name != "bmtools.json":
             content = path.read_text(encoding="utf-8")
@@ -120,6 +126,32 @@ def test_the_same_checkpoint_gets_the_same_bytes(save: Save) -> None:
     assert "README.md" in names
     assert [name for name in names
             if (one / name).read_bytes() != (other / name).read_bytes()] == ["bmtools.json"]
+
+
+def test_finished_models_without_a_card_get_one(save: Save, tmp_path: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    model = save("ner")
+    written = (model / "README.md").read_bytes()
+    for name in ("out", "out/fold-0", "out/fold-1", "out/.fold-2", "other"):
+        shutil.copytree(model, tmp_path / name)
+        (tmp_path / name / "README.md").unlink()
+    (tmp_path / "out" / "config.json").unlink()  # as in a directory of folds
+    (tmp_path / "out" / "fold-1" / "README.md").write_text("a better card")
+    half = hidden_path(tmp_path / "out" / "fold-0" / "README.md", "partial")
+    half.write_text("of a process that was killed")
+    (tmp_path / "out" / "fold-0" / "bmtools.json").chmod(0o640)
+    before = hash_directory(tmp_path / "out" / "fold-0")
+    with monkeypatch.context() as patch:
+        patch.setenv("RANK", "1")
+        write_cards(tmp_path / "out", tmp_path / "other")
+    assert {path.parent.name for path in tmp_path.rglob("README.md")} == {"fold-1"}
+    write_cards(tmp_path / "out", tmp_path / "nothing")
+    assert {path.parent.name for path in tmp_path.rglob("README.md")} == {"fold-0", "fold-1"}
+    assert (tmp_path / "out" / "fold-0" / "README.md").read_bytes() == written
+    assert (tmp_path / "out" / "fold-0" / "README.md").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "out" / "fold-1" / "README.md").read_text() == "a better card"
+    assert not half.exists()
+    assert hash_directory(tmp_path / "out" / "fold-0") == before
 
 
 @pytest.mark.parametrize("kind", ["mlm", "ner", "classification", "qa"])
