@@ -17,7 +17,6 @@ from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, DataEr
 from bmtools.export.export import export_model
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
-from bmtools.models.exported import export
 from bmtools.models.exported.engines import LOADERS
 from bmtools.vocab.tokenizer import fingerprint
 
@@ -123,7 +122,7 @@ def test_openvino_never_calls_home(exported: Path) -> None:
 
 def test_what_differs_is_not_written(checkpoint: Path, tmp_path: Path,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "MOST_DIFFERENCE", 1e-12)
+    monkeypatch.setattr("bmtools.export.export.MOST_DIFFERENCE", 1e-12)
     with pytest.raises(CheckpointError, match=r"logits in ctranslate2 differ by up to .*e-0.*"
                                               ", expected 1e-12 or less; leave out this format"):
         export_model(checkpoint, tmp_path / "exported", format="ctranslate2")
