@@ -14,7 +14,7 @@ from bmtools.corpus.dedup.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, is_special
-from bmtools.translation.projection.counts import count_lines
+from bmtools.translation.counts import count_lines
 from bmtools.values import format_duration, format_figure, heading
 
 _MOST_SHARED = 4

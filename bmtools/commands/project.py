@@ -121,8 +121,7 @@ def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, re
          path: Path) -> None:
     """Calibrate the confidence, and write the calibration."""
     from bmtools.io.output import new_file
-    from bmtools.translation.projection.confidence import encode_calibration
-    from bmtools.translation.projection.gold import calibrate
+    from bmtools.translation.projection.gold import calibrate, encode_calibration
 
     calibration = calibrate(records, gold, config, reject)
     with new_file(path) as stream:

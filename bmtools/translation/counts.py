@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bmtools.errors import count_of
 from bmtools.translation.engines.engine import COUNTED
-from bmtools.translation.projection.counts import count_lines
+
+EDGES = "edges corrected: "
+"""Before the rule by which they were."""
 
 
 @dataclass
@@ -88,3 +90,15 @@ class TranslationCounts:
             yield count_of(self.round_trips, f"sentences translated back: chrF {mean:.1f} in the "
                            f"mean, at worst {self.worst_round_trip:.1f}: "
                            f"{self.worst_sentence[:80]!r}")
+
+
+def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield what was counted, the corrected edges together and last, the most frequent first."""
+    rules = {name.removeprefix(EDGES): count for name, count in counts.items()
+             if count and name.startswith(EDGES)}
+    yield from (f"{name}: {count:,}" for name, count in counts.items()
+                if count and not name.startswith(EDGES))
+    if rules:
+        each = ", ".join(f"{rule} {count:,}" for rule, count in sorted(
+            rules.items(), key=lambda item: -item[1]))
+        yield f"edges corrected by rules: {each}"

@@ -15,8 +15,8 @@ from bmtools.records import distinct
 from bmtools.status import set_status
 from bmtools.text.languages import primary_language
 from bmtools.translation.audit import Auditor
+from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.documents import TEXTS
-from bmtools.translation.engines.memory import read_pairs
 from bmtools.translation.quantities import lost_numbers, numbers_of
 from bmtools.translation.settings import QualityConfig
 from bmtools.translation.terms import TermFinder, has_term

@@ -1,9 +1,11 @@
-"""Terms of sentences: those of glossaries, protected ones, and kinds that patterns find."""
+"""Terms of sentences, from files or found by patterns, and their protection by placeholders."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -11,10 +13,14 @@ from bmtools.io.sources import read_list
 from bmtools.text.case_folding import CASELESS, Folding
 from bmtools.text.matching import Matcher
 from bmtools.text.word_lists import is_word
-from bmtools.translation.engines.memory import read_pairs
+from bmtools.translation.bilingual import read_pairs
+from bmtools.translation.engines.engine import Layer, Translation, Translator
 from bmtools.translation.quantities import lost_numbers, lost_units
 from bmtools.translation.settings import ProtectionConfig
 
+# Apertium keeps both; the first is a footnote to it, the second an unknown word.
+PLACEHOLDERS = ("[{}]", "XQ{}X")
+LOST = "terms"
 # International names of antibodies and kinase inhibitors, which other languages leave as they are,
 # and the codes of substances before they have a name.
 _PATTERNS = {
@@ -120,3 +126,69 @@ def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder
         if config.protect else {}
     glossary = dict(read_pairs(config.glossary, source, target)) if config.glossary else {}
     return TermFinder({**protected, **glossary}, config.kinds)
+
+
+class ProtectedTranslator(Layer):
+    """Translator that enforces terms where the engine alone does not write them.
+
+    A placeholder has no grammar, so a sentence is translated without first. Where a term is missing
+    from that, it is translated with placeholders for such terms, of one form after the other. Where
+    that fails, too, the first translation is kept and flagged.
+
+    Args:
+        engine: that translates.
+        finder: of terms.
+        target: language of the translations.
+    """
+
+    def __init__(self, engine: Translator, finder: TermFinder, target: str) -> None:
+        digest = hashlib.sha256(finder.fingerprint.encode()).hexdigest()
+        super().__init__(engine, digest)
+        self._finder = finder
+        self._target = target
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences, those without a term again."""
+        found = self.engine.translate(sentences, attempt)
+        terms = self._finder.find(sentences)
+        self.own_counts["terms"] += sum(map(len, terms))
+        missing = {number: lost for number, one in enumerate(terms)
+                   if not found[number].fault and (lost := self._lost(one, found[number].text))}
+        self.own_counts["terms_enforced"] += len(missing)
+        for form in PLACEHOLDERS:
+            if not missing:
+                break
+            masked = [_masked(sentences[number], lost, form) for number, lost in missing.items()]
+            tried = self.engine.translate(masked, attempt)
+            for (number, lost), other in zip(list(missing.items()), tried, strict=True):
+                text = _restored(other.text, lost, form)
+                if text and not self._lost(terms[number], text):
+                    found[number] = replace(other, text=text)
+                    del missing[number]
+        self.own_counts["terms_lost"] += sum(map(len, missing.values()))
+        for number in missing:
+            found[number] = replace(found[number], flags=(*found[number].flags, LOST))
+        return found
+
+    def _lost(self, terms: Sequence[Term], text: str) -> list[Term]:
+        return [term for term in terms if not is_kept(term, text, self._target)]
+
+
+def _masked(sentence: str, terms: Sequence[Term], form: str) -> str:
+    """Put placeholders in the places of terms."""
+    parts, end = [], 0
+    for number, term in enumerate(terms):
+        parts += [sentence[end:term.start], form.format(number)]
+        end = term.end
+    return "".join([*parts, sentence[end:]])
+
+
+def _restored(text: str, terms: Sequence[Term], form: str) -> str:
+    """Put terms in the places of their placeholders; nothing where one is lost or comes again."""
+    for number, term in reversed(list(enumerate(terms))):
+        placeholder = form.format(number)
+        if text.lower().count(placeholder.lower()) != 1:
+            return ""
+        start = text.lower().index(placeholder.lower())
+        text = text[:start] + term.target + text[start + len(placeholder):]
+    return text

@@ -19,14 +19,13 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
 from bmtools.records import Record
 from bmtools.text.abbreviations import read_abbreviations
-from bmtools.translation.audit import AuditedTranslator, Auditor
+from bmtools.translation.audit import AuditedTranslator, Auditor, RoundTripTranslator
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.settings import NEEDS_ENGINE, ProjectionConfig
-from bmtools.translation.round_trip import RoundTripTranslator
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.settings import (
     AuditConfig,

@@ -29,8 +29,8 @@ from bmtools.io.jsonl import as_records
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
 from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
+from bmtools.translation.engines.memory import SimilarSentences
 from bmtools.translation.engines.neural import Generated, Search
-from bmtools.translation.engines.similar import SimilarSentences
 from bmtools.translation.engines.transformers_engine import batches_by_length
 from bmtools.translation.settings import DocumentConfig, ModelConfig, ProgramConfig
 

@@ -27,7 +27,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from bmtools.translation.engines.conversion import convert
+from bmtools.translation.engines.ctranslate2_engine import convert
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.model_files import hash_model
 from bmtools.translation.settings import ModelConfig

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.translation import batches
-from bmtools.translation.batches import SentenceBatches
-from bmtools.translation.cache import DATABASE, SentenceCache
+from bmtools.translation import cache as cache_module
+from bmtools.translation.cache import DATABASE, SentenceBatches, SentenceCache
 from bmtools.translation.engines.engine import Translation
 
 FULL = Translation("Dolore.", 1, "", -0.25, ("numbers-lost",), "memory")
@@ -120,7 +119,7 @@ def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path:
 
 def test_memory_holds_the_newest_sentences(
         dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_MOST_KNOWN", 5)
+    monkeypatch.setattr(cache_module, "_MOST_KNOWN", 5)
     words = {f"{number}": f"n{number}" for number in range(100)}
     waiting = SentenceBatches(dictionary(words, 2), SentenceCache("x"))
     for one in words:
@@ -134,7 +133,7 @@ def test_memory_holds_the_newest_sentences(
 
 def test_texts_without_a_new_sentence_do_not_wait_for_ever(
         dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_MOST_WAITING", 3)
+    monkeypatch.setattr(cache_module, "_MOST_WAITING", 3)
     engine = dictionary({"a": "A", "b": "B"}, 100)
     waiting = SentenceBatches(engine, SentenceCache("x"))
     assert [waiting.add(text) for text in (["a"], ["a"], [], ["a", "b"])] == [1, 1, 0, 1]

@@ -12,7 +12,7 @@ import pytest
 import bmtools.translation
 from bmtools.errors import RecordError
 from bmtools.records import Record
-from bmtools.translation import batches
+from bmtools.translation import cache as cache_module
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.engines.loading import load_translator
@@ -55,7 +55,7 @@ def test_a_record_without_sentences_passes(text: str, dictionary: Callable[..., 
 
 def test_a_sentence_is_translated_once_and_batches_are_small(
         dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_MOST_KNOWN", 1)
+    monkeypatch.setattr(cache_module, "_MOST_KNOWN", 1)
     translator = dictionary(WORDS, batch_sentences=2)
     texts = ["Pain. Pain.", "Pain. No fever.", "No fever. Pain.", "Why?", "It is over now.",
              "Why?", "Pain."]

@@ -1,4 +1,4 @@
-"""Interface of the translation engines."""
+"""Interface of the translation engines, and of the layers around them."""
 
 from __future__ import annotations
 
@@ -129,3 +129,31 @@ def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str,
     found = [one.text for start in range(0, len(plain), size)
              for one in translator.translate(plain[start:start + size])]
     return dict(zip(different, found, strict=True))
+
+
+class Layer:
+    """Translator that adds something to another one; this much adds nothing.
+
+    Args:
+        engine: that translates.
+        settings: of the layer, for the fingerprint.
+    """
+
+    def __init__(self, engine: Translator, settings: str) -> None:
+        self.engine = engine
+        self.own_counts: Counter[str] = Counter()
+        self.name = engine.name
+        self.details = engine.details
+        self.licence = engine.licence
+        self.fingerprint = f"{engine.fingerprint}, {type(self).__name__} {settings}"
+        self.marks_unknown = engine.marks_unknown
+        self.batch_sentences = engine.batch_sentences
+        self.attempts = engine.attempts
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self.own_counts + self.engine.counts
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences; see `Translator`."""
+        return self.engine.translate(sentences, attempt)

@@ -12,9 +12,8 @@ from bmtools.translation.engines.model_files import (
     check_sequence_to_sequence,
     check_translation_model,
 )
-from bmtools.translation.protection import ProtectedTranslator
 from bmtools.translation.settings import EngineConfig, ProtectionConfig
-from bmtools.translation.terms import load_terms
+from bmtools.translation.terms import ProtectedTranslator, load_terms
 
 
 def load_translator(config: EngineConfig, protection: ProtectionConfig | None = None,
@@ -36,7 +35,7 @@ def load_translator(config: EngineConfig, protection: ProtectionConfig | None = 
         engine.licence = combine(config.model_licence)
     if config.engine == "memory" or not config.memory:
         return engine
-    from bmtools.translation.engines.chain import MemoryFirst
+    from bmtools.translation.engines.memory import MemoryFirst
 
     return MemoryFirst(_load_memory(config), engine)
 

@@ -1,28 +1,32 @@
-"""Engine on a translation memory: sentences that people have translated before."""
+"""Engine on a translation memory: equal or similar sentences, another engine for the rest."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from bmtools.corpus.xml_stream import xml_elements
-from bmtools.errors import DataError, setting
+import numpy as np
+
+from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import hash_file
-from bmtools.io.sources import read_lines
-from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.similar import SimilarSentences
+from bmtools.translation.bilingual import read_pairs
+from bmtools.translation.engines.engine import (
+    NOTHING_NEW,
+    Layer,
+    Translation,
+    Translator,
+)
 
-if TYPE_CHECKING:
-    from lxml.etree import _Element as Element
-
+_NUMBER = r"\d+(?:[.,]\d+)*"
+_NUMBERS = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")
+_TOKENS = re.compile(rf"(?P<number>(?<!\w){_NUMBER}(?!\w))|\w+|[^\w\s]")
+_ANY_NUMBER = "0"
+_SEPARATORS = str.maketrans(".,", ",.")
+Word = TypeVar("Word", int, str)
 _FINAL = ".!?:;,…" + "".join(filter(str.isspace, map(chr, range(0x3001))))
-_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-# These contain code of the original format, not text.
-_CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
 
 
 class MemoryTranslator:
@@ -79,79 +83,174 @@ class MemoryTranslator:
         return Translation("", fault=f"not in {self._path}; add it there")
 
 
-def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Read sentence pairs, white space normalised.
+class SimilarSentences:
+    """Index of the sentences of a memory.
 
-    Raises:
-        DataError: no TMX and no TSV, or without the two languages.
+    Similarity is that of translators' tools: one minus the words, numbers and signs to insert,
+    delete or replace, as a share of the longer sentence; case is ignored and all numbers are
+    alike. Only sentences of a similar length that share enough words are compared so.
+
+    Args:
+        pairs: translations by sentence.
+        threshold: least similarity, above 0.
     """
-    is_tmx = path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
-    pairs = (_tmx_pairs if is_tmx else _tsv_pairs)(
-        path, primary_language(source), primary_language(target))
-    pair = None
-    for pair in pairs:
-        yield pair
-    if pair is None:
-        raise DataError(f"{path}: found no pair of '{source}' and '{target}'; "
-                        f"give another {setting('memory')} or other languages")
+
+    def __init__(self, pairs: Mapping[str, str], threshold: float) -> None:
+        self._threshold = threshold
+        numbers: dict[tuple[str, int], int] = {}
+        numbered = [[numbers.setdefault(word, len(numbers)) for word in _words(sentence)]
+                    for sentence in pairs]
+        order = np.argsort([len(words) for words in numbered], kind="stable")
+        listed = list(pairs.items())
+        self._pairs = [(int(place), *listed[place]) for place in order]
+        self._lengths = np.array([len(numbered[place]) for place in order], dtype=np.int64)
+        self._stops = np.cumsum(self._lengths)
+        self._words = np.fromiter((word for place in order for word in numbered[place]), np.int32)
+        self._numbers, self._spelled = numbers, [word for word, _ in numbers]
+        # The sentences of each word, one word after the other.
+        owners = np.repeat(np.arange(len(order), dtype=np.int32), self._lengths)
+        self._owners = owners[np.argsort(self._words, kind="stable")]
+        self._ends = np.cumsum(np.bincount(self._words, minlength=len(numbers)))
+
+    def find(self, sentence: str) -> str | None:
+        """Find the translation of the most similar sentence whose numbers can be exchanged."""
+        ranked = sorted((-similarity, self._pairs[place])
+                        for place, similarity in self._similar(_words(sentence)))
+        return next((found for _, (_, *pair) in ranked
+                     if (found := with_numbers(sentence, *pair)) is not None), None)
+
+    def _similar(self, words: Sequence[tuple[str, int]]) -> Iterator[tuple[int, float]]:
+        """Yield places in the memory, and their similarity."""
+        length, threshold = len(words), self._threshold - 1e-9
+        low, high = np.searchsorted(self._lengths, (length * threshold, length / threshold))
+        known = [self._numbers[word] for word in words if word in self._numbers]
+        parts = [self._owners[self._ends[one - 1] if one else 0:self._ends[one]] for one in known]
+        parts = [part[slice(*np.searchsorted(part, (low, high)))] for part in parts]
+        shared = np.bincount(np.concatenate([*parts, np.empty(0, dtype=np.int32)]) - low,
+                             minlength=high - low)
+        longer = np.maximum(self._lengths[low:high], length)
+        positions = _positions([word for word, _ in words])
+        for place in low + np.flatnonzero(shared >= threshold * longer):
+            stop = self._stops[place]
+            other = [self._spelled[number] for number in
+                     self._words[stop - self._lengths[place]:stop]]
+            similarity = 1 - edit_distance(positions, length, other) / max(length, len(other))
+            if similarity >= threshold:
+                yield place, similarity
 
 
-def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    columns: tuple[int, int] | None = None
-    width = 2
-    for number, line in read_lines(str(path)):
-        cells = line.split("\t")
-        if not line.strip():
-            continue
-        if columns is None:
-            columns = _header(cells, source, target)
-            width = len(cells)
-            if columns is not None:
-                continue
-            columns = 0, 1
-            if width != 2 or all(map(_is_language, cells)):
-                raise DataError(f"{path}:{number}: found {width} columns {cells[:6]}, expected "
-                                f"two, or a header that names '{source}' and '{target}'")
-        if len(cells) != width:
-            raise DataError(f"{path}:{number}: found {len(cells)} columns, expected {width}")
-        left, right = (" ".join(cells[column].split()) for column in columns)
-        if not left or not right:
-            raise DataError(f"{path}:{number}: found an empty sentence, expected one in each "
-                            "language; fill it in or remove the line")
-        yield left, right
+def _words(sentence: str) -> list[tuple[str, int]]:
+    """Return words, numbers and signs, each with how often it came before."""
+    seen: Counter[str] = Counter()
+    words = []
+    for found in _TOKENS.finditer(sentence.casefold()):
+        word = _ANY_NUMBER if found["number"] else found[0]
+        words.append((word, seen[word]))
+        seen[word] += 1
+    return words
 
 
-def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] | None:
-    """Find the two columns by the names in the first line."""
-    names = [primary_language(cell.strip()) for cell in cells]
-    for left, right in ((source, target), ("source", "target")):
-        if left in names and right in names:
-            return names.index(left), names.index(right)
-    return None
+def _positions(words: Sequence[Word]) -> dict[Word, int]:
+    """Return bits for the positions of each word."""
+    positions: dict[Word, int] = {}
+    for position, word in enumerate(words):
+        positions[word] = positions.get(word, 0) | 1 << position
+    return positions
 
 
-def _is_language(cell: str) -> bool:
-    """Tell whether a cell is a language code, as of a header that names other languages."""
-    import langcodes
+def edit_distance(positions: Mapping[Word, int], length: int, other: Sequence[Word]) -> int:
+    """Count insertions, deletions and replacements between two sequences.
 
-    return bool(re.fullmatch(r"[a-z]{2,3}([-_]\w+)?", cell)) and langcodes.tag_is_valid(cell)
+    Source: Hyyrö 2003, bit-parallel; an operation on integers does a whole column.
+
+    Args:
+        positions: bits for the positions of each word of the first sequence.
+        length: of the first sequence.
+        other: the second sequence.
+    """
+    mask = (1 << length) - 1
+    more, less, distance = mask, 0, length
+    for word in other:
+        same = positions.get(word, 0)
+        vertical = same | less
+        same = (((same & more) + more) ^ more) | same
+        above, below = less | ~(same | more), more & same
+        distance += (above >> length - 1 & 1) - (below >> length - 1 & 1) if length else 1
+        above = above << 1 | 1
+        more, less = (below << 1 | ~(vertical | above)) & mask, above & vertical & mask
+    return distance
 
 
-def _tmx_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    for unit in xml_elements(str(path), ("tmx",), ("tu",)):
-        found: dict[str, str] = {}
-        for variant in unit.iterfind("tuv"):
-            language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
-            segment = variant.find("seg")
-            if segment is not None:
-                found.setdefault(language, " ".join("".join(_text_of(segment)).split()))
-        if found.get(source) and found.get(target):
-            yield found[source], found[target]
+def with_numbers(sentence: str, similar: str, translation: str) -> str | None:
+    """Put the numbers of a sentence into the translation of a similar one.
+
+    Returns:
+        None where it is not certain which number of the translation is which.
+    """
+    new, old = _NUMBERS.findall(sentence), _NUMBERS.findall(similar)
+    if new == old:
+        return translation
+    if len(new) != len(old):
+        return None
+    waiting: dict[str, deque[tuple[str, str]]] = defaultdict(deque)
+    for before, after in zip(old, new, strict=True):
+        waiting[before.replace(",", ".")].append((before, after))
+
+    def exchange(found: re.Match[str]) -> str:
+        queue = waiting[found[0].replace(",", ".")]
+        before, after = queue.popleft() if queue else ("", "")
+        if not after or (before.isdecimal() and not after.isdecimal()):
+            raise LookupError  # a number of its own, or one whose decimal sign is not known
+        return after if found[0] == before else after.translate(_SEPARATORS)
+
+    try:
+        exchanged = _NUMBERS.sub(exchange, translation)
+    except LookupError:
+        return None
+    return None if any(waiting.values()) else exchanged
 
 
-def _text_of(element: Element) -> Iterator[str]:
-    yield element.text or ""
-    for child in element:
-        if child.tag not in _CODE:
-            yield from _text_of(child)
-        yield child.tail or ""
+class MemoryFirst(Layer):
+    """Translator that asks a memory, and an engine about the rest.
+
+    Where a first attempt came from the memory, the second is the engine's first; where it came from
+    the engine, the last attempt has nothing new.
+
+    Args:
+        memory: gives a fault for what it does not hold.
+        engine: for those sentences.
+    """
+
+    def __init__(self, memory: Translator, engine: Translator) -> None:
+        super().__init__(engine, memory.fingerprint)
+        self._memory = memory
+        self.details = {**engine.details, **memory.details}
+        self.licence = combine(engine.licence, memory.licence)
+        self.attempts += 1
+
+    @property
+    def counts(self) -> Counter[str]:
+        return super().counts + self._memory.counts
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences by the memory, and what it lacks by the engine."""
+        found = self._memory.translate(sentences, attempt)
+        known = [number for number, one in enumerate(found) if not one.fault]
+        unknown = [number for number, one in enumerate(found) if one.fault]
+        if attempt:
+            self._ask(found, sentences, known, attempt - 1)
+        else:
+            self.own_counts["memory"] += len(known)
+        self._ask(found, sentences, unknown, attempt)
+        return found
+
+    def _ask(self, found: list[Translation], sentences: Sequence[str], numbers: list[int],
+             attempt: int) -> None:
+        """Put the engine's translations of some sentences in their places."""
+        if attempt == self.engine.attempts:
+            for number in numbers:
+                found[number] = NOTHING_NEW
+        elif numbers:
+            translations = self.engine.translate([sentences[one] for one in numbers], attempt)
+            for number, translation in zip(numbers, translations, strict=True):
+                found[number] = translation

@@ -1,16 +1,33 @@
-"""Files of translation models, looked at before torch is imported."""
+"""Files of translation models, checked before torch is imported, and their tokens."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import sys
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import CheckpointError, setting
+from bmtools.io.failures import reading
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
 from bmtools.models.published_files import pickled_files
+from bmtools.text.languages import nllb_code, primary_language, three_letters
+from bmtools.translation.settings import ModelConfig
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+# Language tokens: NLLB, M2M-100 and mBART have them on both sides, Marian and MADLAD-400 put the
+# target's before the source.
+_LANGUAGE_TOKEN = re.compile(
+    r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
+_BEFORE_SOURCE = (">>", "<2")
 _READ = (".safetensors", ".json", ".model", ".spm", ".txt")
 _TRANSLATES = ("ForConditionalGeneration", "MTModel")
 
@@ -62,3 +79,96 @@ def check_sequence_to_sequence(directory: Path, may_be_pickled: bool = False) ->
                               "Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
     if not (may_be_pickled and pickled_files(directory)):
         weight_bytes(directory)
+
+
+class Subwords:
+    """Conversion between sentences and a model's tokens.
+
+    Args:
+        settings: names the tokenizer, or else the model.
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
+
+    Attributes:
+        prefix: language tokens that begin every source sentence.
+        target_token: language token that begins every translation, where the model expects one.
+        positions: tokens that the model has room for, where that is known.
+        max_length: tokens of the longest source sentence, language tokens included.
+    """
+
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
+        self._directory = settings.tokenizer or settings.directory
+        self.tokenizer = load_tokenizer(self._directory)
+        self.vocabulary: dict[str, int] = {
+            **self.tokenizer.get_vocab(), **getattr(self.tokenizer, "lang_token_to_id", {})}
+        config = read_config(self._directory) if (self._directory / CONFIG).is_file() else {}
+        # T5 and MADLAD-400 have no positions of their own, only the lengths they were trained on.
+        positions = (config.get("max_position_embeddings") or config.get("n_positions")
+                     or self.tokenizer.model_max_length)
+        self.positions = None if positions > sys.maxsize // 2 else int(positions)
+        self.max_length = settings.max_length or self.positions or 0
+        if not self.max_length:
+            raise CheckpointError(f"{self._directory}: does not say how long a sentence may be; "
+                                  f"{setting('max_length')} does")
+        self.prefix: list[str] = []
+        self.target_token: str | None = None
+        if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
+            token = self._language_token(target, settings.target_code, "target_code")
+            if token.startswith(_BEFORE_SOURCE):
+                self.prefix = [token]
+            else:
+                self.prefix = [self._language_token(source, settings.source_code, "source_code")]
+                self.target_token = token
+        elif settings.source_code or settings.target_code:
+            raise CheckpointError(f"{self._directory}: knows no languages by name, it has one "
+                                  f"pair; leave out {setting('source_code')} and "
+                                  f"{setting('target_code')}")
+        self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_token}
+
+    def _language_token(self, language: str, code: str | None, option: str) -> str:
+        """Find the token of a language."""
+        short, long = primary_language(code or language), code or three_letters(language)
+        names = [code] if code else [nllb_code(language)]
+        names += [f"__{short}__", f">>{long}<<", f">>{short}<<", f"<2{short}>"]
+        for name in names:
+            if name in self.vocabulary:
+                return name
+        some = sorted(token for token in self.vocabulary if _LANGUAGE_TOKEN.fullmatch(token))[:4]
+        raise CheckpointError(f"{self._directory}: found no language token for "
+                              f"{code or language!r}, only some like {', '.join(some)}; "
+                              f"{setting(option)} names one")
+
+    def encode(self, sentence: str) -> list[str]:
+        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
+        ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
+
+    def encode_target(self, sentence: str) -> list[str]:
+        """Turn a translation into tokens: its language token, the sentence, the end of sentence."""
+        # Marian alone has other subwords for the target.
+        texts = {"text" if self.target_token else "text_target": sentence}
+        ids = self.tokenizer(**texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*([self.target_token] if self.target_token else []),
+                *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
+
+    def decode(self, tokens: Sequence[str]) -> str:
+        """Join the tokens of a translation, language tokens and ends left out."""
+        plain = [token for token in tokens if token not in self._special]
+        return " ".join(self.tokenizer.convert_tokens_to_string(plain).split())
+
+
+def load_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a translation model; no code from it.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    from transformers import AutoTokenizer
+
+    with reading(directory, "found no tokenizer that can be loaded",
+                 f"{setting('tokenizer')} names the directory of the original model"), \
+            warnings.catch_warnings():
+        # Marian's normaliser is not used for encoding.
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+        return AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False)

@@ -1,23 +1,31 @@
-"""Neural engines: sentences as the model's tokens, and translations that end."""
+"""Neural engines: sentences as the model's tokens, by clauses if they are long."""
 
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
 from bmtools.errors import setting
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import card_licence
-from bmtools.translation.clauses import join_clauses, split_clauses
+from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.model_files import hash_model
-from bmtools.translation.engines.subwords import Subwords
+from bmtools.translation.engines.model_files import Subwords, hash_model
+from bmtools.translation.function_words import words_of_all_languages
 from bmtools.translation.settings import ModelConfig
 
+_OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
+# Where to cut, best first: an end that was not seen, a semicolon, a colon, a comma before a
+# conjunction, any comma, white space, anywhere.
+_BOUNDARIES = tuple(map(re.compile, (
+    r"[.!?]\s+(?=[^\W\d_])|[\u3002\uff01\uff1f]", r"[;\uff1b]\s*", r":\s+|\uff1a",
+    rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
+_UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 # What does not change a translation, beside the directories, whose files are hashed.
 _WITHOUT_EFFECT = ("model", "tokenizer", "batch_tokens", "threads", "convert_to")
 
@@ -124,3 +132,58 @@ class NeuralTranslator(ABC):
         return (Search(beam_size, penalty, own.no_repeat_ngram_size),
                 Search(max(beam_size, 5), max(penalty, 1.1), 4),
                 Search(1 if beam_size > 1 else 3, max(penalty, 1.2), 3))[attempt]
+
+
+def split_clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:
+    """Cut a sentence until its parts fit, each at the best boundary in its middle half.
+
+    Args:
+        sentence: of any length.
+        fits: tells whether a part is short enough.
+
+    Returns:
+        parts, which hold all of the sentence but the white space between them.
+    """
+    if len(sentence) < 2 or fits(sentence):
+        return [sentence]
+    middle = len(sentence) / 2
+    for boundary in _BOUNDARIES:
+        ends = [found.end() for found in boundary.finditer(
+            sentence, len(sentence) // 4, -(-3 * len(sentence) // 4))
+            if 0 < found.end() < len(sentence)]
+        if ends:
+            cut = min(ends, key=lambda end: abs(end - middle))
+            return [*split_clauses(sentence[:cut].rstrip(), fits),
+                    *split_clauses(sentence[cut:].lstrip(), fits)]
+    return [sentence]
+
+
+def join_clauses(clauses: Sequence[str], translations: Sequence[Translation],
+                 language: str) -> Translation:
+    """Join the translations of a sentence's parts.
+
+    What an engine adds to a part as if it were a sentence goes: a final full stop, a capital.
+
+    Args:
+        clauses: parts of a sentence.
+        translations: of them; the first fault is that of the sentence.
+        language: of the translations, ISO 639-1.
+    """
+    if len(clauses) == 1:
+        return translations[0]
+    code = primary_language(language)
+    texts = [_as_part(clause, one.text, keeps_capital=not number or code == "de")
+             for number, (clause, one) in enumerate(zip(clauses, translations, strict=True))]
+    fault = next((one.fault for one in translations if one.fault), "")
+    scores = [one.log_probability for one in translations if one.log_probability is not None]
+    return Translation(
+        "" if fault else ("" if code in _UNSPACED else " ").join(texts),
+        sum(one.unknown for one in translations), fault,
+        round(sum(scores) / len(scores), 4) if scores else None, engine=translations[0].engine)
+
+
+def _as_part(clause: str, text: str, keeps_capital: bool) -> str:
+    if text.endswith(".") and clause[-1:] not in ".!?…":
+        text = text[:-1]
+    is_plain = clause[:1].islower() and not text[1:2].isupper() and not re.match(r"I\b", text)
+    return text if keeps_capital or not is_plain else text[:1].lower() + text[1:]

@@ -1,21 +1,41 @@
-"""Projection by word alignment."""
+"""Projection by word alignment, which is learned from the sentence pairs alone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 
-from bmtools.translation.projection.alignment import align_words
-from bmtools.translation.projection.hmm import Array
-from bmtools.translation.projection.links import best_run, words_within
+from bmtools.status import set_status
+from bmtools.translation.projection.links import (
+    best_run,
+    plain_words,
+    spelling,
+    word_spans,
+    words_within,
+)
 from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
-from bmtools.translation.projection.words import plain_words, word_spans
 
+Array = np.ndarray[Any, np.dtype[Any]]
+FARTHEST = 30
+"""Words; longer jumps are as likely as one of this length."""
+NULL = 0.1
+"""Share of words that come from no word of the other side."""
+_TINY = np.float32(1e-30)
+DIAGONAL_ROUNDS = 4
+HMM_ROUNDS = 3
+_TENSION = 3.0
+_UNSEEN = 0.003  # counts of a pair of words before it is seen
+_LIKENESS = 5.0  # further ones of a pair that is spelled alike
+_LETTERS = 12  # at which spellings are compared
+_STEP = 4  # words by which the sizes of sentences that are computed together may differ
+_MOST_CELLS = 1_000_000
 _LEAST_GAIN = 1e-6
-_MOST_CELLS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
+_MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
 class AlignProjector(Projector):
@@ -40,7 +60,7 @@ class AlignProjector(Projector):
         words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
                  for pair in pairs}
         short = {key: (source, target) for key, (source, target) in words.items()
-                 if len(source) * len(target) <= _MOST_CELLS}
+                 if len(source) * len(target) <= _MOST_WORD_PAIRS}
         self._links = {**dict.fromkeys(words),
                        **dict(zip(short, align_words(list(short.values())), strict=True))}
         counts = Counter(word for _, target in words.values() for word in target)
@@ -89,3 +109,297 @@ def best_span(links: Array, inside: Array, weights: Array,
     linked = into[first:stop].sum()
     purity = linked / (linked + elsewhere[first:stop].sum())
     return Projection(targets[first][0], targets[stop - 1][1], float(purity * linked / into.sum()))
+
+
+class Cells:
+    """Pairs of words of the same sentence pair, as one flat array.
+
+    Args:
+        pairs: ids of the words of both sides of each sentence pair.
+
+    Attributes:
+        source: id of the source word of each cell.
+        target: id of the target word of each cell.
+        offsets: first cell of each sentence pair, and the number of all.
+        shapes: (pairs, 2) words of each side.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[Array, Array]]) -> None:
+        self.shapes = np.array([(len(left), len(right)) for left, right in pairs],
+                               np.int64).reshape(-1, 2)
+        self.offsets = np.concatenate([[0], np.cumsum(self.shapes.prod(axis=1))])
+        nothing = np.empty(0, np.int64)
+        self.source = np.concatenate(
+            [nothing, *(np.repeat(left, len(right)) for left, right in pairs)])
+        self.target = np.concatenate(
+            [nothing, *(np.tile(right, len(left)) for left, right in pairs)])
+
+    def groups(self, axis: int) -> Iterator[Group]:
+        """Yield sentence pairs of about the same size together.
+
+        Args:
+            axis: 0 where the source is given and the target emitted, 1 the other way round.
+        """
+        classes = -(-self.shapes // _STEP)
+        order = np.lexsort((classes[:, 1 - axis], classes[:, axis]))
+        order = order[self.shapes[order].all(axis=1)]
+        start = 0
+        while start < len(order):
+            width = classes[order[start], axis] * _STEP
+            stop = start + 1
+            while stop < len(order) and classes[order[stop], axis] * _STEP == width and \
+                    (stop + 1 - start) * width * self.shapes[order[stop], 1 - axis] < _MOST_CELLS:
+                stop += 1
+            yield self._group(order[start:stop], axis)
+            start = stop
+
+    def _group(self, members: Array, axis: int) -> Group:
+        states, positions = self.shapes[members, axis], self.shapes[members, 1 - axis]
+        state = np.arange(states.max())[None, :, None]
+        position = np.arange(positions.max())[None, None, :]
+        width = self.shapes[members, 1][:, None, None]
+        cells = self.offsets[members][:, None, None] + (
+            state * width + position if axis == 0 else position * width + state)
+        last = self.offsets[-1]
+        cells = np.where(position < positions[:, None, None], cells, last + 1)
+        return Group(np.where(state < states[:, None, None], cells, last), states, positions)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sentence pairs of about the same size.
+
+    Args:
+        cells: (pairs, states, positions) indices of cells; behind them one for padded states, and
+            one for padded positions.
+        states: (pairs,) words of the side that is given.
+        positions: (pairs,) words of the side that is emitted.
+    """
+
+    cells: Array
+    states: Array
+    positions: Array
+
+
+class Direction:
+    """Model of the words of one side, given those of the other.
+
+    Args:
+        cells: of the sentence pairs.
+        axis: 0 where the source is given.
+        entries: of each cell, the pair of words that it is in the lexicon.
+        given: the given word of each entry of the lexicon.
+        emitted: the other word of each entry.
+        prior: counts that each entry has before any is seen.
+    """
+
+    def __init__(self, cells: Cells, axis: int, entries: Array, given: Array,
+                 prior: Array) -> None:
+        self.groups = list(cells.groups(axis))
+        self.entries = np.append(entries, (len(given), len(given) + 1))
+        self.given, self.prior = given, prior
+        self.jumps = initial_jumps()
+        words = cells.target if axis == 0 else cells.source
+        frequency = np.bincount(words) / max(1, len(words))
+        self.null = np.append(frequency[words], (1, 1)).astype(np.float32)
+        self.learn(np.zeros(len(entries)), None)
+
+    def learn(self, posteriors: Array, jumps: Array | None) -> None:
+        """Set lexicon and jumps to what the posteriors say."""
+        counts = self.prior + np.bincount(self.entries[:-2], weights=posteriors,
+                                          minlength=len(self.given))
+        totals = np.bincount(self.given, weights=counts)
+        self.lexicon = np.append(counts / totals[self.given], (0, 1)).astype(np.float32)
+        if jumps is not None:
+            self.jumps = jumps + initial_jumps()
+
+    def posteriors(self, hmm: bool) -> tuple[Array, Array | None]:
+        """Return how likely each cell is a link, and the expected jumps."""
+        found = np.zeros(len(self.entries), np.float32)
+        jumps = np.zeros(len(self.jumps))
+        for group in self.groups:
+            emissions = Emissions(self.lexicon[self.entries[group.cells]],
+                                  self.null[group.cells[:, 0]], group.states, group.positions)
+            if hmm:
+                found[group.cells], expected = hmm_posteriors(emissions, self.jumps)
+                jumps += expected
+            else:
+                found[group.cells] = diagonal_posteriors(emissions)
+        return found[:-2], jumps if hmm else None
+
+
+def diagonal_posteriors(emissions: Emissions) -> Array:
+    """Find how likely each word comes from each word of the other side, near the diagonal.
+
+    Source: IBM model 1 with the prior of Dyer et al. 2013, section 2.
+
+    Returns:
+        (pairs, states, positions).
+    """
+    states = (np.arange(emissions.words.shape[1]) + 0.5)[None, :] / emissions.states[:, None]
+    positions = (np.arange(emissions.words.shape[2]) + 0.5) / emissions.positions[:, None]
+    prior = np.exp(-_TENSION * np.abs(states[:, :, None] - positions[:, None, :]))
+    prior *= states[:, :, None] < 1
+    joint = emissions.words * prior * ((1 - NULL) / prior.sum(axis=1, keepdims=True))
+    total = joint.sum(axis=1, keepdims=True) + NULL * emissions.null[:, None, :]
+    return np.asarray(joint / total)
+
+
+def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Array]:
+    """Align the words of sentence pairs.
+
+    Both directions are trained together on what they agree in: each learns from the product of
+    both posteriors. Words of like spelling are likely translations from the start.
+
+    Source: Dyer et al. 2013; Liang et al. 2006, Alignment by agreement.
+
+    Returns:
+        (2, source words, target words) of each pair: how likely the target word comes from the
+        source word, and the other way round.
+    """
+    vocabulary: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    cells = Cells([(_ids(left, vocabulary[0]), _ids(right, vocabulary[1]))
+                   for left, right in pairs])
+    size = max(1, len(vocabulary[1]))
+    keys, entries = np.unique(cells.source * size + cells.target, return_inverse=True)
+    left, right = keys // size, keys % size
+    spellings = [list(map(spelling, words)) for words in vocabulary]
+    prior = _UNSEEN + _LIKENESS * spelling_likeness(spellings[0], spellings[1], left, right)
+    directions = (Direction(cells, 0, entries, left, prior),
+                  Direction(cells, 1, entries, right, prior))
+    rounds = DIAGONAL_ROUNDS + HMM_ROUNDS
+    for number in range(rounds + 1):
+        set_status("aligning words", number, rounds, "rounds")
+        found = [direction.posteriors(number >= DIAGONAL_ROUNDS) for direction in directions]
+        if number < rounds:
+            agreed = found[0][0] * found[1][0]
+            for direction, (_, jumps) in zip(directions, found, strict=True):
+                direction.learn(agreed, jumps)
+    both = np.stack([posteriors for posteriors, _ in found])
+    return [both[:, start:end].reshape(2, *shape) for start, end, shape in zip(
+        cells.offsets[:-1], cells.offsets[1:], cells.shapes, strict=True)]
+
+
+def _ids(words: Sequence[str], known: dict[str, int]) -> Array:
+    return np.array([known.setdefault(word, len(known)) for word in words], np.int64)
+
+
+def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], left: Array,
+                      right: Array) -> Array:
+    """Compare the spelling of pairs of words.
+
+    Args:
+        left_words: the words of one language.
+        right_words: the words of the other.
+        left: of each pair, the first word.
+        right: of each pair, the second word.
+
+    Returns:
+        (pairs,) square of the share of the longer word that they begin with alike; 0 for less
+        than half.
+    """
+    letters, lengths = zip(*((
+        np.array([[ord(letter) for letter in word[:_LETTERS].ljust(_LETTERS, "\0")]
+                  for word in words], np.int32).reshape(-1, _LETTERS),
+        np.array([min(_LETTERS, len(word)) for word in words], np.int32))
+        for words in (left_words, right_words)), strict=True)
+    alike = np.zeros(len(left), np.int32)
+    going = np.ones(len(left), bool)
+    for at in range(_LETTERS):
+        one = letters[0][left, at]
+        going &= (one == letters[1][right, at]) & (one > 0)
+        alike += going
+    share = alike / np.maximum(lengths[0][left], lengths[1][right])
+    return np.where(share >= 0.5, share ** 2, 0.0)
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """Probabilities of the words of one side, for sentence pairs of about the same size.
+
+    Args:
+        words: (pairs, states, positions) of each word, given each word of the other side; padding
+            has 0 as a state, and 1 as a position.
+        null: (pairs, positions) of each word, given none.
+        states: (pairs,) words of the other side.
+        positions: (pairs,) words of this side.
+    """
+
+    words: Array
+    null: Array
+    states: Array
+    positions: Array
+
+
+def initial_jumps() -> Array:
+    """Return counts of jumps by -FARTHEST to FARTHEST words before any is seen.
+
+    One to the next word is likeliest. Their weight keeps a corpus of a few hundred sentences from
+    learning to go straight ahead.
+    """
+    distance = np.abs(np.arange(-FARTHEST, FARTHEST + 1) - 1)
+    return (600 * (np.exp(-0.25 * distance) + 0.005)).astype(np.float32)
+
+
+def hmm_posteriors(emissions: Emissions, jumps: Array) -> tuple[Array, Array]:
+    """Find how likely each word comes from each word of the other side.
+
+    Source: Vogel et al. 1996; the null word remembers the last position, Och and Ney 2003.
+
+    Args:
+        emissions: of a group of sentence pairs.
+        jumps: weights of the jumps from one word to the next, see `initial_jumps`.
+
+    Returns:
+        (pairs, states, positions) posteriors, and the expected number of each jump.
+    """
+    size = emissions.words.shape[1]
+    steps = np.clip(np.arange(size)[None, :] - np.arange(size)[:, None],
+                    -FARTHEST, FARTHEST) + FARTHEST
+    moves = jumps[steps].astype(np.float32)
+    real = np.arange(size)[None, :] < emissions.states[:, None]
+    leaving = real / (real.astype(np.float32) @ moves.T + _TINY)
+    words = np.ascontiguousarray(emissions.words.transpose(2, 0, 1)) * np.float32(1 - NULL)
+    null = emissions.null.T[:, :, None] * np.float32(NULL)
+    forward, scales = _forward(words, null, moves, leaving, emissions.states)
+    live = np.arange(len(words))[:, None] < emissions.positions[None, :]
+    posteriors, expected = _backward(words, null, moves, leaving, forward, scales, live)
+    counts = np.bincount(steps.ravel(), weights=(expected * moves).ravel(), minlength=len(jumps))
+    return (posteriors * live[:, :, None]).transpose(1, 2, 0), counts
+
+
+def _forward(words: Array, null: Array, moves: Array, leaving: Array,
+             states: Array) -> tuple[Array, Array]:
+    """Return (2, positions, pairs, states) scaled forward probabilities, and their scales.
+
+    The first half is of states that emit the word, the second of those that are remembered while
+    the null word emits it.
+    """
+    forward = np.empty((2, *words.shape), np.float32)
+    scales = np.empty((*words.shape[:2], 1), np.float32)
+    before = np.where(leaving > 0, 1 / states[:, None], 0).astype(np.float32)
+    for position, emission in enumerate(words):
+        arriving = (before * leaving) @ moves if position else before
+        forward[0, position] = arriving * emission
+        forward[1, position] = before * null[position]
+        before = forward[0, position] + forward[1, position]
+        scales[position] = before.sum(axis=1, keepdims=True) + _TINY
+        forward[:, position] /= scales[position]
+        before = before / scales[position]
+    return forward, scales
+
+
+def _backward(words: Array, null: Array, moves: Array, leaving: Array, forward: Array,
+              scales: Array, live: Array) -> tuple[Array, Array]:
+    """Return (positions, pairs, states) posteriors, and (states, states) expected moves."""
+    posteriors = np.empty(words.shape, np.float32)
+    expected = np.zeros(moves.shape, np.float32)
+    after = np.ones(words.shape[1:], np.float32)
+    for position in range(len(words) - 1, -1, -1):
+        posteriors[position] = forward[0, position] * after
+        if position:
+            arriving = words[position] * after / scales[position]
+            last = (forward[0, position - 1] + forward[1, position - 1]) * leaving
+            expected += (last * live[position, :, None]).T @ arriving
+            after = leaving * (arriving @ moves.T) + null[position] * after / scales[position]
+    return posteriors, expected

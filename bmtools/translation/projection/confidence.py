@@ -1,20 +1,24 @@
-"""Confidence of projected spans: the probability that both of a span's edges are right."""
+"""Vote of several methods on the place of a span, and the confidence that its edges are right."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from bmtools.errors import DataError
-from bmtools.translation.projection.pairs import SentencePair
-from bmtools.translation.projection.vote import Vote, overlap
+from bmtools.translation.projection.pairs import Projection, SentencePair
 
+# Precisions of methods that a calibration does not know: measured with Apertium, English to
+# Italian; 0.7 is a guess for the others.
+_MEASURED = {"dictionary": 0.8, "markers": 0.9}
+_UNKNOWN = 0.7
+Candidates = Mapping[str, Projection | None]
+"""What each method found for a span."""
 SHIPPED = Path(__file__).with_name("confidence.json")
-_PENALTY = 1.0
 _LEAST = 0.01  # below which scores, and their distance from 1, do not differ
 Features = dict[str, float]
 
@@ -88,57 +92,62 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
                for name, one in same}}
 
 
-def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
-                    precisions: Mapping[str, float], origin: str) -> Calibration:
-    """Fit a calibration to spans whose rightness is known.
+@dataclass(frozen=True)
+class Vote:
+    """A span as methods see it, and the place that they chose.
 
     Args:
-        samples: of spans, their set, their features, and whether each is right.
-        precisions: of the methods.
-        origin: of the gold, for people.
+        place: with the score of the method that found it; None where no method found any.
+        candidates: what each method found, edges corrected.
+        rules: that corrected the edges of the place.
+        is_decided: whether a person decided on the place.
     """
-    sets = sorted({name for name, *_ in samples})
-    found = []
-    for left_out in sets if len(sets) > 1 else ():
-        model = _fit([one for one in samples if one[0] != left_out], precisions, origin)
-        found += [(model.confidence(values), right) for name, values, right in samples
-                  if name == left_out]
-    fitted = _fit(samples, precisions, origin)
-    return msgspec.structs.replace(
-        fitted, error=round(calibration_error(found), 4) if found else None)
+
+    place: Projection | None
+    candidates: Candidates
+    rules: tuple[str, ...] = ()
+    is_decided: bool = False
 
 
-def _fit(samples: Sequence[tuple[str, Features, bool]], precisions: Mapping[str, float],
-         origin: str) -> Calibration:
-    """Fit the regression, with one right and one wrong span more, so that no odds are endless."""
-    from sklearn.linear_model import LogisticRegression
+def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],
+         precisions: Mapping[str, float]) -> Vote:
+    """Choose the place with the most support.
 
-    names = sorted({name for _, one, _ in samples for name in one})
-    values = np.array([[one.get(name, 0.0) for name in names] for _, one, _ in samples])
-    values = np.vstack([values, values.mean(axis=0), values.mean(axis=0)])
-    right = np.array([*(good for *_, good in samples), True, False])
-    model = LogisticRegression(C=1 / _PENALTY, max_iter=1000).fit(values, right)
-    return Calibration(origin, round(float(model.intercept_[0]), 4),
-                       {name: round(float(value), 4)
-                        for name, value in zip(names, model.coef_[0], strict=True)},
-                       {name: round(value, 4) for name, value in precisions.items()}, len(samples))
-
-
-def calibration_error(found: Sequence[tuple[float, bool]]) -> float:
-    """Return the expected calibration error over ten bins of equal width.
-
-    Source: Guo et al. 2017, section 2.
+    A method supports a place by the log-odds of its precision, times the score that it gives its
+    own candidate, times the overlap (F1 of characters) of both; of equal ones the first stays.
 
     Args:
-        found: confidence of spans, and whether each is right.
+        candidates: what each method found.
+        rules: that corrected each candidate.
+        precisions: share of each method's spans that are right, where it is known.
     """
-    bins: dict[int, list[tuple[float, bool]]] = {}
-    for confidence, right in found:
-        bins.setdefault(min(9, int(10 * confidence)), []).append((confidence, right))
-    return sum(abs(sum(confidence for confidence, _ in own) - sum(right for _, right in own))
-               for own in bins.values()) / len(found)
+    found = [(name, one) for name, one in candidates.items() if one is not None]
+    if not found:
+        return Vote(None, candidates)
+    best, place = max(found, key=lambda pair: support(pair[1], candidates, precisions))
+    return Vote(place, candidates, rules.get(best, ()))
 
 
-def encode_calibration(calibration: Calibration) -> bytes:
-    """Return a calibration as JSON."""
-    return msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n"
+def support(place: Projection, candidates: Candidates, precisions: Mapping[str, float]) -> float:
+    """Sum up what methods give a place; see `vote`."""
+    return sum(weight(name, precisions) * one.score * overlap(place, one)
+               for name, one in candidates.items() if one is not None)
+
+
+def weight(method: str, precisions: Mapping[str, float]) -> float:
+    """Return the log-odds of a method's precision."""
+    precision = precisions.get(method, _MEASURED.get(method, _UNKNOWN))
+    return log(precision / (1 - precision))
+
+
+def overlap(one: Projection, other: Projection) -> float:
+    """Return the F1 of the characters of two places."""
+    common = min(one.end, other.end) - max(one.start, other.start)
+    return max(0.0, 2 * common / (one.end - one.start + other.end - other.start))
+
+
+def by_span(found: Mapping[str, Sequence[Sequence[Projection | None]]],
+            ) -> list[list[Candidates]]:
+    """Turn what methods found into candidates: of each pair, of each span, by method."""
+    return [[dict(zip(found, span, strict=True)) for span in zip(*pair, strict=True)]
+            for pair in zip(*found.values(), strict=True)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from bmtools.translation.function_words import function_words
+from bmtools.translation.projection.links import plain_words, word_spans
 from bmtools.translation.projection.pairs import Projection, SentencePair
-from bmtools.translation.projection.words import plain_words, word_spans
 
 _CLAUSE = 8  # words, from which on a span is taken for a clause, whose subject has its article
 _FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")

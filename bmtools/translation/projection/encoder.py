@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from bmtools.errors import CheckpointError, require, setting
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import positions
 from bmtools.models.hardware import resolve_device
 from bmtools.translation.engines.engine import Translator
-from bmtools.translation.engines.model_files import check_sequence_to_sequence
-from bmtools.translation.engines.subwords import Subwords
-from bmtools.translation.engines.transformers_engine import TransformersTranslator
-from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer
-from bmtools.translation.projection.links import link_rule
+from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence
+from bmtools.translation.engines.transformers_engine import (
+    TransformersTranslator,
+    batches_by_length,
+)
+from bmtools.translation.projection.links import Rule, link_rule, linked_place, word_spans
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import ModelConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _USUAL_LAYER = 8
 _NO_LIMIT = 1 << 30
@@ -101,3 +111,111 @@ def _layer(encoder: Any, layer: int | None, usual: int | None) -> int:
         return min(last, usual or last)
     require(0 <= layer <= last, "layer", layer, f"0 to {last}, the encoder's last one")
     return layer
+
+
+@dataclass(frozen=True)
+class TokenizedSentence:
+    """A sentence as input ids.
+
+    Args:
+        ids: special tokens included.
+        owners: for each id the word that it belongs to; -1 for special tokens.
+        words: start and end of each word in the sentence.
+    """
+
+    ids: list[int]
+    owners: np.ndarray
+    words: list[tuple[int, int]]
+
+
+class WordTokenizer:
+    """Tokenizer that keeps track of the words: each is encoded by itself, behind a blank.
+
+    Args:
+        tokenizer: of the model.
+        before: special tokens that begin a sentence.
+        after: those that end it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, before: list[int],
+                 after: list[int]) -> None:
+        self._tokenizer = tokenizer
+        self._before, self._after = before, after
+        self._known: dict[str, list[int]] = {}
+
+    def __call__(self, sentence: str) -> TokenizedSentence:
+        """Tokenize a sentence."""
+        words = word_spans(sentence)
+        pieces = [self._pieces(sentence[start:end]) for start, end in words]
+        owners = np.repeat(np.arange(len(words)), [len(one) for one in pieces])
+        return TokenizedSentence(
+            [*self._before, *(piece for one in pieces for piece in one), *self._after],
+            np.concatenate([np.full(len(self._before), -1), owners,
+                            np.full(len(self._after), -1)]).astype(int), words)
+
+    def _pieces(self, word: str) -> list[int]:
+        if word not in self._known:
+            self._known[word] = list(self._tokenizer(
+                f" {word}", add_special_tokens=False, verbose=False)["input_ids"])
+        return self._known[word]
+
+
+class StatesProjector(Projector):
+    """Projector by links between hidden states.
+
+    Args:
+        name: of the method.
+        encoder: takes input ids and attention mask, gives hidden states.
+        tokenizers: of the source and of the target language.
+        layer: whose states are compared; 0 is the embeddings.
+        rule: turns states into links.
+        pad: id of the padding token.
+        max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
+        batch_tokens: tokens of one batch, padding included.
+    """
+
+    def __init__(self, name: str, encoder: Any, tokenizers: tuple[WordTokenizer, WordTokenizer],
+                 layer: int, rule: Rule, pad: int, max_length: int, batch_tokens: int) -> None:
+        self.name = name
+        self._encoder, self._tokenizers = encoder, tokenizers
+        self._layer, self._rule, self._pad = layer, rule, pad
+        self._max_length, self._batch_tokens = max_length, batch_tokens
+
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Find each span of each pair by the links of its words."""
+        found: list[list[Projection | None]] = [[None] * len(pair.spans) for pair in pairs]
+        sides = {at: (self._tokenizers[0](pair.source), self._tokenizers[1](pair.target))
+                 for at, pair in enumerate(pairs) if pair.spans}
+        fitting = [at for at, both in sides.items()
+                   if max(len(side.ids) for side in both) <= self._max_length]
+        lengths = [sum(len(side.ids) for side in sides[at]) for at in fitting]
+        for batch in batches_by_length(lengths, self._batch_tokens):
+            places = [fitting[number] for number in batch]
+            states = self._states([side.ids for at in places for side in sides[at]])
+            for number, at in enumerate(places):
+                links = self._word_links(sides[at], states[2 * number:2 * number + 2])
+                words = [side.words for side in sides[at]]
+                found[at] = [linked_place(links, words[0], words[1], span)
+                             for span in pairs[at].spans]
+        return found
+
+    @torch.inference_mode()
+    def _states(self, sequences: Iterable[list[int]]) -> list[np.ndarray]:
+        """Encode sequences of ids; padding is cut off."""
+        tensors = [torch.tensor(ids) for ids in sequences]
+        device = next(self._encoder.parameters()).device
+        inputs = pad_sequence(tensors, batch_first=True, padding_value=self._pad).to(device)
+        mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True).to(device)
+        output = self._encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
+        states = output.hidden_states[self._layer].float().cpu().numpy()
+        return [one[:len(ids)] for one, ids in zip(states, tensors, strict=True)]
+
+    def _word_links(self, sides: Sequence[TokenizedSentence],
+                    states: Sequence[np.ndarray]) -> np.ndarray:
+        """Link words by the strongest link between their tokens."""
+        left, right = (side.owners >= 0 for side in sides)
+        links = np.zeros((len(sides[0].words), len(sides[1].words)))
+        if left.any() and right.any():
+            owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
+            np.maximum.at(links, owners, self._rule(states[0][left], states[1][right]))
+        return links

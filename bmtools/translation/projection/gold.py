@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
+
+import msgspec
+import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
@@ -15,7 +18,6 @@ from bmtools.translation.projection.confidence import (
     Calibration,
     Features,
     features,
-    fit_calibration,
     read_calibration,
 )
 from bmtools.translation.projection.documents import (
@@ -28,6 +30,7 @@ from bmtools.translation.projection.pairs import Projection
 from bmtools.translation.projection.project import project_documents
 from bmtools.translation.projection.settings import ProjectionConfig
 
+_PENALTY = 1.0
 Span = tuple[int, int]
 Sample = tuple[str, Features, bool]
 """The set of a span, its features, and whether its place is right."""
@@ -119,3 +122,59 @@ def _is_right(document: DocumentPair, at: int, gold: Span, by_words: set[str],
     offset, text = document.segments[at][2], document.translation["text"]
     place = found.start + offset, found.end + offset
     return (_whole_words(text, place) if _set_of(document) in by_words else place) == gold
+
+
+def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
+                    precisions: Mapping[str, float], origin: str) -> Calibration:
+    """Fit a calibration to spans whose rightness is known.
+
+    Args:
+        samples: of spans, their set, their features, and whether each is right.
+        precisions: of the methods.
+        origin: of the gold, for people.
+    """
+    sets = sorted({name for name, *_ in samples})
+    found = []
+    for left_out in sets if len(sets) > 1 else ():
+        model = _fit([one for one in samples if one[0] != left_out], precisions, origin)
+        found += [(model.confidence(values), right) for name, values, right in samples
+                  if name == left_out]
+    fitted = _fit(samples, precisions, origin)
+    return msgspec.structs.replace(
+        fitted, error=round(calibration_error(found), 4) if found else None)
+
+
+def _fit(samples: Sequence[tuple[str, Features, bool]], precisions: Mapping[str, float],
+         origin: str) -> Calibration:
+    """Fit the regression, with one right and one wrong span more, so that no odds are endless."""
+    from sklearn.linear_model import LogisticRegression
+
+    names = sorted({name for _, one, _ in samples for name in one})
+    values = np.array([[one.get(name, 0.0) for name in names] for _, one, _ in samples])
+    values = np.vstack([values, values.mean(axis=0), values.mean(axis=0)])
+    right = np.array([*(good for *_, good in samples), True, False])
+    model = LogisticRegression(C=1 / _PENALTY, max_iter=1000).fit(values, right)
+    return Calibration(origin, round(float(model.intercept_[0]), 4),
+                       {name: round(float(value), 4)
+                        for name, value in zip(names, model.coef_[0], strict=True)},
+                       {name: round(value, 4) for name, value in precisions.items()}, len(samples))
+
+
+def calibration_error(found: Sequence[tuple[float, bool]]) -> float:
+    """Return the expected calibration error over ten bins of equal width.
+
+    Source: Guo et al. 2017, section 2.
+
+    Args:
+        found: confidence of spans, and whether each is right.
+    """
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, right in found:
+        bins.setdefault(min(9, int(10 * confidence)), []).append((confidence, right))
+    return sum(abs(sum(confidence for confidence, _ in own) - sum(right for _, right in own))
+               for own in bins.values()) / len(found)
+
+
+def encode_calibration(calibration: Calibration) -> bytes:
+    """Return a calibration as JSON."""
+    return msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n"

@@ -1,9 +1,12 @@
-"""Links between the words of a sentence and its translation: rules for them, places by them."""
+"""Words of a sentence and its translation: how they are cut, how alike they are, their links."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
+from itertools import pairwise, takewhile
 
 import numpy as np
 
@@ -15,6 +18,167 @@ Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _ITERMAX_DISCOUNT = 0.9
 _GAP = 0.05
 """Cost of a word without links within a place: what lies ten words off is not bridged."""
+_LEAST = 0.5
+"""Share of the longer word that forms of one word have in common, from the beginning on."""
+_SHORT = 4  # letters; words that have fewer are alike only where they are equal
+_PULL = 0.3
+"""Share of its score that a place loses at the other end of the text."""
+_GAP_WEIGHT = 0.3
+_CACHED = 1 << 18
+
+# Numbers, characters of scripts that write no spaces, words up to the apostrophe of an elision, and
+# each sign by itself.
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['\u2019](?=\w))?"
+                   r"|[^\w\s]|_")
+# What scholarly words of Greek and Latin are written like in Latin scripts; in this order.
+_SPELLINGS = (("ph", "f"), ("mf", "nf"), ("ae", "e"), ("oe", "e"), ("qu", "c"), ("ct", "t"),
+              ("pt", "t"), ("x", "s"), ("cs", "s"), ("h", ""), ("y", "i"), ("j", "i"), ("k", "c"),
+              ("w", "v"), ("tio", "zio"), ("cia", "zia"), ("cio", "zio"))
+_DOUBLED = re.compile(r"(.)\1+")
+_ENDING = re.compile(r"(?<=...)[aeiou]*s?$")
+
+
+def spelling(word: str) -> str:
+    """Reduce a word to what is alike in the languages that took it from Greek or Latin.
+
+    `arrhythmias` and `aritmie` become `aritm`, `psychosis` and `psicosi` `psicos`.
+    """
+    plain = "".join(one for one in unicodedata.normalize("NFKD", word)
+                    if not unicodedata.combining(one))
+    for written, common in _SPELLINGS:
+        plain = plain.replace(written, common)
+    return _ENDING.sub("", _DOUBLED.sub(r"\1", plain)) or word
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Find the words of a sentence: numbers and signs are words of their own."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a sentence as they compare.
+
+    They are in small letters, elided ones without their apostrophe, numbers with a point where
+    other languages have a comma.
+    """
+    words = [text[start:end].casefold() for start, end in word_spans(text)]
+    return [word.replace(",", ".") if word[0].isdigit() else word.rstrip("'\u2019") or word
+            for word in words]
+
+
+@cache
+def stem(word: str) -> str:
+    """Fold case, and reduce a word to its spelling without the ending."""
+    return spelling(word.casefold().rstrip("'\u2019") or word)
+
+
+@lru_cache(_CACHED)
+def form_likeness(left: str, right: str) -> float:
+    """Compare two words by the beginning that they share, 0 to 1: inflection is at the end.
+
+    Args:
+        left: its stem.
+        right: likewise.
+    """
+    if left == right:
+        return 1.0
+    if min(len(left), len(right)) < _SHORT:
+        return 0.0
+    shared = sum(1 for _ in takewhile(lambda both: both[0] == both[1],
+                                      zip(left, right, strict=False)))
+    share = shared / max(len(left), len(right))
+    return (1 + share) / 2 if share >= _LEAST else 0.0
+
+
+def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[Span]]:
+    """Compare all words of two texts, (words, words); and return the words' places."""
+    places = word_spans(left), word_spans(right)
+    words = [[stem(text[start:end]) for start, end in spans]
+             for text, spans in zip((left, right), places, strict=True)]
+    table = [[form_likeness(one, other) for other in words[1]] for one in words[0]]
+    return np.array(table).reshape(len(words[0]), len(words[1])), *places
+
+
+def monotone_links(table: np.ndarray) -> np.ndarray:
+    """Link the words of two versions of a sentence in order, with the greatest sum of likeness.
+
+    Args:
+        table: (words, words), from `likeness_table`.
+    """
+    rows, columns = table.shape
+    best = np.zeros((rows + 1, columns + 1))
+    for row in range(rows):
+        # Either this row is linked, or what was best without it; then the best up to each column.
+        taken = np.maximum(best[row, 1:], best[row, :-1] + table[row])
+        best[row + 1, 1:] = np.maximum.accumulate(taken)
+    links = np.zeros_like(table)
+    row, column = rows, columns
+    while row and column:
+        if best[row, column] == best[row, column - 1]:
+            column -= 1
+        elif best[row, column] == best[row - 1, column]:
+            row -= 1
+        else:
+            row, column = row - 1, column - 1
+            links[row, column] = table[row, column]
+    return _filled(links)
+
+
+def mutual_links(table: np.ndarray) -> np.ndarray:
+    """Link the words of two versions of a sentence that are each other's most alike, in any order.
+
+    Args:
+        table: (words, words), from `likeness_table`; the nearer of equal words count.
+    """
+    if not table.size:
+        return table
+    rows, columns = ((np.arange(size) + 0.5) / size for size in table.shape)
+    nearness = 1 - _PULL * np.abs(rows[:, None] - columns)
+    return _filled(np.where(argmax_links(table * nearness), table, 0.0))
+
+
+def _filled(links: np.ndarray) -> np.ndarray:
+    """Link what lies between two linked words on either side as a block, with less weight.
+
+    There one version has other words than the other.
+    """
+    linked = links.argmax(axis=1)
+    ends = [(-1, -1), *((row, int(linked[row])) for row in np.flatnonzero(links.any(axis=1))),
+            links.shape]
+    filled = links.copy()
+    for (top, left), (bottom, right) in pairwise(ends):
+        if not links[:, left + 1:right].any():
+            filled[top + 1:bottom, left + 1:right] = _GAP_WEIGHT
+    return filled
+
+
+def best_match(phrase: str, text: str, expected: float) -> Projection | None:
+    """Find the part of a text that is most like a phrase; None where nothing is.
+
+    The score of a part is Dice's coefficient of its letters and the phrase's, of which those of
+    words alike are in common, times what its distance from the expected place leaves.
+
+    Args:
+        phrase: some words, in the language of the text.
+        text: to search.
+        expected: relative position of the middle of the place, 0 to 1.
+    """
+    table, words, places = likeness_table(phrase, text)
+    if not table.any():
+        return None
+    needed = np.array([end - start for start, end in words], float)
+    lengths = np.array([end - start for start, end in places], float)
+    liked = table.max(axis=0) > 0
+    found: list[Projection] = []
+    for low in np.flatnonzero(liked).tolist():
+        common = needed @ np.maximum.accumulate(table[:, low:], axis=1)
+        dice = 2 * common / (needed.sum() + np.cumsum(lengths[low:]))
+        middles = np.array([places[low][0] + end for _, end in places[low:]]) / (2 * len(text))
+        scores = dice.clip(max=1.0) * liked[low:] * (1 - _PULL * abs(middles - expected))
+        at = int(scores.argmax())
+        found.append(Projection(places[low][0], places[low + at][1], float(scores[at])))
+    return max(found, key=lambda place: place.score)
 
 
 def linked_place(links: np.ndarray, source_words: list[Span], target_words: list[Span],
@@ -132,7 +296,6 @@ def match_links(similarity: np.ndarray) -> np.ndarray:
     links = np.zeros(similarity.shape, bool)
     links[linear_sum_assignment(similarity, maximize=True)] = True
     return links
-
 
 _BY_SIMILARITY = {"argmax": argmax_links, "itermax": itermax_links, "match": match_links}
 

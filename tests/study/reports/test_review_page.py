@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 
 from bmtools.records import Record
 from bmtools.study.reports.review_page import render_review_page, write_review_page
+from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import pair_document
 from bmtools.translation.projection.pairs import Projection
 from bmtools.translation.projection.review import review_items
-from bmtools.translation.projection.vote import Vote
 
 NASTY = '</script><script>alert(1)</script><!-- & "\'\u2028 \U0001f642 \ud800'
 

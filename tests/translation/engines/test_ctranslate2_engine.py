@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.io.failures import WriteError
 from bmtools.io.unfinished import hidden_path
-from bmtools.translation.engines import conversion
-from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
+from bmtools.translation.engines import ctranslate2_engine
+from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator, convert
 from bmtools.translation.engines.transformers_engine import TransformersTranslator
 from bmtools.translation.settings import ModelConfig
 
@@ -104,13 +104,13 @@ def test_a_tokenizer_of_another_model_is_noticed(
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Remember what is converted."""
     made: list[Path] = []
-    convert = conversion._convert
+    real = ctranslate2_engine._convert
 
     def remembering(settings: ModelConfig, partial: Path) -> None:
         made.append(settings.directory)
-        convert(settings, partial)
+        real(settings, partial)
 
-    monkeypatch.setattr(conversion, "_convert", remembering)
+    monkeypatch.setattr(ctranslate2_engine, "_convert", remembering)
     return made
 
 
@@ -162,7 +162,7 @@ def test_processes_that_want_the_same_conversion_wait_for_it(
         marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
     settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
     with ThreadPoolExecutor(3) as threads:
-        [made] = set(threads.map(lambda _: conversion.convert(settings, "0" * 64), range(3)))
+        [made] = set(threads.map(lambda _: convert(settings, "0" * 64), range(3)))
     assert len(conversions) == 1
     assert list(tmp_path.iterdir()) == [made]
 
@@ -170,11 +170,11 @@ def test_processes_that_want_the_same_conversion_wait_for_it(
 def test_what_a_kill_left_of_a_conversion_is_removed(
         marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
     settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
-    done = conversion.convert(settings, "0" * 64)
+    done = convert(settings, "0" * 64)
     left = hidden_path(done, "partial")
     done.rename(left)
     (tmp_path / f".{done.name}.lock").touch()
-    assert conversion.convert(settings, "0" * 64) == done
+    assert convert(settings, "0" * 64) == done
     assert list(tmp_path.iterdir()) == [done]
 
 
@@ -187,7 +187,7 @@ def test_a_conversion_that_fails_leaves_nothing(
         (partial / "model.bin").write_bytes(b"begun")
         raise error
 
-    monkeypatch.setattr(conversion, "_convert", fail)
+    monkeypatch.setattr(ctranslate2_engine, "_convert", fail)
     settings = ModelConfig(marian, convert_to=tmp_path / "made")
     with pytest.raises(WriteError if isinstance(error, OSError) else RuntimeError,
                        match="no space left" if isinstance(error, OSError) else "memory"):

@@ -1,11 +1,26 @@
-"""Projection by word alignment."""
+"""Word alignment and its hidden Markov model, against brute-force twins; projection by it."""
 
 from __future__ import annotations
+
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
-from bmtools.translation.projection.align import AlignProjector, best_span
+from bmtools.translation.projection import align
+from bmtools.translation.projection.align import (
+    FARTHEST,
+    NULL,
+    AlignProjector,
+    Cells,
+    Emissions,
+    align_words,
+    best_span,
+    diagonal_posteriors,
+    hmm_posteriors,
+    initial_jumps,
+    spelling_likeness,
+)
 from bmtools.translation.projection.pairs import SentencePair
 
 CORPUS = [SentencePair(*pair) for pair in (
@@ -60,3 +75,121 @@ def test_the_run_that_gains_most_is_taken(links: list[list[float]], weights: lis
     found = best_span(np.array(links), np.array([True, False]), np.array(weights),
                       [(0, 1), (2, 3), (4, 5)])
     assert (found and (found.start, found.end)) == expected
+
+
+PAIRS = [("the house", "la casa"), ("the book", "il libro"), ("a book", "un libro"),
+         ("a green house", "una casa verde"), ("green", "verde"), ("the house is green",
+         "la casa \u00e8 verde"), ("the green book", "il libro verde")]
+
+
+def test_words_are_learned_from_the_pairs_alone() -> None:
+    links = align_words([(left.split(), right.split()) for left, right in PAIRS])
+    assert [one.shape for one in links] == [(2, 2, 2), (2, 2, 2), (2, 2, 2), (2, 3, 3), (2, 1, 1),
+                                           (2, 4, 4), (2, 3, 3)]
+    assert links[6].mean(axis=0).argmax(axis=0).tolist() == [0, 2, 1]
+    assert all((one >= 0).all() and (one.sum(axis=1) <= 1.001).all() for one in
+               (pair[0] for pair in links))
+
+
+def test_alignment_does_not_depend_on_the_groups_that_are_computed_together(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [(left.split(), right.split()) for left, right in PAIRS]
+    together = align_words(words)
+    monkeypatch.setattr(align, "_MOST_CELLS", 1)
+    for one, other in zip(together, align_words(words), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+
+
+def test_sentences_without_words_are_left_out() -> None:
+    links = align_words([([], ["a"]), (["b"], []), (["c"], ["d"]), ([], [])])
+    assert [one.shape for one in links] == [(2, 0, 1), (2, 1, 0), (2, 1, 1), (2, 0, 0)]
+    assert align_words([]) == []
+
+
+def test_cells_are_grouped_once_each_in_both_directions() -> None:
+    rng = np.random.default_rng(1)
+    shapes = rng.integers(0, 9, (20, 2))
+    cells = Cells([(np.arange(left), np.arange(right)) for left, right in shapes])
+    for axis in (0, 1):
+        seen = np.concatenate([group.cells.ravel() for group in cells.groups(axis)])
+        assert np.sort(seen[seen < cells.offsets[-1]]).tolist() == list(range(cells.offsets[-1]))
+        for group in cells.groups(axis):
+            inside = group.cells < cells.offsets[-1]
+            assert (inside.any(axis=2).sum(axis=1) == group.states).all()
+            given = (cells.source, cells.target)[axis]
+            for number, states in enumerate(group.states):
+                assert given[group.cells[number, :states, 0]].tolist() == list(range(states))
+
+
+def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
+    words = np.array([[[0.5], [0.5]]], np.float32)
+    found = diagonal_posteriors(Emissions(words, np.array([[0.2]]), np.array([2]), np.array([1])))
+    # Both words are a quarter of the sentence off the diagonal.
+    half = 0.5 * (1 - NULL) * 0.5
+    assert found[0, :, 0] == pytest.approx([half / (2 * half + NULL * 0.2)] * 2)
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), [
+    ("aritm", "aritm", 1), ("cel", "celul", 9 / 25), ("seno", "brest", 0), ("cas", "cade", 0.25),
+    ("a" * 20, "a" * 30, 1)])
+def test_likeness_is_that_of_beginnings(one: str, other: str, expected: float) -> None:
+    zero = np.array([0])
+    assert spelling_likeness([one], [other], zero, zero) == pytest.approx([expected])
+
+
+def brute_force(words: np.ndarray, null: np.ndarray, jumps: np.ndarray,
+                ) -> tuple[np.ndarray, np.ndarray]:
+    """Sum over all paths; a state is a word, or the word remembered while none emits."""
+    states, positions = words.shape
+    moves = np.array([[jumps[b - a + FARTHEST] for b in range(states)] for a in range(states)])
+    moves /= moves.sum(axis=1, keepdims=True)
+    posteriors, expected, total = np.zeros_like(words), np.zeros(len(jumps)), 0.0
+    for path in product(range(2 * states), repeat=positions):
+        probability = 1.0
+        taken = []
+        for position, state in enumerate(path):
+            here, is_null = state % states, state >= states
+            if position == 0:
+                probability /= states
+            elif is_null:
+                probability *= path[position - 1] % states == here
+            else:
+                probability *= moves[path[position - 1] % states, here]
+                taken.append(here - path[position - 1] % states + FARTHEST)
+            probability *= NULL * null[position] if is_null else \
+                (1 - NULL) * words[here, position]
+        total += probability
+        for position, state in enumerate(path):
+            if state < states:
+                posteriors[state, position] += probability
+        for jump in taken:
+            expected[jump] += probability
+    return posteriors / total, expected / total
+
+
+def test_posteriors_and_jumps_are_those_of_all_paths() -> None:
+    rng = np.random.default_rng(3)
+    sizes = [(3, 4), (2, 3), (1, 2)]
+    words, null = np.zeros((3, 3, 4), np.float32), np.ones((3, 4), np.float32)
+    jumps = initial_jumps() * rng.uniform(0.5, 2, 2 * FARTHEST + 1)
+    wanted, expected = [], np.zeros(len(jumps))
+    for number, (states, positions) in enumerate(sizes):
+        words[number, :states, :positions] = rng.random((states, positions))
+        words[number, :states, positions:] = 1
+        null[number, :positions] = rng.random(positions)
+        found, moved = brute_force(words[number, :states, :positions].astype(float),
+                                   null[number, :positions].astype(float), jumps)
+        wanted.append(found)
+        expected += moved
+    posteriors, counts = hmm_posteriors(
+        Emissions(words, null, *np.array(sizes).T), jumps)
+    for number, (states, positions) in enumerate(sizes):
+        assert posteriors[number, :states, :positions] == pytest.approx(wanted[number], abs=1e-5)
+        assert not posteriors[number, states:].any() and not posteriors[number, :, positions:].any()
+    assert counts == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_jump_to_the_next_word_is_likeliest() -> None:
+    jumps = initial_jumps()
+    assert jumps.argmax() == FARTHEST + 1
+    assert all(one >= other for one, other in pairwise(jumps[FARTHEST + 1:]))

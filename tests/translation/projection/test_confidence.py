@@ -1,4 +1,4 @@
-"""Confidence of projected spans."""
+"""Confidence of projected spans, and the vote of methods."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.translation.projection.confidence import (
     Calibration,
+    Vote,
+    by_span,
+    features,
+    overlap,
+    read_calibration,
+    vote,
+)
+from bmtools.translation.projection.gold import (
     calibration_error,
     encode_calibration,
-    features,
     fit_calibration,
-    read_calibration,
 )
 from bmtools.translation.projection.pairs import Projection, SentencePair
-from bmtools.translation.projection.vote import Vote
 
 PAIR = SentencePair("No severe pain.", "Nessun dolore forte.", ((3, 14),))
 PLACE = Projection(7, 19, 0.8)
@@ -74,3 +79,36 @@ def test_calibration_error_of_a_hand_worked_set() -> None:
     # 0.2 too sure of two, 0.4 not sure enough of one.
     assert calibration_error([(0.9, True), (0.9, True), (0.9, False), (0.6, True)]) == \
         pytest.approx((0.7 + 0.4) / 4)
+
+
+LONG, SHORT, FAR = Projection(0, 10, 0.9), Projection(0, 8, 0.9), Projection(20, 30, 1.0)
+
+
+def test_the_place_with_most_support_wins() -> None:
+    precisions = {"a": 0.9, "b": 0.8, "c": 0.6}
+    rules = {"b": ("punctuation",)}
+    assert vote({"a": FAR, "b": SHORT, "c": LONG}, rules, precisions).place == FAR
+    both = vote({"a": LONG, "b": SHORT, "c": FAR}, rules, precisions)
+    assert (both.place, both.rules) == (LONG, ())
+    agreed = vote({"a": None, "b": SHORT, "c": FAR}, rules, precisions)
+    assert (agreed.place, agreed.rules) == (SHORT, ("punctuation",))
+    assert vote({"a": None}, {}, {}).place is None
+
+
+def test_methods_that_were_never_measured_vote_too() -> None:
+    assert vote({"new": SHORT, "a": None}, {}, {"a": 0.9}).place == SHORT
+    # Those that were measured by themselves count for more, until a calibration knows better.
+    candidates = {"markers": SHORT, "embeddings": FAR}
+    assert vote(candidates, {}, {"a": 0.9}).place == SHORT
+    assert vote(candidates, {}, {"markers": 0.6}).place == FAR
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), [
+    (LONG, LONG, 1), (LONG, SHORT, 16 / 18), (LONG, FAR, 0)])
+def test_overlap_is_the_f1_of_characters(one: Projection, other: Projection,
+                                         expected: float) -> None:
+    assert overlap(one, other) == overlap(other, one) == pytest.approx(expected)
+
+
+def test_spans_are_seen_by_all_methods() -> None:
+    assert by_span({"a": [[LONG], []], "b": [[None], []]}) == [[{"a": LONG, "b": None}], []]

@@ -1,9 +1,18 @@
-"""Encoders of translation models."""
+"""Encoders and links between their hidden states, against SimAlign's own program."""
 
+import numpy as np
 import pytest
+import torch
+from toy_models import save_random
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.projection.encoder import translation_encoder
+from bmtools.translation.projection.encoder import (
+    StatesProjector,
+    WordTokenizer,
+    text_encoder,
+    translation_encoder,
+)
+from bmtools.translation.projection.links import link_rule
 from bmtools.translation.projection.pairs import SentencePair
 from bmtools.translation.settings import ModelConfig
 
@@ -41,3 +50,86 @@ def test_a_model_of_one_direction_says_what_is_needed(marian):
 def test_a_layer_that_the_encoder_lacks(m2m):
     with pytest.raises(ValueError, match="layer: found 2, expected 0 to 1, the encoder's last"):
         translation_encoder(ModelConfig(m2m), "en", "it", layer=2)
+
+
+@pytest.fixture(scope="module")
+def simalign():
+    return pytest.importorskip("simalign").SentenceAligner
+
+
+class Meanings(torch.nn.Module):
+    """An encoder whose last state is one number for each id, large and alone in its place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(9.0))
+        self.shapes: list[tuple[int, ...]] = []
+
+    def forward(self, input_ids, attention_mask, output_hidden_states):
+        self.shapes.append(tuple(input_ids.shape))
+        states = torch.nn.functional.one_hot(input_ids, 40) * attention_mask[..., None]
+        return type("Output", (), {"hidden_states": (states * 0, states * self.scale)})
+
+
+def letters(text, **_):
+    """Tokenize into the numbers of letters, whatever their case."""
+    return {"input_ids": [ord(letter) - 96 for letter in text.strip().lower()]}
+
+
+@pytest.fixture
+def meanings():
+    words = WordTokenizer(letters, [38], [39])
+
+    def make(**changes):
+        settings = {"layer": 1, "rule": link_rule("softmax"), "pad": 0, "max_length": 12,
+                    "batch_tokens": 30, **changes}
+        return StatesProjector("embeddings", Meanings(), (words, words), **settings)
+
+    return make
+
+
+PAIRS = [SentencePair("ab c def", "DEF AB C", ((0, 2), (5, 8), (0, 4))),
+         SentencePair("no span here", "HERE"), SentencePair("gh i", "GH JK I", ((0, 4),)),
+         SentencePair("q", "R", ((0, 1),))]
+
+
+@pytest.mark.parametrize("rule", ["softmax", "argmax", "itermax", "match"])
+def test_spans_follow_the_words_that_mean_the_same(meanings, rule):
+    projector = meanings(rule=link_rule(rule))
+    projector.fit(PAIRS)
+    found = projector.project(PAIRS)
+    assert [[one and (one.start, one.end) for one in places] for places in found[:3]] == [
+        [(4, 6), (0, 3), (4, 8)], [], [(0, 7)]]
+    assert all(0 < one.score <= 1 for places in found[:3] for one in places)
+
+
+def test_batches_do_not_change_what_is_found(meanings):
+    alone, together = meanings(batch_tokens=1), meanings(batch_tokens=1000)
+    assert alone.project(PAIRS) == together.project(PAIRS)
+    assert len(alone._encoder.shapes) == 3
+    assert together._encoder.shapes == [(6, 8)]
+
+
+def test_a_sentence_longer_than_the_encoder_takes_has_no_places(meanings):
+    found = meanings(max_length=7).project(PAIRS)
+    assert found[0] == [None] * 3
+    assert found[2][0].end == 7
+
+
+def test_only_the_named_layer_counts(meanings):
+    assert meanings(layer=0, rule=link_rule("softmax", 0.9)).project(PAIRS)[0] == [None] * 3
+
+
+def test_a_tiny_encoder_links_words_as_simalign_does(simalign, tokenizer, tmp_path):
+    save_random(tmp_path, tokenizer)
+    source, target = "Il cuore pompa il sangue .", "La milza filtra la bile e il glucosio ."
+    theirs = simalign(str(tmp_path), matching_methods="i", layer=1).get_word_aligns(source, target)
+    projector = text_encoder(tmp_path, layer=1, device="cpu")
+    seen = []
+    projector._rule = lambda left, right: seen.append(link_rule("itermax")(left, right)) or seen[0]
+    projector.project([SentencePair(source, target, ((0, 2),))])
+    sides = [projector._tokenizers[0](text) for text in (source, target)]
+    owners = [side.owners[side.owners >= 0] for side in sides]
+    ours = {(int(owners[0][left]), int(owners[1][right]))
+            for left, right in zip(*np.nonzero(seen[0]), strict=True)}
+    assert sorted(ours) == theirs["itermax"]

@@ -8,6 +8,7 @@ import pytest
 
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record
+from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import (
     DECIDED,
     NOT_FOUND,
@@ -16,7 +17,6 @@ from bmtools.translation.projection.documents import (
 )
 from bmtools.translation.projection.pairs import Projection
 from bmtools.translation.projection.review import APPLIED, Decisions, review_items
-from bmtools.translation.projection.vote import Vote
 
 SOURCE = Record(id="d1", text="First. A drug reduces pain.", entities=[
     {"id": "a", "start": 9, "end": 13, "type": "Chemical"},

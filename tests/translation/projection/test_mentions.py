@@ -1,9 +1,13 @@
-"""Mentions found by their own translations."""
+"""Mentions found by their translations, exactly or in another form."""
 
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.translation.projection.dictionary import DictionaryProjector, read_glossary
+from bmtools.translation.projection.mentions import (
+    DictionaryProjector,
+    ExactProjector,
+    read_glossary,
+)
 from bmtools.translation.projection.pairs import SentencePair
 
 SOURCE = "Liver failure and acute liver failure in children."
@@ -49,3 +53,23 @@ def test_a_list_of_terms_keeps_several_translations(tmp_path):
     path.write_text("cold\tfreddo\tleer\n")
     with pytest.raises(DataError, match=r"terms\.tsv:1: found 3 columns"):
         read_glossary(path, "en", "it")
+
+
+@pytest.mark.parametrize(("source", "target", "span", "mention", "expected"), [
+    ("Aspirin helps.", "L'aspirin aiuta.", (0, 7), "", (2, 9)),
+    ("Pain, then fever.", "Dolore, poi dolore, poi febbre.", (0, 4), "dolore", (0, 6)),
+    ("Then pain.", "Dolore, poi dolore.", (5, 9), "dolore", (12, 18)),
+    ("DA falls.", "Da ieri DA cala.", (0, 2), "", (8, 10)),
+    ("In 5 mg", "15 mg, 5 mg", (3, 4), "", (7, 8)),
+    ("Severe pain", "Dolore  intenso", (0, 11), "dolore intenso", (0, 15)),
+    ("Fever.", "Febbre.", (0, 5), "", None),
+    ("C++ x", "x C++", (0, 3), "", (2, 5))])
+def test_the_nearest_occurrence_is_taken(
+        source: str, target: str, span: tuple[int, int], mention: str,
+        expected: tuple[int, int] | None) -> None:
+    projector = ExactProjector()
+    pair = SentencePair(source, target, (span,), (mention,))
+    projector.fit([pair])
+    [[found]] = projector.project([pair])
+    assert (found and (found.start, found.end)) == expected
+    assert found is None or 0 < found.score <= 1

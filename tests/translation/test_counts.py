@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bmtools.translation.projection.counts import EDGES, count_lines
+from bmtools.translation.counts import EDGES, count_lines
 
 
 def test_edges_are_counted_by_rule_in_one_line() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.translation.clauses import join_clauses, split_clauses
 from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.neural import join_clauses, split_clauses
 from bmtools.translation.settings import ModelConfig
 
 

@@ -7,10 +7,9 @@ import pytest
 from bmtools.records import Record
 from bmtools.translation import translate
 from bmtools.translation.engines import loading
-from bmtools.translation.projection import methods as methods_module
-from bmtools.translation.projection.methods import Methods
+from bmtools.translation.projection import project as project_module
 from bmtools.translation.projection.pairs import SentencePair
-from bmtools.translation.projection.project import project
+from bmtools.translation.projection.project import Methods, project
 from bmtools.translation.projection.settings import MethodConfig, ProjectionConfig
 from bmtools.translation.settings import EngineConfig, ModelConfig
 
@@ -23,7 +22,7 @@ def engine(monkeypatch, dictionary):
     """Make an engine of a few sentences that the methods load, and remember what it was asked."""
     def make(known):
         made = dictionary(known, batch_sentences=1)
-        monkeypatch.setattr(methods_module, "load_engine", lambda config: made)
+        monkeypatch.setattr(project_module, "load_engine", lambda config: made)
         return made
 
     return make
@@ -96,7 +95,7 @@ def test_methods_say_what_they_need(methods, resources, message):
 def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
     loaded = []
     real = loading.load_engine
-    for module in ("engines.loading", "projection.methods", "translate"):
+    for module in ("engines.loading", "projection.project", "translate"):
         monkeypatch.setattr(sys.modules[f"bmtools.translation.{module}"], "load_engine",
                             lambda config: loaded.append(config.engine) or real(config))
     path = write_lines("notes.jsonl", {"id": "a", "text": "No patient died.", "entities": [

@@ -11,9 +11,8 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.translation import translate
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.protection import ProtectedTranslator
 from bmtools.translation.settings import ProgramConfig, ProtectionConfig
-from bmtools.translation.terms import TermFinder, has_term, is_kept, load_terms
+from bmtools.translation.terms import ProtectedTranslator, TermFinder, has_term, is_kept, load_terms
 
 
 class Letters:

@@ -1,0 +1,98 @@
+"""Files of sentences or terms and their translations: TMX and TSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bmtools.corpus.xml_stream import xml_elements
+from bmtools.errors import DataError, setting
+from bmtools.io.sources import read_lines
+from bmtools.text.languages import primary_language
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+# These contain code of the original format, not text.
+_CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
+
+
+def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
+    """Read sentence pairs, white space normalised.
+
+    Raises:
+        DataError: no TMX and no TSV, or without the two languages.
+    """
+    is_tmx = path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
+    pairs = (_tmx_pairs if is_tmx else _tsv_pairs)(
+        path, primary_language(source), primary_language(target))
+    pair = None
+    for pair in pairs:
+        yield pair
+    if pair is None:
+        raise DataError(f"{path}: found no pair of '{source}' and '{target}'; "
+                        f"give another {setting('memory')} or other languages")
+
+
+def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
+    columns: tuple[int, int] | None = None
+    width = 2
+    for number, line in read_lines(str(path)):
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if columns is None:
+            columns = _header(cells, source, target)
+            width = len(cells)
+            if columns is not None:
+                continue
+            columns = 0, 1
+            if width != 2 or all(map(_is_language, cells)):
+                raise DataError(f"{path}:{number}: found {width} columns {cells[:6]}, expected "
+                                f"two, or a header that names '{source}' and '{target}'")
+        if len(cells) != width:
+            raise DataError(f"{path}:{number}: found {len(cells)} columns, expected {width}")
+        left, right = (" ".join(cells[column].split()) for column in columns)
+        if not left or not right:
+            raise DataError(f"{path}:{number}: found an empty sentence, expected one in each "
+                            "language; fill it in or remove the line")
+        yield left, right
+
+
+def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] | None:
+    """Find the two columns by the names in the first line."""
+    names = [primary_language(cell.strip()) for cell in cells]
+    for left, right in ((source, target), ("source", "target")):
+        if left in names and right in names:
+            return names.index(left), names.index(right)
+    return None
+
+
+def _is_language(cell: str) -> bool:
+    """Tell whether a cell is a language code, as of a header that names other languages."""
+    import langcodes
+
+    return bool(re.fullmatch(r"[a-z]{2,3}([-_]\w+)?", cell)) and langcodes.tag_is_valid(cell)
+
+
+def _tmx_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
+    for unit in xml_elements(str(path), ("tmx",), ("tu",)):
+        found: dict[str, str] = {}
+        for variant in unit.iterfind("tuv"):
+            language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
+            segment = variant.find("seg")
+            if segment is not None:
+                found.setdefault(language, " ".join("".join(_text_of(segment)).split()))
+        if found.get(source) and found.get(target):
+            yield found[source], found[target]
+
+
+def _text_of(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag not in _CODE:
+            yield from _text_of(child)
+        yield child.tail or ""
