@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean as mean
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers.utils import logging
 
 from bmtools.io.failures import reading
@@ -38,7 +38,7 @@ class TransformersTranslator(NeuralTranslator):
                 settings.directory, local_files_only=True, trust_remote_code=False,
                 use_safetensors=True, dtype=getattr(torch, dtype))
         self._model = model.to(resolve_device(settings.device)).eval()
-        self.encoder: torch.nn.Module = model.get_encoder()
+        self.encoder: PreTrainedModel = model.get_encoder()
         self.is_float32 = dtype == "float32"
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None
@@ -52,7 +52,7 @@ class TransformersTranslator(NeuralTranslator):
         ids = self._ids(sources)
         results: dict[int, list[str]] = {}
         for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
-            inputs, mask = self._padded([ids[index] for index in batch])
+            inputs, mask = self._pad([ids[index] for index in batch])
             with torch.inference_mode():
                 outputs = self._model.generate(
                     input_ids=inputs, attention_mask=mask, max_new_tokens=longest,
@@ -80,8 +80,8 @@ class TransformersTranslator(NeuralTranslator):
         batch_tokens = min(self.settings.batch_tokens, _SCORES // len(self.subwords.vocabulary))
         scores: dict[int, list[float]] = {}
         for batch in batches_by_length(lengths, batch_tokens):
-            inputs, mask = self._padded([left[index] for index in batch])
-            labels, kept = self._padded([right[index] for index in batch])
+            inputs, mask = self._pad([left[index] for index in batch])
+            labels, kept = self._pad([right[index] for index in batch])
             logits = self._model(input_ids=inputs, attention_mask=mask, labels=labels).logits
             found = logits.float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
             for index, row, length in zip(batch, found.tolist(), kept.sum(1).tolist(), strict=True):
@@ -93,13 +93,17 @@ class TransformersTranslator(NeuralTranslator):
         return [[self.subwords.vocabulary.get(token, unknown) for token in sentence]
                 for sentence in sentences]
 
-    def _padded(self, sequences: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Make a batch of ids, and its attention mask."""
-        tensors = [torch.tensor(ids) for ids in sequences]
-        inputs = pad_sequence(tensors, batch_first=True,
-                              padding_value=self.subwords.tokenizer.pad_token_id)
-        mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True)
-        return inputs.to(self._model.device), mask.to(self._model.device)
+    def _pad(self, sequences: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        return pad(sequences, self.subwords.tokenizer.pad_token_id, self._model.device)
+
+
+def pad(sequences: Iterable[list[int]], pad_id: int, device: torch.device,
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make a batch of ids, and its attention mask."""
+    tensors = [torch.tensor(ids) for ids in sequences]
+    inputs = pad_sequence(tensors, batch_first=True, padding_value=pad_id)
+    mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True)
+    return inputs.to(device), mask.to(device)
 
 
 def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from bmtools.translation.projection.links import (
     word_spans,
     words_within,
 )
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 FARTHEST = 30
 """Words; longer jumps are as likely as one of this length."""
 NULL = 0.1
@@ -38,7 +37,7 @@ _LEAST_GAIN = 1e-6
 _MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
-class AlignProjector(Projector):
+class AlignProjector:
     """Projector by word alignment, learned from the corpus at hand.
 
     A span goes to the run of words that gains most: those that link into it count for it, those
@@ -51,41 +50,31 @@ class AlignProjector(Projector):
 
     name = "align"
 
-    def __init__(self) -> None:
-        self._links: dict[tuple[str, str], Array | None] = {}
-        self._information: dict[str, float] = {}
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Align all pairs but those too long to be sentences, and find each span of each pair.
 
-    def fit(self, pairs: Sequence[SentencePair]) -> None:
-        """Align the words of all pairs but those too long to be sentences."""
+        A span is None if no word links into it.
+        """
         words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
                  for pair in pairs}
-        short = {key: (source, target) for key, (source, target) in words.items()
-                 if len(source) * len(target) <= _MOST_WORD_PAIRS}
-        self._links = {**dict.fromkeys(words),
-                       **dict(zip(short, align_words(list(short.values())), strict=True))}
+        short = {key: both for key, both in words.items()
+                 if len(both[0]) * len(both[1]) <= _MOST_WORD_PAIRS}
+        links = dict(zip(short, align_words(list(short.values())), strict=True))
         counts = Counter(word for _, target in words.values() for word in target)
-        self._information = {word: log(1 + counts.total() / count)
-                             for word, count in counts.items()}
-
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Find each span of each pair; None where no word links into it.
-
-        Pairs that were not among those of `fit` are learned from now.
-        """
-        if not all((pair.source, pair.target) in self._links for pair in pairs):
-            self.fit(pairs)
-        return [self._project(pair) if pair.spans else [] for pair in pairs]
-
-    def _project(self, pair: SentencePair) -> list[Projection | None]:
-        both = self._links[pair.source, pair.target]
-        if both is None:
-            return [None] * len(pair.spans)
-        # Only one direction links a rare word to whatever else nothing explains.
-        links = np.sqrt(both[0] * both[1])
-        sources, targets = word_spans(pair.source), word_spans(pair.target)
-        weights = np.array([self._information[word] for word in plain_words(pair.target)])
-        return [best_span(links, words_within(sources, span), weights, targets)
-                for span in pair.spans]
+        total = counts.total()
+        found: list[list[Projection | None]] = []
+        for pair in pairs:
+            key = pair.source, pair.target
+            if not pair.spans or key not in links:
+                found.append([None] * len(pair.spans))
+                continue
+            forward, backward = links[key]
+            sources, targets = word_spans(pair.source), word_spans(pair.target)
+            weights = np.array([log(1 + total / counts[word]) for word in words[key][1]])
+            # Only one direction links a rare word to whatever else nothing explains.
+            found.append([best_span(np.sqrt(forward * backward), words_within(sources, span),
+                                    weights, targets) for span in pair.spans])
+        return found
 
 
 def best_span(links: Array, inside: Array, weights: Array,
@@ -124,7 +113,7 @@ class Cells:
         shapes: (pairs, 2) words of each side.
     """
 
-    def __init__(self, pairs: Sequence[tuple[Array, Array]]) -> None:
+    def __init__(self, pairs: Sequence[Sequence[Array]]) -> None:
         self.shapes = np.array([(len(left), len(right)) for left, right in pairs],
                                np.int64).reshape(-1, 2)
         self.offsets = np.concatenate([[0], np.cumsum(self.shapes.prod(axis=1))])
@@ -150,19 +139,16 @@ class Cells:
             while stop < len(order) and classes[order[stop], axis] * _STEP == width and \
                     (stop + 1 - start) * width * self.shapes[order[stop], 1 - axis] < _MOST_CELLS:
                 stop += 1
-            yield self._group(order[start:stop], axis)
-            start = stop
-
-    def _group(self, members: Array, axis: int) -> Group:
-        states, positions = self.shapes[members, axis], self.shapes[members, 1 - axis]
-        state = np.arange(states.max())[None, :, None]
-        position = np.arange(positions.max())[None, None, :]
-        width = self.shapes[members, 1][:, None, None]
-        cells = self.offsets[members][:, None, None] + (
-            state * width + position if axis == 0 else position * width + state)
-        last = self.offsets[-1]
-        cells = np.where(position < positions[:, None, None], cells, last + 1)
-        return Group(np.where(state < states[:, None, None], cells, last), states, positions)
+            members, start = order[start:stop], stop
+            states, positions = self.shapes[members, axis], self.shapes[members, 1 - axis]
+            state = np.arange(states.max())[None, :, None]
+            position = np.arange(positions.max())[None, None, :]
+            width = self.shapes[members, 1][:, None, None]
+            cells = self.offsets[members][:, None, None] + (
+                state * width + position if axis == 0 else position * width + state)
+            last = self.offsets[-1]
+            cells = np.where(position < positions[:, None, None], cells, last + 1)
+            yield Group(np.where(state < states[:, None, None], cells, last), states, positions)
 
 
 @dataclass(frozen=True)
@@ -258,8 +244,8 @@ def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Ar
         source word, and the other way round.
     """
     vocabulary: tuple[dict[str, int], dict[str, int]] = ({}, {})
-    cells = Cells([(_ids(left, vocabulary[0]), _ids(right, vocabulary[1]))
-                   for left, right in pairs])
+    cells = Cells([[np.array([known.setdefault(word, len(known)) for word in words], np.int64)
+                    for words, known in zip(pair, vocabulary, strict=True)] for pair in pairs])
     size = max(1, len(vocabulary[1]))
     keys, entries = np.unique(cells.source * size + cells.target, return_inverse=True)
     left, right = keys // size, keys % size
@@ -278,10 +264,6 @@ def align_words(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Ar
     both = np.stack([posteriors for posteriors, _ in found])
     return [both[:, start:end].reshape(2, *shape) for start, end, shape in zip(
         cells.offsets[:-1], cells.offsets[1:], cells.shapes, strict=True)]
-
-
-def _ids(words: Sequence[str], known: dict[str, int]) -> Array:
-    return np.array([known.setdefault(word, len(known)) for word in words], np.int64)
 
 
 def spelling_likeness(left_words: Sequence[str], right_words: Sequence[str], left: Array,

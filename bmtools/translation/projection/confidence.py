@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -121,33 +121,17 @@ def vote(candidates: Candidates, rules: Mapping[str, tuple[str, ...]],
         rules: that corrected each candidate.
         precisions: share of each method's spans that are right, where it is known.
     """
-    found = [(name, one) for name, one in candidates.items() if one is not None]
+    found = {name: one for name, one in candidates.items() if one is not None}
     if not found:
         return Vote(None, candidates)
-    best, place = max(found, key=lambda pair: support(pair[1], candidates, precisions))
-    return Vote(place, candidates, rules.get(best, ()))
-
-
-def support(place: Projection, candidates: Candidates, precisions: Mapping[str, float]) -> float:
-    """Sum up what methods give a place; see `vote`."""
-    return sum(weight(name, precisions) * one.score * overlap(place, one)
-               for name, one in candidates.items() if one is not None)
-
-
-def weight(method: str, precisions: Mapping[str, float]) -> float:
-    """Return the log-odds of a method's precision."""
-    precision = precisions.get(method, _MEASURED.get(method, _UNKNOWN))
-    return log(precision / (1 - precision))
+    known = {**dict.fromkeys(found, _UNKNOWN), **_MEASURED, **precisions}
+    weights = {name: log(known[name] / (1 - known[name])) for name in found}
+    best = max(found, key=lambda name: sum(
+        weights[other] * one.score * overlap(found[name], one) for other, one in found.items()))
+    return Vote(found[best], candidates, rules.get(best, ()))
 
 
 def overlap(one: Projection, other: Projection) -> float:
     """Return the F1 of the characters of two places."""
     common = min(one.end, other.end) - max(one.start, other.start)
     return max(0.0, 2 * common / (one.end - one.start + other.end - other.start))
-
-
-def by_span(found: Mapping[str, Sequence[Sequence[Projection | None]]],
-            ) -> list[list[Candidates]]:
-    """Turn what methods found into candidates: of each pair, of each span, by method."""
-    return [[dict(zip(found, span, strict=True)) for span in zip(*pair, strict=True)]
-            for pair in zip(*found.values(), strict=True)]

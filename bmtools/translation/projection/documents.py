@@ -9,19 +9,19 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import inf
-from typing import Any
 
 import msgspec
 
 from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.records import Record, check, distinct
+from bmtools.records import JsonObject, Record, check, distinct
 from bmtools.text.segment import sentence_spans
 from bmtools.translation.engines.engine import plain_line
 from bmtools.translation.projection.confidence import Vote
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 from bmtools.translation.projection.settings import Occurrences, Pairing
 
 UNANSWERABLE = "questions without an answer, kept as such"
@@ -54,7 +54,7 @@ class DocumentPair:
     translation: Record
     segments: list[Segment]
     pairs: list[SentencePair]
-    places: list[tuple[int, int]]
+    places: list[Span]
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -62,7 +62,7 @@ class DocumentPair:
         return self.source.get("lang") or "", self.translation.get("lang") or ""
 
 
-def annotated_spans(record: Record) -> list[tuple[int, int]]:
+def annotated_spans(record: Record) -> list[Span]:
     """Return the spans of entities, part by part, and of answers with an offset."""
     spans = [(start, end) for entity in record.get("entities", ())
              for start, end in entity.get("spans") or [(entity["start"], entity["end"])]]
@@ -70,7 +70,7 @@ def annotated_spans(record: Record) -> list[tuple[int, int]]:
                     for answer in record.get("answers", ()) if is_located(answer)]
 
 
-def is_located(answer: dict[str, Any]) -> bool:
+def is_located(answer: JsonObject) -> bool:
     """Return whether an answer has an offset, and a word at it."""
     return answer.get("start") is not None and bool(answer["text"])
 
@@ -85,31 +85,24 @@ def pair_document(source: Record, translation: Record,
         mentions: translations of annotated words by themselves, as `plain_line` writes these.
     """
     spans = annotated_spans(source)
-    segments = _joined(_segments(source, translation), _hulls(source))
-    inside: list[list[tuple[int, int]]] = [[] for _ in segments]
+    # No border of sentences may cross an annotation, even between its parts.
+    hulls = [(entity["start"], entity["end"]) for entity in source.get("entities", ())] + \
+        annotated_spans(source.without("entities"))
+    segments = _joined(_segments(source, translation), hulls)
+    inside: list[list[Span]] = [[] for _ in segments]
     starts = [segment[0] for segment in segments]
     places = []
     for start, end in spans:
         at = bisect_right(starts, start) - 1
         places.append((at, len(inside[at])))
         inside[at].append((start - segments[at][0], end - segments[at][0]))
-    pairs = [_sentence_pair(source["text"][start:end], translation["text"][first:last], own,
-                            mentions)
-             for (start, end, first, last), own in zip(segments, inside, strict=True)]
+    pairs = []
+    for (start, end, first, last), own in zip(segments, inside, strict=True):
+        text = source["text"][start:end]
+        words = [plain_line(text[slice(*span)]) for span in own] if mentions else []
+        pairs.append(SentencePair(text, translation["text"][first:last], tuple(own),
+                                  tuple((mentions or {}).get(one, "") for one in words)))
     return DocumentPair(source, translation, segments, pairs, places)
-
-
-def _sentence_pair(source: str, target: str, spans: Sequence[tuple[int, int]],
-                   mentions: Mapping[str, str] | None) -> SentencePair:
-    words = [plain_line(source[start:end]) for start, end in spans] if mentions else ()
-    return SentencePair(source, target, tuple(spans),
-                        tuple(mentions.get(one, "") for one in words) if mentions else ())
-
-
-def _hulls(record: Record) -> list[tuple[int, int]]:
-    """Return the hulls of all annotations, which no border of sentences may cross."""
-    return [(entity["start"], entity["end"]) for entity in record.get("entities", ())] + \
-        annotated_spans(record.without("entities"))
 
 
 def _segments(source: Record, translation: Record) -> list[Segment]:
@@ -118,10 +111,14 @@ def _segments(source: Record, translation: Record) -> list[Segment]:
     Texts that split into other numbers of sentences are one pair, as short ones are.
     """
     left, right = source["text"], translation["text"]
-    noted = _noted(translation)
-    if noted and _are_parts([one[:2] for one in noted], left) and \
-            _are_parts([one[2:] for one in noted], right):
-        return noted
+    found: object = translation.get("meta", {})
+    for key in ("translation", "sentence_spans", "text"):
+        found = found.get(key) if isinstance(found, dict) else None
+    with suppress(msgspec.ValidationError):
+        noted = msgspec.convert(found, list[Segment])
+        if noted and _are_parts([one[:2] for one in noted], left) and \
+                _are_parts([one[2:] for one in noted], right):
+            return noted
     return list(_split_alike(source, translation)) if len(left) >= _LONG else \
         [(0, len(left), 0, len(right))]
 
@@ -141,17 +138,6 @@ def _split_alike(source: Record, translation: Record) -> Iterator[Segment]:
         yield from ((*first, *second) for first, second in zip(sentences, translated, strict=True))
 
 
-def _noted(translation: Record) -> list[Segment]:
-    """Return the sentences that `translate` noted of a text; none where it did not."""
-    found: Any = translation.get("meta", {})
-    for key in ("translation", "sentence_spans", "text"):
-        found = found.get(key) if isinstance(found, dict) else None
-    try:
-        return msgspec.convert(found, list[Segment])
-    except msgspec.ValidationError:
-        return []
-
-
 def _are_parts(spans: Sequence[tuple[int, ...]], text: str) -> bool:
     """Return whether spans follow each other in a text, and have all of its words."""
     borders = [0, *(border for span in spans for border in span), len(text)]
@@ -159,7 +145,7 @@ def _are_parts(spans: Sequence[tuple[int, ...]], text: str) -> bool:
         text[end:start].strip() for end, start in zip(borders[::2], borders[1::2], strict=True))
 
 
-def _joined(segments: Sequence[Segment], hulls: Iterable[tuple[int, int]]) -> list[Segment]:
+def _joined(segments: Sequence[Segment], hulls: Iterable[Span]) -> list[Segment]:
     """Unite the sentences that an annotation crosses."""
     joined: list[list[float]] = []
     for start, end, first, last in sorted([*segments, *((*hull, inf, 0) for hull in hulls)]):
@@ -189,12 +175,12 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
         yield from _in_order(sources, translations, reject)
         return
     waiting = {record["id"]: record for record in distinct(translations, reject)}
-    files = _files(waiting.values())
-    records = []
+    translated, records = list(waiting.values()), []
     for record in distinct(sources, reject):
         records.append(record)
         translation = waiting.pop(record["id"], None)
         if translation is None:
+            files = _files(translated)
             reject(RecordError(record.place, f"found no translation with the id {record['id']!r}"
                                f"{files and f' in {files}'}; add it, leave the record out, or pair "
                                f"both files by {setting('pairing')} order", record))
@@ -236,7 +222,7 @@ def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confi
     """
     source, text = document.source, document.translation["text"]
     parts = iter(_parts(document, votes, min_confidence))
-    keys: dict[str, Any] = {}
+    keys: JsonObject = {}
     if "entities" in source:
         found = [_moved(entity, [next(parts) for _ in entity.get("spans") or [entity]], text, lost)
                  for entity in source["entities"]]
@@ -274,8 +260,8 @@ def _parts(document: DocumentPair, votes: Sequence[Sequence[Vote]],
             yield Projection(offset + place.start, offset + place.end, place.score)
 
 
-def _moved(annotation: dict[str, Any], parts: Sequence[Projection | str], text: str,
-           lost: Counter[str]) -> dict[str, Any] | None:
+def _moved(annotation: JsonObject, parts: Sequence[Projection | str], text: str,
+           lost: Counter[str]) -> JsonObject | None:
     """Move an annotation to its places; None, and the cause counted, where a part has none.
 
     Its score is that of its weakest part; parts that meet become one.
@@ -306,7 +292,7 @@ def prepare_answers(record: Record, occurrences: Occurrences = "given") -> Recor
     """
     if not record.get("answers"):
         return record
-    answers: dict[tuple[Any, str], dict[str, Any]] = {}
+    answers: dict[tuple[int | None, str], JsonObject] = {}
     for answer in record["answers"]:
         words, start = answer["text"], answer.get("start")
         found = [match.start() for match in
@@ -335,7 +321,11 @@ def settle_questions(projected: Iterable[tuple[Record, Record]], counts: Counter
             left out.
     """
     waiting = list(projected)
-    known = _known_answers(record for _, record in waiting)
+    known: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for _, record in waiting:
+        for answer in record.get("answers", ()):
+            if _ORIGINAL in answer:
+                known[_question(record)][answer[_ORIGINAL].casefold()].append(answer["text"])
     for source, record in waiting:
         if source.get("question") and not record.get("question"):
             reject(RecordError(record.place, "key 'question' is missing; expected the translation "
@@ -355,19 +345,9 @@ def _question(record: Record) -> str:
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
-def _known_answers(records: Iterable[Record]) -> dict[str, dict[str, list[str]]]:
-    """Gather what the texts of each question have for the words of its answers."""
-    known: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        for answer in record.get("answers", ()):
-            if _ORIGINAL in answer:
-                known[_question(record)][answer[_ORIGINAL].casefold()].append(answer["text"])
-    return known
-
-
 def _settled(record: Record, known: Mapping[str, Sequence[str]], counts: Counter[str]) -> Record:
     """Remove repeated answers, and translate exact ones."""
-    changed: dict[str, Any] = {}
+    changed: JsonObject = {}
     if record.get("answers"):
         distinct = {(one["start"], one["text"]): one for one in reversed(record["answers"])}
         changed["answers"] = [{key: value for key, value in one.items() if key != _ORIGINAL}
@@ -383,6 +363,6 @@ def _settled(record: Record, known: Mapping[str, Sequence[str]], counts: Counter
     return record.replace(**changed)
 
 
-def _spellings(item: Sequence[Any], known: Mapping[str, Sequence[str]]) -> list[Any]:
+def _spellings(item: Sequence[object], known: Mapping[str, Sequence[str]]) -> list[object]:
     found = [word for one in item for word in known.get(str(one).casefold(), [one])]
     return [word for at, word in enumerate(found) if word not in found[:at]]

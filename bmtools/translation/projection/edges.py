@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -14,23 +14,27 @@ _CLAUSE = 8  # words, from which on a span is taken for a clause, whose subject 
 _FUNCTIONS = ("determiners", "prepositions", "conjunctions", "pronouns")
 _STOPS = frozenset(".,;:!?")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
-_CLOSING = frozenset(_BRACKETS.values())
 
 
-@dataclass(frozen=True)
 class _Sentence:
     """Words of a sentence.
 
     Args:
-        words: in small letters, without the apostrophe of an elision; acronyms, which may be
-            spelled as a function word, as they are.
-        spans: their places.
-        kinds: of function words, by kind.
+        text: the sentence.
+        language: its ISO 639-1 code; empty if it is not known.
+
+    Attributes:
+        words: in lower case, without the apostrophe of an elision; acronyms, which may be spelled
+            like a function word, as they are.
+        spans: start and end of each.
+        kinds: function words by kind.
     """
 
-    words: Sequence[str]
-    spans: Sequence[tuple[int, int]]
-    kinds: Mapping[str, frozenset[str]]
+    def __init__(self, text: str, language: str) -> None:
+        self.spans = word_spans(text)
+        self.words = [text[start:end] if len(plain) > 1 and text[start:end].isupper() else plain
+                      for (start, end), plain in zip(self.spans, plain_words(text), strict=True)]
+        self.kinds = function_words(language)
 
     def has(self, at: int, *kinds: str) -> bool:
         """Return whether a word is of one of these kinds; none is where there is no word."""
@@ -50,13 +54,6 @@ class _Sentence:
         inside = [number for number, (first, last) in enumerate(self.spans)
                   if first < end and start < last]
         return (inside[0], inside[-1] + 1) if inside else (0, 0)
-
-
-def _sentence(text: str, language: str) -> _Sentence:
-    spans = word_spans(text)
-    words = [text[start:end] if len(plain) > 1 and text[start:end].isupper() else plain
-             for (start, end), plain in zip(spans, plain_words(text), strict=True)]
-    return _Sentence(words, spans, function_words(language))
 
 
 @dataclass
@@ -81,44 +78,38 @@ class _Span:
             or any(self.source.has(at, "auxiliaries") for at in words)
 
 
-class EdgeRules:
-    """Rules that correct the edges of spans, whatever method found them.
+def mend_edges(pair: SentencePair, found: Sequence[Projection | None], source_lang: str,
+               target_lang: str) -> tuple[list[Projection | None], list[tuple[str, ...]]]:
+    """Correct where the spans of a pair begin and end, whatever method found them.
 
     Args:
-        source_lang: language of the sources, ISO 639-1; empty where it is not known.
-        target_lang: of the translations.
+        pair: its sentences and spans.
+        found: place of each span.
+        source_lang: language of the source, ISO 639-1; empty if it is not known.
+        target_lang: of the translation.
+
+    Returns:
+        the places, and the rules that changed each.
     """
-
-    def __init__(self, source_lang: str, target_lang: str) -> None:
-        self.source_lang, self.target_lang = source_lang, target_lang
-
-    def mend(self, pair: SentencePair, found: Sequence[Projection | None],
-             ) -> tuple[list[Projection | None], list[tuple[str, ...]]]:
-        """Correct the spans of a pair.
-
-        Returns:
-            the spans, and the rules that changed each.
-        """
-        source = _sentence(pair.source, self.source_lang)
-        target = _sentence(pair.target, self.target_lang)
-        spans = [None if one is None else
-                 _Span(source, target, *source.range_of(start, end),
-                       *target.range_of(one.start, one.end))
-                 for (start, end), one in zip(pair.spans, found, strict=True)]
-        changes: list[list[str]] = [[] for _ in spans]
-        for name, rule in _SINGLE.items():
-            for span, names in zip(spans, changes, strict=True):
-                if span is not None and span.a < span.b and span.c < span.d:
-                    before = span.c, span.d
-                    rule(span)
-                    if (span.c, span.d) != before:
-                        names.append(name)
-        for number in _fill_gaps(spans):
-            changes[number].append("neighbour")
-        mended = [one if one is None or not names or span is None else
-                  replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1])
-                  for one, span, names in zip(found, spans, changes, strict=True)]
-        return mended, [tuple(names) for names in changes]
+    source, target = _Sentence(pair.source, source_lang), _Sentence(pair.target, target_lang)
+    spans = [None if one is None else
+             _Span(source, target, *source.range_of(start, end),
+                   *target.range_of(one.start, one.end))
+             for (start, end), one in zip(pair.spans, found, strict=True)]
+    changes: list[list[str]] = [[] for _ in spans]
+    for name, rule in _RULES.items():
+        for span, names in zip(spans, changes, strict=True):
+            if span is not None and span.a < span.b and span.c < span.d:
+                before = span.c, span.d
+                rule(span)
+                if (span.c, span.d) != before:
+                    names.append(name)
+    for number in _fill_gaps(spans):
+        changes[number].append("neighbour")
+    mended = [one if one is None or not names or span is None else
+              replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1])
+              for one, span, names in zip(found, spans, changes, strict=True)]
+    return mended, [tuple(names) for names in changes]
 
 
 def _cover_sentence(span: _Span) -> None:
@@ -209,7 +200,7 @@ def _fill_gaps(spans: Sequence[_Span | None]) -> list[int]:
     return changed
 
 
-_SINGLE = {"sentence": _cover_sentence, "start of sentence": _reach_start,
-           "loose end": _cut_loose_end,
-           "loose start": _cut_loose_start, "determiner": _adjust_determiner,
-           "punctuation": _adjust_punctuation, "bracket": _close_brackets}
+_RULES = {"sentence": _cover_sentence, "start of sentence": _reach_start,
+          "loose end": _cut_loose_end, "loose start": _cut_loose_start,
+          "determiner": _adjust_determiner, "punctuation": _adjust_punctuation,
+          "bracket": _close_brackets}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from bmtools.errors import CheckpointError, require, setting
 from bmtools.models.checkpoint import load_checkpoint
@@ -20,14 +19,15 @@ from bmtools.translation.engines.model_files import Subwords, check_sequence_to_
 from bmtools.translation.engines.transformers_engine import (
     TransformersTranslator,
     batches_by_length,
+    pad,
 )
 from bmtools.translation.projection.links import Rule, link_rule, linked_place, word_spans
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import ModelConfig
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _USUAL_LAYER = 8
 _NO_LIMIT = 1 << 30
@@ -95,7 +95,7 @@ def text_encoder(directory: Path, layer: int | None = None, rule: LinkRule = "it
     # A class with a new head has the encoder's own names for the weights, and no pooler.
     loaded = load_checkpoint(directory, resolve_device(device), "AutoModelForTokenClassification",
                              new_head=True)
-    encoder: Any = loaded.model.base_model
+    encoder = cast("PreTrainedModel", loaded.model.base_model)
     tokenizer = loaded.tokenizer
     words = WordTokenizer(tokenizer, [tokenizer.cls_token_id], [tokenizer.sep_token_id])
     return StatesProjector("embeddings", encoder, (words, words),
@@ -104,7 +104,7 @@ def text_encoder(directory: Path, layer: int | None = None, rule: LinkRule = "it
                            positions(encoder.config.to_dict()) or _NO_LIMIT, batch_tokens)
 
 
-def _layer(encoder: Any, layer: int | None, usual: int | None) -> int:
+def _layer(encoder: PreTrainedModel, layer: int | None, usual: int | None) -> int:
     """Return the layer to compare; the usual one, or the last of fewer, unless one is named."""
     last = int(encoder.config.num_hidden_layers)
     if layer is None:
@@ -125,7 +125,7 @@ class TokenizedSentence:
 
     ids: list[int]
     owners: np.ndarray
-    words: list[tuple[int, int]]
+    words: list[Span]
 
 
 class WordTokenizer:
@@ -160,7 +160,8 @@ class WordTokenizer:
         return self._known[word]
 
 
-class StatesProjector(Projector):
+@dataclass(eq=False)
+class StatesProjector:
     """Projector by links between hidden states.
 
     Args:
@@ -169,27 +170,29 @@ class StatesProjector(Projector):
         tokenizers: of the source and of the target language.
         layer: whose states are compared; 0 is the embeddings.
         rule: turns states into links.
-        pad: id of the padding token.
+        pad_id: of the padding token.
         max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
         batch_tokens: tokens of one batch, padding included.
     """
 
-    def __init__(self, name: str, encoder: Any, tokenizers: tuple[WordTokenizer, WordTokenizer],
-                 layer: int, rule: Rule, pad: int, max_length: int, batch_tokens: int) -> None:
-        self.name = name
-        self._encoder, self._tokenizers = encoder, tokenizers
-        self._layer, self._rule, self._pad = layer, rule, pad
-        self._max_length, self._batch_tokens = max_length, batch_tokens
+    name: str
+    encoder: PreTrainedModel
+    tokenizers: tuple[WordTokenizer, WordTokenizer]
+    layer: int
+    rule: Rule
+    pad_id: int
+    max_length: int
+    batch_tokens: int
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair by the links of its words."""
         found: list[list[Projection | None]] = [[None] * len(pair.spans) for pair in pairs]
-        sides = {at: (self._tokenizers[0](pair.source), self._tokenizers[1](pair.target))
+        sides = {at: (self.tokenizers[0](pair.source), self.tokenizers[1](pair.target))
                  for at, pair in enumerate(pairs) if pair.spans}
         fitting = [at for at, both in sides.items()
-                   if max(len(side.ids) for side in both) <= self._max_length]
+                   if max(len(side.ids) for side in both) <= self.max_length]
         lengths = [sum(len(side.ids) for side in sides[at]) for at in fitting]
-        for batch in batches_by_length(lengths, self._batch_tokens):
+        for batch in batches_by_length(lengths, self.batch_tokens):
             places = [fitting[number] for number in batch]
             states = self._states([side.ids for at in places for side in sides[at]])
             for number, at in enumerate(places):
@@ -200,15 +203,12 @@ class StatesProjector(Projector):
         return found
 
     @torch.inference_mode()
-    def _states(self, sequences: Iterable[list[int]]) -> list[np.ndarray]:
+    def _states(self, sequences: Sequence[list[int]]) -> list[np.ndarray]:
         """Encode sequences of ids; padding is cut off."""
-        tensors = [torch.tensor(ids) for ids in sequences]
-        device = next(self._encoder.parameters()).device
-        inputs = pad_sequence(tensors, batch_first=True, padding_value=self._pad).to(device)
-        mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True).to(device)
-        output = self._encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
-        states = output.hidden_states[self._layer].float().cpu().numpy()
-        return [one[:len(ids)] for one, ids in zip(states, tensors, strict=True)]
+        inputs, mask = pad(sequences, self.pad_id, next(self.encoder.parameters()).device)
+        output = self.encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
+        states = output.hidden_states[self.layer].float().cpu().numpy()
+        return [one[:len(ids)] for one, ids in zip(states, sequences, strict=True)]
 
     def _word_links(self, sides: Sequence[TokenizedSentence],
                     states: Sequence[np.ndarray]) -> np.ndarray:
@@ -217,5 +217,5 @@ class StatesProjector(Projector):
         links = np.zeros((len(sides[0].words), len(sides[1].words)))
         if left.any() and right.any():
             owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
-            np.maximum.at(links, owners, self._rule(states[0][left], states[1][right]))
+            np.maximum.at(links, owners, self.rule(states[0][left], states[1][right]))
         return links

@@ -7,13 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
+from bmtools.records import JsonObject
 from bmtools.translation.projection.confidence import (
     Calibration,
     Features,
@@ -26,18 +26,17 @@ from bmtools.translation.projection.documents import (
     pair_document,
     pair_records,
 )
-from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.pairs import Projection, Span
 from bmtools.translation.projection.project import project_documents
 from bmtools.translation.projection.settings import ProjectionConfig
 
 _PENALTY = 1.0
-Span = tuple[int, int]
 Sample = tuple[str, Features, bool]
 """The set of a span, its features, and whether its place is right."""
 
 
-def calibrate(sources: str | PathLike[str] | Iterable[Any],
-              gold: str | PathLike[str] | Iterable[Any],
+def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
+              gold: str | PathLike[str] | Iterable[JsonObject],
               config: ProjectionConfig | None = None, reject: Reject = refuse) -> Calibration:
     """Calibrate the confidence on gold.
 

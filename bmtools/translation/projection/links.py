@@ -10,9 +10,8 @@ from itertools import pairwise, takewhile
 
 import numpy as np
 
-from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.pairs import Projection, Span
 
-Span = tuple[int, int]
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Turns the states of two sentences, (tokens, width) each, into the weights of their links."""
 _ITERMAX_DISCOUNT = 0.9

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bmtools.errors import CheckpointError
 from bmtools.translation.engines.engine import Translator, translate_all
-from bmtools.translation.engines.neural import NeuralTranslator
 from bmtools.translation.projection.links import (
-    Span,
     likeness_table,
     linked_place,
     monotone_links,
     mutual_links,
     word_spans,
 )
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+
+if TYPE_CHECKING:
+    from bmtools.translation.engines.neural import NeuralTranslator
 
 _OPENINGS = 4
 """Best openings whose closings are tried."""
@@ -30,7 +32,7 @@ _PHRASE = 4  # words, up to which a span is taken for a phrase
 BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
 
 
-class MarkersProjector(Projector):
+class MarkersProjector:
     """Projector by brackets around the spans, which are translated with the sentence.
 
     Marks make translations worse, so the words of the marked translation are only looked up in the
@@ -137,7 +139,7 @@ class _Question:
     longest: int
 
 
-class ScoreProjector(Projector):
+class ScoreProjector:
     """Projector by forced decoding of the translation with marks in every place.
 
     The model reads the sentence with the span in brackets. First each place of the opening bracket
@@ -191,10 +193,8 @@ class ScoreProjector(Projector):
             [(question, question.target[:start] + question.brackets[0])
              for question in questions for start, _ in question.words], whole=False)
         candidates: list[list[Span]] = []
-        at = 0
-        for question in questions:
-            scores = openings[at:at + len(question.words)]
-            at += len(question.words)
+        for question, scores in zip(questions, _parts(openings, [
+                len(question.words) for question in questions]), strict=True):
             best = np.argsort(-scores, kind="stable")[:_OPENINGS]
             candidates.append([
                 (question.words[low][0], end) for low in best.tolist() if np.isfinite(scores[low])
@@ -202,11 +202,8 @@ class ScoreProjector(Projector):
         scores = self._scores([(question, mark_spans(question.target, [span], question.brackets))
                                for question, spans in zip(questions, candidates, strict=True)
                                for span in spans], whole=True)
-        answers, at = [], 0
-        for spans in candidates:
-            answers.append(_likeliest(spans, scores[at:at + len(spans)]))
-            at += len(spans)
-        return answers
+        return [_likeliest(*both) for both in zip(
+            candidates, _parts(scores, list(map(len, candidates))), strict=True)]
 
     def _scores(self, candidates: Sequence[tuple[_Question, str]], whole: bool) -> np.ndarray:
         """Return the log-probability of each text, with its end or without; -inf if too long."""
@@ -221,6 +218,11 @@ class ScoreProjector(Projector):
         for number, tokens in zip(fitting, found, strict=True):
             scores[number] = sum(tokens if whole else tokens[:-1])
         return scores
+
+
+def _parts(values: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+    """Cut an array into parts of these lengths."""
+    return np.split(values, np.cumsum(lengths)[:-1])
 
 
 def _likeliest(spans: Sequence[Span], scores: np.ndarray) -> Projection | None:

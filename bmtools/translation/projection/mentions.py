@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.projection.links import best_match
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 
 _LEAST = 0.5
 """Score below which a place is none."""
 
 
-class DictionaryProjector(Projector):
+class DictionaryProjector:
     """Projector of mentions whose translation is known, in any form that the target has it in.
 
     Translations are those that a list of terms has, that an engine gave for the mention alone, and
@@ -83,7 +83,7 @@ def read_glossary(path: Path, source: str, target: str) -> dict[str, list[str]]:
     return terms
 
 
-class ExactProjector(Projector):
+class ExactProjector:
     """Projector of mentions that the translation repeats in any case of its letters.
 
     The translation of the mention by itself is looked for where an engine was asked for it, and
@@ -116,7 +116,7 @@ def _nearest(pair: SentencePair, number: int) -> Projection | None:
     return Projection(first, last, 1 - abs((first + last) / 2 - expected) / len(pair.target))
 
 
-def _occurrences(mention: str, text: str) -> list[tuple[int, int]]:
+def _occurrences(mention: str, text: str) -> list[Span]:
     """Find the occurrences of a mention as whole words, an acronym in its own letters first."""
     words = r"\s+".join(map(re.escape, mention.split()))
     ways = (re.NOFLAG, re.IGNORECASE) if any(map(str.isupper, mention[1:])) else (re.IGNORECASE,)

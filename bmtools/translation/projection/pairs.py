@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+Span = tuple[int, int]
+"""Start and end."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class SentencePair:
 
     source: str
     target: str
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[Span, ...] = ()
     mentions: tuple[str, ...] = ()
 
 
@@ -40,7 +43,7 @@ class Projection:
     score: float
 
 
-class Projector(ABC):
+class Projector(Protocol):
     """Method that finds annotated spans again in translations.
 
     Attributes:
@@ -49,9 +52,6 @@ class Projector(ABC):
 
     name: str
 
-    def fit(self, pairs: Sequence[SentencePair]) -> None:  # noqa: B027, few learn
-        """Train on the corpus at hand, with or without spans; by default there is nothing to do."""
-
-    @abstractmethod
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Find each span of each pair; None where a method finds no place."""
+        """Find each span of each pair of the corpus; None if a method finds no place."""
+        ...

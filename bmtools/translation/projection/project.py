@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.status import set_status
 from bmtools.translation.counts import EDGES
 from bmtools.translation.engines.engine import Translator, translate_all
@@ -19,9 +18,7 @@ from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.confidence import (
     SHIPPED,
     Calibration,
-    Candidates,
     Vote,
-    by_span,
     features,
     read_calibration,
     vote,
@@ -34,16 +31,16 @@ from bmtools.translation.projection.documents import (
     prepare_answers,
     settle_questions,
 )
-from bmtools.translation.projection.edges import EdgeRules
-from bmtools.translation.projection.pairs import Projector, SentencePair
+from bmtools.translation.projection.edges import mend_edges
+from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 
 _BY_MENTION = ("exact", "dictionary")
 
 
-def project(sources: str | PathLike[str] | Iterable[Any],
-            translations: str | PathLike[str] | Iterable[Any],
+def project(sources: str | PathLike[str] | Iterable[JsonObject],
+            translations: str | PathLike[str] | Iterable[JsonObject],
             config: ProjectionConfig | None = None, reject: Reject = refuse,
             counts: Counter[str] | None = None, decisions: Decisions | None = None,
             review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
@@ -107,18 +104,9 @@ def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, r
                   review: Callable[[ReviewItem], None] | None = None,
                   engine: Translator | None = None) -> Iterator[Record]:
     """Carry annotations within pairs of documents; see `project` and `project_translated`."""
-    votes = project_documents(documents, config, counts, engine)
-    annotated_pairs = _annotated_pairs(zip(documents, votes, strict=True), config, reject, counts,
-                                       decisions, review)
-    yield from settle_questions(annotated_pairs, counts, reject)
-
-
-def _annotated_pairs(voted: Iterable[tuple[DocumentPair, list[list[Vote]]]],
-                     config: ProjectionConfig, reject: Reject, counts: Counter[str],
-                     decisions: Decisions | None, review: Callable[[ReviewItem], None] | None,
-                     ) -> Iterator[tuple[Record, Record]]:
-    """Yield each source with its annotated translation."""
-    for document, votes in voted:
+    projected = []
+    for document, votes in zip(documents, project_documents(documents, config, counts, engine),
+                               strict=True):
         if decisions:
             votes = decisions.apply(document, votes, counts)
         if review:
@@ -136,7 +124,8 @@ def _annotated_pairs(voted: Iterable[tuple[DocumentPair, list[list[Vote]]]],
         counts["annotations projected"] += sum(
             len(record[key]) for key in ("entities", "answers") if key in document.source)
         counts.update(lost)
-        yield document.source, record
+        projected.append((document.source, record))
+    yield from settle_questions(projected, counts, reject)
 
 
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
@@ -144,44 +133,39 @@ def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfi
                       engine: Translator | None = None) -> Iterator[list[list[Vote]]]:
     """Project the spans of all pairs of sentences of each document."""
     calibration = read_calibration(config.confidence or SHIPPED)
+    config.require_resources()
     methods = Methods(config, *(documents[0].languages if documents else ("", "")), engine)
     pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
     found = {}
     for projector in map(methods.load, config.methods):
         set_status(f"projecting by {projector.name}")
-        projector.fit(pairs)
-        found[projector.name] = projector.project(pairs)
-    candidates = iter(by_span(found))
+        found[projector.name] = iter(projector.project(pairs))
     for document in documents:
-        rules = EdgeRules(*document.languages) if config.edges else None
-        yield [choose_places(pair, next(candidates), rules, calibration, counts)
+        yield [choose_places(pair, {name: next(places) for name, places in found.items()},
+                             document.languages if config.edges else None, calibration, counts)
                for pair in document.pairs]
 
 
-def choose_places(pair: SentencePair, candidates: Sequence[Candidates],
-                  rules: EdgeRules | None, calibration: Calibration,
+def choose_places(pair: SentencePair, found: Mapping[str, Sequence[Projection | None]],
+                  languages: tuple[str, str] | None, calibration: Calibration,
                   counts: Counter[str]) -> list[Vote]:
     """Let methods vote on the spans of a pair; the score of each place is its confidence.
 
     Args:
         pair: its sentences.
-        candidates: of each span.
-        rules: that correct the edges of all candidates first; None for none.
+        found: places of the spans, by method.
+        languages: of the sentences, whose rules correct the edges of all places first; None to
+            leave them as they are.
         calibration: of votes and confidence.
         counts: updated with the rules that changed chosen places.
     """
-    changes: list[dict[str, tuple[str, ...]]] = [{} for _ in candidates]
-    if rules is not None and candidates:
-        by_method = {}
-        for name in candidates[0]:
-            by_method[name], changed = rules.mend(pair, [one[name] for one in candidates])
-            for number, names in enumerate(changed):
-                changes[number][name] = names
-        candidates = [{name: spans[number] for name, spans in by_method.items()}
-                      for number in range(len(candidates))]
+    mended = {name: mend_edges(pair, places, *languages) if languages else
+              (places, [()] * len(places)) for name, places in found.items()}
     votes = []
-    for number, own in enumerate(candidates):
-        chosen = vote(own, changes[number], calibration.precisions)
+    for number in range(len(pair.spans)):
+        chosen = vote({name: places[number] for name, (places, _) in mended.items()},
+                      {name: rules[number] for name, (_, rules) in mended.items()},
+                      calibration.precisions)
         if chosen.place is not None:
             confidence = calibration.confidence(features(pair, number, chosen))
             chosen = replace(chosen, place=replace(chosen.place, score=confidence))
@@ -190,44 +174,39 @@ def choose_places(pair: SentencePair, candidates: Sequence[Candidates],
     return votes
 
 
+@dataclass
 class Methods:
     """The methods of a run; only their own libraries are imported.
 
     Args:
         config: methods and their resources.
-        source: language of the sources, ISO 639-1; empty where it is not known.
+        source: language of the sources, ISO 639-1; empty if it is not known.
         target: of the translations.
-        engine: of the settings, where it is loaded.
-
-    Raises:
-        ValueError: a method lacks what it needs.
+        loaded: engine of the settings, if it is loaded.
     """
 
-    def __init__(self, config: ProjectionConfig, source: str, target: str,
-                 engine: Translator | None = None) -> None:
-        config.require_resources()
-        self._config = config
-        self._loaded = engine
-        self._languages = (config.engine.source_lang, config.engine.target_lang) \
-            if config.engine else (source, target)
+    config: ProjectionConfig
+    source: str
+    target: str
+    loaded: Translator | None = None
 
     @cached_property
-    def _engine(self) -> Translator:
+    def engine(self) -> Translator:
         """The engine by itself: a memory has neither marked sentences nor probabilities."""
-        assert self._config.engine is not None
-        return self._loaded or load_engine(self._config.engine)
+        assert self.config.engine is not None
+        return self.loaded or load_engine(self.config.engine)
 
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
-        """Add the translations of the annotated words by themselves, where a method looks for them.
+        """Add the translations of the annotated words by themselves, if a method looks for them.
 
         Each is translated once; one without a translation is empty.
         """
-        if not self._config.translate_mentions or not set(_BY_MENTION) & set(self._config.methods):
+        if not self.config.translate_mentions or not set(_BY_MENTION) & set(self.config.methods):
             return pairs
-        assert self._config.engine is not None
-        translator = load_translator(self._config.engine, engine=self._engine)
+        assert self.config.engine is not None
+        translator = load_translator(self.config.engine, engine=self.engine)
         known = translate_all(translator, (pair.source[start:end] for pair in pairs
-                                                 for start, end in pair.spans))
+                                           for start, end in pair.spans))
         return [replace(pair, mentions=tuple(known[pair.source[start:end]]
                                              for start, end in pair.spans)) for pair in pairs]
 
@@ -239,40 +218,40 @@ class Methods:
             ValueError: a setting that does not fit its model.
         """
         set_status(f"loading {method}")
-        config, resources = self._config, self._config.resources
+        engine, resources = self.config.engine, self.config.resources
+        languages = (engine.source_lang, engine.target_lang) if engine else \
+            (self.source, self.target)
         if method == "align":
             from bmtools.translation.projection.align import AlignProjector
 
             return AlignProjector()
-        if method == "exact":
-            from bmtools.translation.projection.mentions import ExactProjector
+        if method in _BY_MENTION:
+            from bmtools.translation.projection.mentions import (
+                DictionaryProjector,
+                ExactProjector,
+                read_glossary,
+            )
 
-            return ExactProjector()
-        if method == "dictionary":
-            from bmtools.translation.projection.mentions import DictionaryProjector, read_glossary
-
-            return DictionaryProjector(read_glossary(resources.glossary, *self._languages)
-                                       if resources.glossary else {})
+            return ExactProjector() if method == "exact" else DictionaryProjector(
+                read_glossary(resources.glossary, *languages) if resources.glossary else {})
         if method == "embeddings":
             from bmtools.translation.projection.encoder import text_encoder
 
             assert resources.embeddings is not None
             return text_encoder(resources.embeddings, resources.layer,
                                 resources.link_rule or "itermax")
-        assert config.engine is not None
+        assert engine is not None
         if method == "encoder":
             from bmtools.translation.projection.encoder import translation_encoder
 
             return translation_encoder(
-                config.engine.model, *self._languages, resources.layer,
-                resources.link_rule or "softmax",
-                self._engine if config.engine.engine == "transformers" else None)
-        if method == "score":
-            from bmtools.translation.engines.neural import NeuralTranslator
-            from bmtools.translation.projection.markers import ScoreProjector
+                engine.model, *languages, resources.layer, resources.link_rule or "softmax",
+                self.engine if engine.engine == "transformers" else None)
+        from bmtools.translation.projection.markers import MarkersProjector, ScoreProjector
 
-            assert isinstance(self._engine, NeuralTranslator)
-            return ScoreProjector(self._engine)
-        from bmtools.translation.projection.markers import MarkersProjector
+        if method == "markers":
+            return MarkersProjector(self.engine)
+        from bmtools.translation.engines.neural import NeuralTranslator
 
-        return MarkersProjector(self._engine)
+        assert isinstance(self.engine, NeuralTranslator)
+        return ScoreProjector(self.engine)

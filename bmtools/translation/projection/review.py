@@ -12,8 +12,7 @@ from bmtools.io.jsonl import read_objects
 from bmtools.records import converted
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import DocumentPair
-from bmtools.translation.projection.links import Span
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
 
 ACCEPTED = "accepted"
 """Key of an item that holds the decision: offsets or words in the target, or null for no place."""

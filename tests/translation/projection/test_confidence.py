@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from bmtools.errors import DataError
 from bmtools.translation.projection.confidence import (
     Calibration,
     Vote,
-    by_span,
     features,
     overlap,
     read_calibration,
@@ -23,6 +23,7 @@ from bmtools.translation.projection.gold import (
     fit_calibration,
 )
 from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.project import choose_places
 
 PAIR = SentencePair("No severe pain.", "Nessun dolore forte.", ((3, 14),))
 PLACE = Projection(7, 19, 0.8)
@@ -111,4 +112,7 @@ def test_overlap_is_the_f1_of_characters(one: Projection, other: Projection,
 
 
 def test_spans_are_seen_by_all_methods() -> None:
-    assert by_span({"a": [[LONG], []], "b": [[None], []]}) == [[{"a": LONG, "b": None}], []]
+    pairs = [SentencePair("fever", "una febbre", ((0, 5),)), SentencePair("pain", "dolore")]
+    votes = [choose_places(pair, found, None, read_calibration(), Counter()) for pair, found in zip(
+        pairs, ({"a": [LONG], "b": [None]}, {"a": [], "b": []}), strict=True)]
+    assert [[one.candidates for one in own] for own in votes] == [[{"a": LONG, "b": None}], []]

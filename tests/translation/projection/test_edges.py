@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.translation.projection.edges import EdgeRules
+from bmtools.translation.projection.edges import mend_edges
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
 
@@ -44,9 +44,8 @@ def place(text: str, words: str) -> Projection:
 def test_each_rule_mends_its_case(source: str, span: str, target: str, found: str, expected: str,
                                   rule: str) -> None:
     start = source.index(span)
-    rules = EdgeRules("en", "it")
-    [mended], [names] = rules.mend(
-        SentencePair(source, target, ((start, start + len(span)),)), [place(target, found)])
+    [mended], [names] = mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
+                                   [place(target, found)], "en", "it")
     assert mended is not None
     assert target[mended.start:mended.end] == expected
     assert rule in names
@@ -65,16 +64,16 @@ def test_each_rule_mends_its_case(source: str, span: str, target: str, found: st
 def test_what_is_right_stays(source: str, span: str, target: str, found: str) -> None:
     start = source.index(span)
     before = place(target, found)
-    [mended], [names] = EdgeRules("en", "it").mend(
-        SentencePair(source, target, ((start, start + len(span)),)), [before])
+    [mended], [names] = mend_edges(SentencePair(source, target, ((start, start + len(span)),)),
+                                   [before], "en", "it")
     assert (mended, names) == (before, ())
 
 
 def test_neighbours_share_the_words_between_them() -> None:
     pair = SentencePair("no sense, so we rule it out", "non ha senso, per cui si esclude",
                         ((0, 9), (10, 27)))
-    mended, names = EdgeRules("en", "it").mend(
-        pair, [place(pair.target, "non ha senso,"), place(pair.target, "esclude")])
+    mended, names = mend_edges(pair, [place(pair.target, "non ha senso,"),
+                                      place(pair.target, "esclude")], "en", "it")
     assert [one and pair.target[one.start:one.end] for one in mended] == [
         "non ha senso,", "per cui si esclude"]
     assert names == [(), ("neighbour",)]
@@ -82,5 +81,5 @@ def test_neighbours_share_the_words_between_them() -> None:
 
 def test_what_has_no_place_gets_none() -> None:
     pair = SentencePair("fever", "febbre", ((0, 5),))
-    assert EdgeRules("en", "it").mend(pair, [None]) == ([None], [()])
-    assert EdgeRules("", "").mend(SentencePair("", ""), []) == ([], [])
+    assert mend_edges(pair, [None], "en", "it") == ([None], [()])
+    assert mend_edges(SentencePair("", ""), [], "", "") == ([], [])

@@ -25,7 +25,7 @@ def test_each_side_is_encoded_in_its_own_language(request, family, marks):
     directory = request.getfixturevalue(family)
     projector = translation_encoder(ModelConfig(directory, device="cpu"), "en", "it")
     sentences = PAIR.source, PAIR.target
-    for tokenizer, sentence, mark in zip(projector._tokenizers, sentences, marks, strict=True):
+    for tokenizer, sentence, mark in zip(projector.tokenizers, sentences, marks, strict=True):
         first, *_, last = tokenizer(sentence).ids
         known = tokenizer._tokenizer
         assert known.convert_ids_to_tokens([first, last]) == [mark, known.eos_token]
@@ -36,7 +36,7 @@ def test_each_side_is_encoded_in_its_own_language(request, family, marks):
 
 def test_codes_of_languages_change_sides(nllb):
     config = ModelConfig(nllb, source_code="cat_Latn", target_code="ita_Latn", device="cpu")
-    left, right = translation_encoder(config, "en", "it")._tokenizers
+    left, right = translation_encoder(config, "en", "it").tokenizers
     assert left._tokenizer.convert_ids_to_tokens(left("a").ids[:1]) == ["cat_Latn"]
     assert right._tokenizer.convert_ids_to_tokens(right("a").ids[:1]) == ["ita_Latn"]
 
@@ -81,7 +81,7 @@ def meanings():
     words = WordTokenizer(letters, [38], [39])
 
     def make(**changes):
-        settings = {"layer": 1, "rule": link_rule("softmax"), "pad": 0, "max_length": 12,
+        settings = {"layer": 1, "rule": link_rule("softmax"), "pad_id": 0, "max_length": 12,
                     "batch_tokens": 30, **changes}
         return StatesProjector("embeddings", Meanings(), (words, words), **settings)
 
@@ -96,7 +96,6 @@ PAIRS = [SentencePair("ab c def", "DEF AB C", ((0, 2), (5, 8), (0, 4))),
 @pytest.mark.parametrize("rule", ["softmax", "argmax", "itermax", "match"])
 def test_spans_follow_the_words_that_mean_the_same(meanings, rule):
     projector = meanings(rule=link_rule(rule))
-    projector.fit(PAIRS)
     found = projector.project(PAIRS)
     assert [[one and (one.start, one.end) for one in places] for places in found[:3]] == [
         [(4, 6), (0, 3), (4, 8)], [], [(0, 7)]]
@@ -106,8 +105,8 @@ def test_spans_follow_the_words_that_mean_the_same(meanings, rule):
 def test_batches_do_not_change_what_is_found(meanings):
     alone, together = meanings(batch_tokens=1), meanings(batch_tokens=1000)
     assert alone.project(PAIRS) == together.project(PAIRS)
-    assert len(alone._encoder.shapes) == 3
-    assert together._encoder.shapes == [(6, 8)]
+    assert len(alone.encoder.shapes) == 3
+    assert together.encoder.shapes == [(6, 8)]
 
 
 def test_a_sentence_longer_than_the_encoder_takes_has_no_places(meanings):
@@ -126,9 +125,9 @@ def test_a_tiny_encoder_links_words_as_simalign_does(simalign, tokenizer, tmp_pa
     theirs = simalign(str(tmp_path), matching_methods="i", layer=1).get_word_aligns(source, target)
     projector = text_encoder(tmp_path, layer=1, device="cpu")
     seen = []
-    projector._rule = lambda left, right: seen.append(link_rule("itermax")(left, right)) or seen[0]
+    projector.rule = lambda left, right: seen.append(link_rule("itermax")(left, right)) or seen[0]
     projector.project([SentencePair(source, target, ((0, 2),))])
-    sides = [projector._tokenizers[0](text) for text in (source, target)]
+    sides = [projector.tokenizers[0](text) for text in (source, target)]
     owners = [side.owners[side.owners >= 0] for side in sides]
     ours = {(int(owners[0][left]), int(owners[1][right]))
             for left, right in zip(*np.nonzero(seen[0]), strict=True)}

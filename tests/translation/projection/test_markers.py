@@ -56,7 +56,6 @@ def test_the_clean_translation_is_kept(dictionary):
              SentencePair("A pain and a fever.", "Un dolore e febbri.", ((2, 6), (13, 18))),
              SentencePair("A [fault].", "Un [errore].", ((3, 8),))]
     projector = MarkersProjector(engine)
-    projector.fit(pairs)
     found = projector.project(pairs)
     assert [[one and pair.target[one.start:one.end] for one in places]
             for pair, places in zip(pairs, found, strict=True)] == [
@@ -94,7 +93,6 @@ class Scorer:
 
 
 def places(projector, *pairs):
-    projector.fit(pairs)
     return [[one and pair.target[one.start:one.end] for one in found]
             for pair, found in zip(pairs, projector.project(pairs), strict=True)]
 

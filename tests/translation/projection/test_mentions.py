@@ -15,7 +15,6 @@ TARGET = "Insufficienze epatiche e insufficienza epatica acuta nei bambini."
 
 
 def places(projector, pair):
-    projector.fit([pair])
     [found] = projector.project([pair])
     return [one and pair.target[one.start:one.end] for one in found]
 
@@ -69,7 +68,6 @@ def test_the_nearest_occurrence_is_taken(
         expected: tuple[int, int] | None) -> None:
     projector = ExactProjector()
     pair = SentencePair(source, target, (span,), (mention,))
-    projector.fit([pair])
     [[found]] = projector.project([pair])
     assert (found and (found.start, found.end)) == expected
     assert found is None or 0 < found.score <= 1
