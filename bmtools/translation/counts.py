@@ -7,8 +7,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bmtools.errors import count_of
-from bmtools.translation.engines.engine import COUNTED
+from bmtools.translation.settings import CHECKS
 
+COUNTED = {
+    "memory": "sentences from the translation memory",
+    "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
+    "lost_workers": "workers of the Ray cluster lost, whose work others did again",
+    "restarts": "times that the engine stood still or ended, and was started again",
+    "requests": "requests to the server",
+    "repeated requests": "requests sent again, since the server was busy, broken or silent",
+    "prompt tokens": "tokens sent, as the server counts them",
+    "answer tokens": "tokens received, as the server counts them",
+    "split": "sentences longer than the model takes, translated by clauses",
+    "terms": "terms in sentences, by the glossary, the protected ones and kinds",
+    "terms_enforced": "sentences translated again with placeholders for terms",
+    "terms_lost": "terms lost all the same; their sentences are flagged as terms",
+    "retried": "sentences with faults, tried with the engine's other settings",
+    "mended": "of them without a fault then",
+    **{f"flagged_{check}": f"sentences flagged as {check}: {meaning}"
+       for check, meaning in CHECKS.items()},
+}
+"""Keys of a translator's counts, and what they count, for people."""
 EDGES = "edges corrected: "
 """Before the rule by which they were."""
 
@@ -70,14 +89,13 @@ class TranslationCounts:
         if self.unknown:
             share = 100 * self.unknown / self.words
             yield count_of(self.unknown, f"unknown words ({share:.1f}%), left as they were")
-        if self.missing:
-            yield count_of(self.missing, "sentences without a translation")
-        if self.stripped:
-            yield count_of(self.stripped, "records left without annotations")
-        if self.passed_on:
-            yield count_of(self.passed_on, "records in other languages, left as they were")
-        if self.cached:
-            yield count_of(self.cached, "sentences known from the cache")
+        for count, meaning in (
+                (self.missing, "sentences without a translation"),
+                (self.stripped, "records left without annotations"),
+                (self.passed_on, "records in other languages, left as they were"),
+                (self.cached, "sentences known from the cache")):
+            if count:
+                yield count_of(count, meaning)
         if self.stored:
             sentences, size = self.stored
             yield count_of(sentences, f"sentences in the cache, {size / 1e6:,.1f} MB")

@@ -24,9 +24,8 @@ from bmtools.translation.engines.engine import (
 )
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
-from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.settings import TEXTS, DocumentConfig
 
-TEXTS = ("title", "question", "text", "text_pair")
 PROJECTED = ("entities", "relations", "answers")
 ANNOTATIONS = (*PROJECTED, "target", "predicted")
 
@@ -135,8 +134,9 @@ class _DocumentTranslator:
             return Document(Record(), error=record)
         source = self._config.source_lang
         lang = primary_language(record.get("lang") or source)
-        annotation = next((key for key in ANNOTATIONS
-                           if record.get(key) and not self._may_change(key)), None)
+        kept = PROJECTED if self._config.keep_sources else ()
+        annotation = None if self._config.drop_annotations else next(
+            (key for key in ANNOTATIONS if record.get(key) and key not in kept), None)
         if lang != primary_language(source):
             if self._config.other_languages == "keep":
                 return Document(record)
@@ -148,23 +148,15 @@ class _DocumentTranslator:
                      f"plain text; {setting('project')} carries entities, relations and answers "
                      f"along, {setting('drop_annotations')} removes it")
         elif not (fault := translation_fault(record.get("licence", ""), self._engine.licence)):
-            mentions = self._mentions(record) if self._config.translate_mentions else ()
+            spans = annotated_spans(record) if self._config.translate_mentions else ()
+            mentions = (plain_line(record["text"][start:end]) for start, end in spans)
             borders = {"text": sorted({section[edge] for section in sections_of(record)
                                        for edge in ("start", "end")})}
             return Document(record, {key: split_text(record[key], self._config,
                                                      borders.get(key, ()))
-                                     for key in TEXTS if key in record}, mentions)
+                                     for key in TEXTS if key in record},
+                            tuple(filter(None, mentions)))
         return Document(record, error=RecordError(record.place, fault, record))
-
-    def _may_change(self, annotation: str) -> bool:
-        """Return whether a key is projected, or may be removed."""
-        return self._config.drop_annotations or (
-            self._config.keep_sources and annotation in PROJECTED)
-
-    def _mentions(self, record: Record) -> tuple[str, ...]:
-        """Return the annotated words of a record, each as one plain line."""
-        words = (record["text"][start:end] for start, end in annotated_spans(record))
-        return tuple(plain for one in words if (plain := plain_line(one)))
 
     def _untranslated(self, document: Document,
                       translations: Mapping[str, Translation]) -> RecordError | None:
@@ -205,7 +197,8 @@ class _DocumentTranslator:
             details["unknown_words"] = unknown
         if self._config.keep_scores:
             details["log_probabilities"] = {
-                key: [_rounded(translations[one].log_probability) for one in text.sentences]
+                key: [score if (score := translations[one].log_probability) is None
+                      else round(score, 4) for one in text.sentences]
                 for key, text in document.texts.items()}
         if licence := translated_licence(record.get("licence", ""), engine.licence):
             record = record.replace(licence=licence)
@@ -235,10 +228,6 @@ def _flags(key: str, text: JoinedText,
     for (_, _, start, end), translation in zip(text.spans, translations, strict=True):
         if translation.flags:
             yield {"key": key, "start": start, "end": end, "flags": list(translation.flags)}
-
-
-def _rounded(log_probability: float | None) -> float | None:
-    return None if log_probability is None else round(log_probability, 4)
 
 
 @dataclass(frozen=True)

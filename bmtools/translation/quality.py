@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.errors import DataError, Reject, refuse, require
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.records import distinct
+from bmtools.records import JsonObject, distinct
 from bmtools.status import set_status
 from bmtools.text.languages import primary_language
 from bmtools.translation.audit import Auditor
 from bmtools.translation.bilingual import read_pairs
-from bmtools.translation.documents import TEXTS
 from bmtools.translation.quantities import lost_numbers, numbers_of
-from bmtools.translation.settings import QualityConfig
+from bmtools.translation.settings import TEXTS, QualityConfig
 from bmtools.translation.terms import TermFinder, has_term
 
 if TYPE_CHECKING:
@@ -54,17 +53,14 @@ class Segments:
             raise DataError(f"{self.name}: found {len(self.texts)} lines, expected "
                             f"{len(others.texts)} as in {others.name}")
         for some, rest in ((self, others), (others, self)):
-            lacking = [key for key in rest.texts if key not in some.texts]
-            if lacking:
-                raise DataError(f"{some.name}: {_lacking(lacking, rest)}")
+            missing = [key for key in rest.texts if key not in some.texts]
+            if missing:
+                ids = [repr(one) for one in dict.fromkeys(key[0] for key in missing)]
+                named = ", ".join(ids[:_IDS_NAMED]) + ", ..." * (len(ids) > _IDS_NAMED)
+                raise DataError(
+                    f"{some.name}: found no {missing[0][1]} for {len(missing)} of "
+                    f"{len(rest.texts)} texts of {rest.name} (ids {named}), expected one for each")
         return [self.texts[key] for key in others.texts]
-
-
-def _lacking(keys: Sequence[tuple[str, str]], others: Segments) -> str:
-    ids = [repr(one) for one in dict.fromkeys(key[0] for key in keys)]
-    named = ", ".join(ids[:_IDS_NAMED]) + ", ..." * (len(ids) > _IDS_NAMED)
-    return (f"found no {keys[0][1]} for {len(keys)} of {len(others.texts)} texts of {others.name} "
-            f"(ids {named}), expected one for each")
 
 
 def score_translation(hypotheses: str, references: str, sources: str | None = None, *,
@@ -73,7 +69,7 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
                       source_lang: str = QualityConfig.source_lang,
                       target_lang: str = QualityConfig.target_lang,
                       resamples: int = QualityConfig.resamples,
-                      reject: Reject = refuse) -> list[dict[str, Any]]:
+                      reject: Reject = refuse) -> list[JsonObject]:
     """Score translations against references.
 
     All texts are held in memory; the bootstrap holds some hundred bytes for each resample of each
@@ -107,14 +103,17 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
     texts = {source_stem(one.name): one.matching(gold) for one in systems}
     require(len(texts) == len(systems), "baseline", baseline,
             "a file of another name than that of the hypotheses")
-    kept: dict[str, dict[str, Any]] = {name: {} for name in texts}
+    kept: dict[str, JsonObject] = {name: {} for name in texts}
+    target = target_lang or gold.lang
     if sources:
-        source = read_segments(sources, config, reject)
-        comparison = _SourceComparison(
-            source.matching(gold), source_lang or source.lang, target_lang or gold.lang, glossary)
-        kept = {name: comparison.counts(found) for name, found in texts.items()}
-    tokenizer = _TOKENIZERS.get(primary_language(target_lang or gold.lang))
-    return list(_lines(texts, list(gold.texts.values()), kept, resamples, tokenizer))
+        segments = read_segments(sources, config, reject)
+        originals, source = segments.matching(gold), source_lang or segments.lang
+        auditor = Auditor(source, target) if source and target else None
+        terms = TermFinder(dict(read_pairs(glossary, source, target))) if glossary else None
+        kept = {name: _compare(originals, found, target, auditor, terms)
+                for name, found in texts.items()}
+    return list(_lines(texts, list(gold.texts.values()), kept, resamples,
+                       _TOKENIZERS.get(primary_language(target))))
 
 
 def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> Segments:
@@ -134,15 +133,27 @@ def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> 
 
 
 def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
-           kept: Mapping[str, dict[str, Any]], resamples: int,
-           tokenizer: str | None) -> Iterator[dict[str, Any]]:
+           kept: Mapping[str, JsonObject], resamples: int,
+           tokenizer: str | None) -> Iterator[JsonObject]:
     """Score each system by sacrebleu, and compare the second with the first (Koehn 2004)."""
-    signatures, scores = _sacrebleu(systems, references, resamples, tokenizer)
+    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.significance import PairedTest, Result
+
+    metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer), "ter": TER()}
+    if resamples:  # the paired test gives the intervals that it gives for a single system
+        found, results = PairedTest(list(systems.items()), metrics, [references], "bs",
+                                    resamples)()
+        scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
+    else:
+        scores = {key: [Result(metric.corpus_score(texts, [references]).score)
+                        for texts in systems.values()] for key, metric in metrics.items()}
+        found = {key: metric.get_signature() for key, metric in metrics.items()}
+    signatures = dict(zip(metrics, map(str, found.values()), strict=True))
     length = sum(map(len, references))
     for number, (name, texts) in enumerate(systems.items()):
         own = {key: of_systems[number] for key, of_systems in scores.items()}
-        line: dict[str, Any] = {"model": name, "segments": len(references),
-                                **{key: _rounded(one.score) for key, one in own.items()}}
+        line: JsonObject = {"model": name, "segments": len(references),
+                            **{key: _rounded(one.score) for key, one in own.items()}}
         if resamples:
             line["intervals"] = {key: [_rounded(one.mean - one.ci), _rounded(one.mean + one.ci)]
                                  for key, one in own.items()}
@@ -155,54 +166,21 @@ def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
                "p": {key: round(second.p_value, 6) for key, (_, second) in scores.items()}}
 
 
-def _sacrebleu(systems: Mapping[str, Sequence[str]], references: Sequence[str], resamples: int,
-               tokenizer: str | None) -> tuple[dict[str, str], dict[str, list[Any]]]:
-    """Return the signature of each metric, and its results by system.
-
-    Its paired test gives the intervals that it gives for a system alone.
-    """
-    from sacrebleu.metrics import BLEU, CHRF, TER
-    from sacrebleu.significance import PairedTest
-
-    metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer),
-                                  "ter": TER()}
-    if not resamples:
-        scores = {key: [metric.corpus_score(texts, [references]) for texts in systems.values()]
-                  for key, metric in metrics.items()}
-        return {key: str(metric.get_signature()) for key, metric in metrics.items()}, scores
-    signatures, found = PairedTest(list(systems.items()), metrics, [references], "bs",
-                                   resamples)()
-    results: list[Any] = [found[name] for name in signatures]
-    return (dict(zip(metrics, map(str, signatures.values()), strict=True)),
-            dict(zip(metrics, results, strict=True)))
-
-
-class _SourceComparison:
-    """Comparison of translations with their sources: numbers, terms and the checks of the audit."""
-
-    def __init__(self, sources: Sequence[str], source_lang: str, target_lang: str,
-                 glossary: Path | None) -> None:
-        self._sources = sources
-        self._target_lang = target_lang
-        self._auditor = Auditor(source_lang, target_lang) if source_lang and target_lang else None
-        self._terms = TermFinder(dict(read_pairs(glossary, source_lang, target_lang))) \
-            if glossary else None
-
-    def counts(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Count numbers, terms and flags of translations, in the order of the sources."""
-        pairs = list(zip(self._sources, texts, strict=True))
-        numbers = sum(len(numbers_of(source)) for source in self._sources)
-        lost = sum(len(lost_numbers(*pair, self._target_lang)) for pair in pairs)
-        counts: dict[str, Any] = {
-            "numbers": numbers, "numbers_kept": _share(numbers - lost, numbers)}
-        if self._terms:
-            found = [has_term(text, term.target) for text, terms in zip(
-                texts, self._terms.find(self._sources), strict=True) for term in terms]
-            counts |= {"terms": len(found), "terms_kept": _share(sum(found), len(found))}
-        if self._auditor:
-            flags = Counter(name for pair in pairs for name in self._auditor.faults(*pair))
-            counts["flagged"] = dict(sorted(flags.items()))
-        return counts
+def _compare(sources: Sequence[str], texts: Sequence[str], target_lang: str,
+             auditor: Auditor | None, terms: TermFinder | None) -> JsonObject:
+    """Count the numbers, terms and flags of translations, in the order of their sources."""
+    pairs = list(zip(sources, texts, strict=True))
+    numbers = sum(len(numbers_of(source)) for source in sources)
+    lost = sum(len(lost_numbers(*pair, target_lang)) for pair in pairs)
+    counts: JsonObject = {"numbers": numbers, "numbers_kept": _share(numbers - lost, numbers)}
+    if terms:
+        found = [has_term(text, term.target) for text, own in zip(
+            texts, terms.find(sources), strict=True) for term in own]
+        counts |= {"terms": len(found), "terms_kept": _share(sum(found), len(found))}
+    if auditor:
+        flags = Counter(name for pair in pairs for name in auditor.faults(*pair))
+        counts["flagged"] = dict(sorted(flags.items()))
+    return counts
 
 
 def _rounded(score: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,7 +35,7 @@ class _EngineActor:
     def __init__(self, load: Callable[[], Translator]) -> None:
         self._load = load
 
-    def load(self) -> dict[str, Any]:
+    def load(self) -> Mapping[str, object]:
         """Load the engine, and describe it."""
         self._engine = self._load()
         return {"version": __version__, **{name: getattr(self._engine, name) for name in _FACTS}}
@@ -54,7 +54,7 @@ class _Worker:
     actor: Any
     node_id: str
     node: str
-    loading: Any
+    loading: object
     is_loaded: bool = False
     batches: list[_Batch] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class _Batch:
     """Sentences, and what became of them; how many workers were lost over them."""
 
     sentences: Sequence[str]
-    pending: Any = None
+    pending: object = None
     answer: tuple[list[Translation], Counter[str]] | None = None
     losses: int = 0
 
@@ -97,7 +97,7 @@ class RayTranslator:
         assert config.ray is not None
         self._config = config
         self._uses_gpu = uses_gpu
-        self._facts: dict[str, Any] = {}
+        self._facts: Mapping[str, object] = {}
         self._workers: list[_Worker] = []
         self._failures: Counter[str] = Counter()  # to load the engine, by node
         self._queue: deque[_Batch] = deque()
@@ -160,7 +160,8 @@ class RayTranslator:
         """Wait until something comes back, for a moment."""
         if time.monotonic() - self._looked > _LOOK_SECONDS:
             self._look_for_nodes()
-        pending = {worker.loading: (worker, None) for worker in self._workers
+        pending: dict[object, tuple[_Worker, _Batch | None]] = {
+            worker.loading: (worker, None) for worker in self._workers
                    if not worker.is_loaded}
         pending |= {batch.pending: (worker, batch) for worker in self._workers
                     for batch in worker.batches}
@@ -178,7 +179,7 @@ class RayTranslator:
                 self._receive(worker, batch, done)
         self._assign()
 
-    def _receive(self, worker: _Worker, batch: _Batch | None, done: Any) -> None:
+    def _receive(self, worker: _Worker, batch: _Batch | None, done: object) -> None:
         """Take an answer, or give the batches of a lost worker to others.
 
         Raises:
@@ -220,7 +221,7 @@ class RayTranslator:
             raise BmtoolsError(f"{setting('ray')}: node {worker.node} cannot load the engine "
                                f"({reason}); bmtools and the engine's files must be on each node")
 
-    def _check(self, worker: _Worker, facts: dict[str, Any]) -> None:
+    def _check(self, worker: _Worker, facts: Mapping[str, object]) -> None:
         """Take a worker on whose engine is that of the others.
 
         Raises:

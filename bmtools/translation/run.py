@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -42,7 +41,7 @@ class TranslationRun(ResumableRun):
         self.counts = TranslationCounts()
         self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
 
-    def begin(self, settings: Mapping[str, Any]) -> str:
+    def begin(self, settings: Mapping[str, object]) -> str:
         """Make the directory, or read how far it is; see `ResumableRun`."""
         name = super().begin(settings)
         self._stage = self.stage()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from bmtools.errors import (
     check_choices,
@@ -19,12 +19,17 @@ from bmtools.settings import Settings, option
 from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.languages import primary_language
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Engine = Literal["memory", "apertium", "ctranslate2", "transformers", "command", "http"]
 Missing = Literal["reject", "keep", "drop"]
 OtherLanguages = Literal["reject", "keep"]
 ComputeType = Literal["default", "float32", "float16", "bfloat16", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
 
+TEXTS = ("title", "question", "text", "text_pair")
+"""Keys of a record that are translated."""
 CHECKS = {
     "empty": "nothing was written",
     "short": "it is much shorter than its source",
@@ -240,14 +245,14 @@ _NEEDS: Mapping[Engine, tuple[str, ...]] = {
     "command": ("command",), "http": ("url", "served_model")}
 
 
-def changed_settings(*settings: Any) -> list[str]:
+def changed_settings(*settings: DataclassInstance) -> list[str]:
     """Name the settings that are not their defaults, those of settings within them left out."""
     return [field.name for one in settings for field in fields(one)
             if not is_dataclass(value := getattr(one, field.name))
             and value not in (field.default, "")]
 
 
-def idle_settings(engine: Engine, *settings: Any) -> list[str]:
+def idle_settings(engine: Engine, *settings: DataclassInstance) -> list[str]:
     """List the changed settings that mean nothing to an engine, each as a fault."""
     return [f"{setting(name)} means nothing to {setting('engine')} {engine}"
             for name in changed_settings(*settings)

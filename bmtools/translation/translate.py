@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,13 +16,13 @@ from bmtools.installation import require_extra
 from bmtools.io.failures import naming
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.abbreviations import read_abbreviations
 from bmtools.translation.audit import AuditedTranslator, Auditor, RoundTripTranslator
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
-from bmtools.translation.engines.engine import Translator
+from bmtools.translation.engines.engine import BatchTranslator, Translator
 from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.settings import NEEDS_ENGINE, ProjectionConfig
 from bmtools.translation.run import TranslationRun
@@ -43,19 +42,18 @@ from bmtools.translation.settings import (
 )
 
 
-def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
-              engine: Engine, *,
-              memory: Path | None = None, memory_threshold: float | None = None,
-              via: str | None = None, model: ModelConfig | None = None,
-              program: ProgramConfig | None = None, server: ServerConfig | None = None,
-              model_licence: str | None = None, missing: Missing = "reject",
-              other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
-              abbreviations: Path | None = None, audit: AuditConfig | None = None,
-              projection: ProjectionConfig | None = None, translate_mentions: bool = False,
-              protection: ProtectionConfig | None = None,
+def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: str,
+              target_lang: str, engine: Engine, *, memory: Path | None = None,
+              memory_threshold: float | None = None, via: str | None = None,
+              model: ModelConfig | None = None, program: ProgramConfig | None = None,
+              server: ServerConfig | None = None, model_licence: str | None = None,
+              missing: Missing = "reject", other_languages: OtherLanguages = "reject",
+              drop_annotations: bool = False, abbreviations: Path | None = None,
+              audit: AuditConfig | None = None, projection: ProjectionConfig | None = None,
+              translate_mentions: bool = False, protection: ProtectionConfig | None = None,
               cache: Path | None = None, shard: Shard | None = None,
               cluster: RayConfig | None = None, run: TranslationRun | None = None,
-              reject: Reject = refuse, counts: TranslationCounts | None = None
+              reject: Reject = refuse, counts: TranslationCounts | None = None,
               ) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
@@ -95,7 +93,10 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     audit = audit or AuditConfig()
     if faults := idle_settings(engine, audit):
         raise ValueError("; ".join(faults))
-    _require_extras(audit)
+    if "language" in audit.names and audit.checks != "all":
+        require_extra("py3langid", f"{setting('checks')} language", "translation")
+    if audit.round_trip:
+        require_extra("sacrebleu", setting("round_trip"), "translation")
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None,
@@ -105,10 +106,20 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
     if projection:
-        projection = _with_resources(projection, config, protection)
-    load = partial(_open_engine, config, audit, protection)
-    plain = None if cluster and cluster.ray else load_engine(config)
-    translator = _on_cluster(cluster, load, config) if cluster and cluster.ray else load(plain)
+        resources = projection.resources
+        if protection and "dictionary" in projection.methods:
+            resources = replace(resources, glossary=protection.glossary)
+        projection = replace(projection, engine=config, resources=resources)
+        projection.require_resources()
+    load, plain = partial(_open_engine, config, audit, protection), None
+    if cluster and cluster.ray:
+        from bmtools.translation.ray_cluster import RayTranslator
+
+        uses_gpu = config.model.model is not None and config.model.device != "cpu"
+        translator: Translator = RayTranslator(cluster, load, uses_gpu)
+    else:
+        plain = load_engine(config)
+        translator = load(plain)
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
     total = count_lines(records) if isinstance(records, RecordReader) else None
@@ -121,83 +132,19 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     counts = TranslationCounts() if counts is None else counts
     translated = translate_records(items, translator, documents, reject, counts,
                                    _open_cache(translator.fingerprint, cache, run, name), total)
-    if cluster and cluster.ray:
+    if isinstance(translator, BatchTranslator):
         translated = _left_afterwards(translator, translated)
-    return _projected(translated, projection, plain, run, reject, counts) if projection \
-        else translated
-
-
-def _require_extras(audit: AuditConfig) -> None:
-    """Refuse checks whose packages are missing."""
-    if "language" in audit.names and audit.checks != "all":
-        require_extra("py3langid", f"{setting('checks')} language", "translation")
-    if audit.round_trip:
-        require_extra("sacrebleu", setting("round_trip"), "translation")
-
-
-def _with_resources(projection: ProjectionConfig, engine: EngineConfig,
-                    protection: ProtectionConfig | None) -> ProjectionConfig:
-    """Give a projection the engine and the glossary of the translation."""
-    resources = projection.resources
-    if protection and "dictionary" in projection.methods:
-        resources = replace(resources, glossary=protection.glossary)
-    projection = replace(projection, engine=engine, resources=resources)
-    projection.require_resources()
-    return projection
-
-
-def _on_cluster(cluster: RayConfig, load: Callable[[], Translator],
-                config: EngineConfig) -> Translator:
-    """Have copies of an engine translate on the nodes of a cluster."""
-    from bmtools.translation.ray_cluster import RayTranslator
-
-    return RayTranslator(cluster, load,
-                         config.model.model is not None and config.model.device != "cpu")
-
-
-def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | None,
-                name: str) -> SentenceCache:
-    """Open the cache that was named, else that of the run, else a temporary one."""
-    if directory:
-        with naming(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-    database = directory / DATABASE if directory else run.cache if run else None
-    label = str(directory or (run.output if run else ""))
-    return SentenceCache(fingerprint, database, name, label, directory is not None)
-
-
-def _projected(translated: Iterator[Record], projection: ProjectionConfig,
-               engine: Translator | None, run: TranslationRun | None, reject: Reject,
-               counts: TranslationCounts) -> Iterator[Record]:
-    """Have annotations carried along once all is translated; by the run, where there is one."""
+    if projection is None:
+        return translated
     from bmtools.translation.projection.project import project_translated
 
     finish = partial(project_translated, config=projection, reject=reject,
                      counts=counts.projection,
-                     engine=engine if NEEDS_ENGINE.keys() & set(projection.methods) else None)
+                     engine=plain if NEEDS_ENGINE.keys() & set(projection.methods) else None)
     if run is None:
         return finish(translated)
     run.finish = finish
     return translated
-
-
-def _with_errors(records: str | PathLike[str] | Iterable[Any],
-                 reject: Reject) -> Iterator[Record | RecordError]:
-    """Read records, and the errors between them unless one ends the reading."""
-    errors: list[RecordError] = []
-    collect = refuse if reject is refuse else errors.append
-    if isinstance(records, RecordReader):
-        records.reject = collect
-    for record in as_records(records, collect):
-        yield from errors
-        errors.clear()
-        yield record
-    yield from errors
-
-
-def _left_afterwards(cluster: Any, records: Iterable[Record]) -> Iterator[Record]:
-    with closing(cluster):
-        yield from records
 
 
 def _open_engine(config: EngineConfig, audit: AuditConfig, protection: ProtectionConfig | None,
@@ -211,3 +158,33 @@ def _open_engine(config: EngineConfig, audit: AuditConfig, protection: Protectio
         reverse = load_translator(config.reversed(audit.reverse_model))
         translator = RoundTripTranslator(translator, reverse, audit.round_trip)
     return translator
+
+
+def _with_errors(records: str | PathLike[str] | Iterable[JsonObject],
+                 reject: Reject) -> Iterator[Record | RecordError]:
+    """Read records, and the errors between them unless one ends the reading."""
+    errors: list[RecordError] = []
+    collect = refuse if reject is refuse else errors.append
+    if isinstance(records, RecordReader):
+        records.reject = collect
+    for record in as_records(records, collect):
+        yield from errors
+        errors.clear()
+        yield record
+    yield from errors
+
+
+def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | None,
+                name: str) -> SentenceCache:
+    """Open the cache that was named, else that of the run, else a temporary one."""
+    if directory:
+        with naming(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+    database = directory / DATABASE if directory else run.cache if run else None
+    label = str(directory or (run.output if run else ""))
+    return SentenceCache(fingerprint, database, name, label, directory is not None)
+
+
+def _left_afterwards(cluster: BatchTranslator, records: Iterable[Record]) -> Iterator[Record]:
+    with closing(cluster):
+        yield from records

@@ -82,14 +82,12 @@ class ApertiumTranslator:
         self.details = {"via": via} if via else {}
         chain = [_mode(left, right, modes) for left, right in pairwise(steps)]
         self.fingerprint = " ".join(["apertium", *steps, *map(_hash_mode, chain)])
-        self._chains = [[Program(_protocol(mode), config.patience) for mode in chain]
-                        for _ in range(config.processes)]
-        self._pool = Pool(self._chains, _close)
+        self._pool = Pool([[Program(_protocol(mode), config.patience) for mode in chain]
+                           for _ in range(config.processes)])
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(restarts=sum(program.restarts for chain in self._chains
-                                    for program in chain))
+        return self._pool.counts
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""
@@ -113,27 +111,18 @@ def _pass(chain: Sequence[Program], sentences: Sequence[str]) -> list[_Passed]:
     return passed
 
 
-def _data() -> Path:
-    """Return the directory of Apertium's data, which is beside that of its programs."""
-    program = Path(shutil.which("apertium") or "")
-    return Path(os.environ.get("APERTIUM_DATADIR")
-                or program.resolve().parents[1] / "share" / "apertium")
-
-
 def _hash_mode(mode: str) -> str:
     """Hash the pipe of a mode and the data of its programs; empty where they are not found."""
-    pipe = _data() / "modes" / f"{mode}.mode"
+    program = Path(shutil.which("apertium") or "")
+    data = Path(os.environ.get("APERTIUM_DATADIR")
+                or program.resolve().parents[1] / "share" / "apertium")
+    pipe = data / "modes" / f"{mode}.mode"
     if not pipe.is_file():
         return ""
     digest = hashlib.sha256()
     for file in (pipe, *map(Path, _DATA_FILE.findall(pipe.read_text("utf-8")))):
         digest.update(hash_file(file).encode() if file.is_file() else b"-")
     return digest.hexdigest()
-
-
-def _close(chain: Sequence[Program]) -> None:
-    for program in chain:
-        program.stop(for_good=True)
 
 
 def _protocol(mode: str) -> Protocol:

@@ -50,20 +50,21 @@ class CommandTranslator:
         protocol = Protocol(
             arguments, self._program, b"\n", config.persistent, pack=lambda _, text: text,
             unpack=_text, has_numbers=False, test="test", hint=f"echo test | {command}{flushes}")
-        self._programs = [Program(protocol, config.patience) for _ in range(config.processes)]
-        self._pool = Pool(self._programs, lambda program: program.stop(for_good=True))
+        programs = [Program(protocol, config.patience) for _ in range(config.processes)]
+        self._pool = Pool([[program] for program in programs])
         if config.persistent:
-            self._programs[0].ask(["test"])  # what it says at its start would shift all answers
+            programs[0].ask(["test"])  # what it says at its start would shift all answers
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(restarts=sum(program.restarts for program in self._programs))
+        return self._pool.counts
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, one a line."""
         return [Translation(line, engine=self.name) if line else Translation(
             "", fault=f"{self._program} gives no text back; change the sentence")
-            for line in self._pool.map(Program.ask, sentences, self._chunk)]
+            for line in self._pool.map(
+                lambda chain, part: chain[0].ask(part), sentences, self._chunk)]
 
 
 def _text(_number: int, line: bytes) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.installation import require_extra
@@ -28,6 +28,9 @@ from bmtools.translation.engines.model_files import (
 )
 from bmtools.translation.engines.neural import Generated, NeuralTranslator, Search
 from bmtools.translation.settings import ModelConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BATCHES_EACH, _LEAST_TOKENS = 4, 256
 
@@ -132,7 +135,8 @@ def convert(settings: ModelConfig, files: str) -> Path:
         CheckpointError: no model that CTranslate2 can convert.
         WriteError: no room, or no permission to write.
     """
-    place = settings.convert_to or _cache() / "ctranslate2"
+    place = settings.convert_to or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools", "ctranslate2")
     name = f"{settings.directory.resolve().name}-{settings.compute_type}-{files[:16]}"
     target = place / name
     if not is_converted(target):
@@ -144,10 +148,6 @@ def convert(settings: ModelConfig, files: str) -> Path:
                 with new_directory(target) as partial:
                     _convert(settings, partial)
     return target
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bmtools"
 
 
 @contextmanager
@@ -172,13 +172,13 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
     class Converter(TransformersConverter):
         """Converter that runs nothing of a model, and mends what transformers 5 says of it."""
 
-        def _load(self) -> Any:
+        def _load(self) -> object:
             with reading(settings.directory, "cannot be converted for CTranslate2",
                          "expected config.json and model.safetensors of Marian, M2M-100, NLLB, "
                          "MBart or T5"):
                 return super()._load()
 
-        def load_model(self, kind: Any, name: str, **options: Any) -> Any:
+        def load_model(self, kind: Any, name: str, **options: Any) -> PreTrainedModel:
             # Many models of OPUS-MT have pickled weights alone, which only `read_weights` reads.
             source, state = (None, read_weights(Path(name))) if pickled_files(Path(name)) \
                 else (name, None)
@@ -193,7 +193,8 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
                 config.tie_word_embeddings = getattr(config, "scale_decoder_outputs", False)
             return model
 
-        def load_tokenizer(self, _kind: Any, name: str, **_options: Any) -> Any:
+        def load_tokenizer(self, _kind: object, name: str,
+                           **_options: object) -> PreTrainedTokenizerBase:
             tokenizer = load_tokenizer(settings.tokenizer or Path(name))
             whole = {**tokenizer.get_vocab(), **getattr(tokenizer, "lang_token_to_id", {})}
             tokenizer.get_vocab = lambda: whole  # type: ignore[method-assign]

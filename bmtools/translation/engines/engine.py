@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from bmtools.translation.settings import CHECKS
-
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -53,7 +51,7 @@ class Translator(Protocol):
         batch_sentences: sentences that make a call worth its cost.
         attempts: different settings that can be tried on a sentence; 1 where a second attempt
             would give the same again.
-        counts: what the engine did so far, see `COUNTED`.
+        counts: what the engine did so far, by the keys of `bmtools.translation.counts.COUNTED`.
     """
 
     name: str
@@ -95,26 +93,9 @@ class BatchTranslator(Translator, Protocol):
         """Begin a batch, and return a function that waits for its translations."""
         ...
 
-
-COUNTED = {
-    "memory": "sentences from the translation memory",
-    "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
-    "lost_workers": "workers of the Ray cluster lost, whose work others did again",
-    "restarts": "times that the engine stood still or ended, and was started again",
-    "requests": "requests to the server",
-    "repeated requests": "requests sent again, since the server was busy, broken or silent",
-    "prompt tokens": "tokens sent, as the server counts them",
-    "answer tokens": "tokens received, as the server counts them",
-    "split": "sentences longer than the model takes, translated by clauses",
-    "terms": "terms in sentences, by the glossary, the protected ones and kinds",
-    "terms_enforced": "sentences translated again with placeholders for terms",
-    "terms_lost": "terms lost all the same; their sentences are flagged as terms",
-    "retried": "sentences with faults, tried with the engine's other settings",
-    "mended": "of them without a fault then",
-    **{f"flagged_{check}": f"sentences flagged as {check}: {meaning}"
-       for check, meaning in CHECKS.items()},
-}
-"""Keys of a translator's counts, and what they count, for people."""
+    def close(self) -> None:
+        """Leave the machines that translate."""
+        ...
 
 
 def plain_line(text: str) -> str:

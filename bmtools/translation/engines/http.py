@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import brief
+from bmtools.records import JsonObject
 from bmtools.text.languages import primary_language
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.settings import ServerConfig
@@ -68,7 +69,7 @@ class _Busy(Exception):
 class _NoRedirect(HTTPRedirectHandler):
     """No following to other servers, which must get neither texts nor keys."""
 
-    def redirect_request(self, *_arguments: Any) -> None:
+    def redirect_request(self, *_arguments: object) -> None:
         return None
 
 
@@ -142,7 +143,7 @@ class HttpTranslator:
             fault = f"found {str(answer)[:80]!r}, expected choices with a message"
         return Translation("", fault=f"the server gives no translation: {fault}")
 
-    def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, body: JsonObject) -> JsonObject:
         """Send a request until there is an answer, with longer and longer waits."""
         wait = _FIRST_WAIT_SECONDS
         for left in range(self._config.retries, -1, -1):
@@ -166,7 +167,7 @@ class HttpTranslator:
             raise BmtoolsError(f"{self._url}: {reason}; start the server, or see its log")
         raise _Refused(reason)
 
-    def _request(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, body: JsonObject) -> JsonObject:
         """Send a request once.
 
         Raises:
@@ -238,7 +239,7 @@ def _language(code: str) -> str:
     return _NAMES.get(primary_language(code), code)
 
 
-def _log_probability(choice: dict[str, Any]) -> float | None:
+def _log_probability(choice: JsonObject) -> float | None:
     """Return the mean over the answer's tokens, where the server gives it."""
     tokens = (choice.get("logprobs") or {}).get("content") or []
     return round(sum(token["logprob"] for token in tokens) / len(tokens), 4) if tokens else None

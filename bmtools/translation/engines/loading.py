@@ -28,7 +28,10 @@ def load_translator(config: EngineConfig, protection: ProtectionConfig | None = 
     Raises:
         BmtoolsError: a file is missing, or what `load_engine` needs.
     """
-    engine = _protected(engine or load_engine(config), config, protection)
+    engine = engine or load_engine(config)
+    if protection and protection.is_needed and config.engine != "memory":
+        finder = load_terms(protection, config.source_lang, config.target_lang)
+        engine = ProtectedTranslator(engine, finder, config.target_lang)
     if config.model_licence:
         if fault := declared_fault(config.model_licence, engine.licence, setting("model_licence")):
             refuse_licences(f"licence of the model: {fault}")
@@ -46,14 +49,6 @@ def _load_memory(config: EngineConfig) -> Translator:
     assert config.memory is not None
     return MemoryTranslator(config.memory, config.source_lang, config.target_lang,
                             config.memory_threshold)
-
-
-def _protected(engine: Translator, config: EngineConfig,
-               protection: ProtectionConfig | None) -> Translator:
-    if protection is None or not protection.is_needed or config.engine == "memory":
-        return engine
-    finder = load_terms(protection, config.source_lang, config.target_lang)
-    return ProtectedTranslator(engine, finder, config.target_lang)
 
 
 def load_engine(config: EngineConfig) -> Translator:

@@ -7,13 +7,14 @@ import selectors
 import signal
 import subprocess
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
 from math import ceil
 from queue import SimpleQueue
-from typing import IO, Generic, NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.output import temporary_file
@@ -22,7 +23,6 @@ _READ_BYTES = 1 << 16
 _GRACE_SECONDS = 0.05  # in which a line too many shows up
 _LAST_SECONDS = 5.0  # that a program may take to end after its last line
 _STDERR_BYTES = 4096
-Worker = TypeVar("Worker")
 Result = TypeVar("Result")
 
 
@@ -214,48 +214,53 @@ def _end(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
                 stream.close()
 
 
-class Pool(Generic[Worker]):
-    """Workers that share lists of sentences, each used by one thread at a time.
+class Pool:
+    """Chains of programs that share lists of sentences, each used by one thread at a time.
 
     Args:
-        workers: with a method to stop them.
-        close: stops a worker for good.
+        chains: each of one program or several.
     """
 
-    def __init__(self, workers: Sequence[Worker], close: Callable[[Worker], None]) -> None:
-        self._workers = workers
-        self._close = close
+    def __init__(self, chains: Sequence[Sequence[Program]]) -> None:
+        self.chains = chains
 
-    def map(self, work: Callable[[Worker, Sequence[str]], list[Result]],
+    @property
+    def counts(self) -> Counter[str]:
+        """Count the runs that failed."""
+        return Counter(restarts=sum(program.restarts for chain in self.chains
+                                    for program in chain))
+
+    def map(self, work: Callable[[Sequence[Program], Sequence[str]], list[Result]],
             sentences: Sequence[str], chunk: int = 0) -> list[Result]:
-        """Let workers work on parts, and join the results in order.
+        """Let chains work on parts, and join the results in order.
 
         Args:
             work: on a part.
             sentences: all of them.
-            chunk: most sentences of a part; by default, a quarter of a worker's share,
-                or all for a single one.
+            chunk: maximum number of sentences of a part; by default, a quarter of a chain's
+                share, or all for a single chain.
         """
-        parts_each = 4 if len(self._workers) > 1 else 1
-        size = chunk or max(1, ceil(len(sentences) / (parts_each * len(self._workers))))
+        parts_each = 4 if len(self.chains) > 1 else 1
+        size = chunk or max(1, ceil(len(sentences) / (parts_each * len(self.chains))))
         parts = [sentences[at:at + size] for at in range(0, len(sentences), size)]
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in self._workers:
-            free.put(worker)
+        free: SimpleQueue[Sequence[Program]] = SimpleQueue()
+        for chain in self.chains:
+            free.put(chain)
 
         def run(part: Sequence[str]) -> list[Result]:
-            worker = free.get()
+            chain = free.get()
             try:
-                return work(worker, part)
+                return work(chain, part)
             finally:
-                free.put(worker)
+                free.put(chain)
 
-        threads = ThreadPoolExecutor(len(self._workers))
+        threads = ThreadPoolExecutor(len(self.chains))
         try:
             return [one for results in threads.map(run, parts) for one in results]
         except BaseException:
-            for worker in self._workers:
-                self._close(worker)
+            for chain in self.chains:
+                for program in chain:
+                    program.stop(for_good=True)
             raise
         finally:
             threads.shutdown(cancel_futures=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
-from bmtools.records import converted
+from bmtools.records import JsonObject, converted
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.documents import DocumentPair
 from bmtools.translation.projection.pairs import Projection, SentencePair, Span
@@ -96,7 +96,7 @@ class Decisions:
         DataError: an item that is none, or whose decision does not fit its sentence.
     """
 
-    def __init__(self, items: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    def __init__(self, items: Iterable[tuple[str, JsonObject]]) -> None:
         self.undecided = 0
         self._waiting: dict[tuple[str, int, int], tuple[str, ReviewItem]] = {}
         self._places: dict[tuple[str, int, int], Span | None] = {}
