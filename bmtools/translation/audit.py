@@ -17,6 +17,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cache
 from importlib import util
+from itertools import pairwise
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.text.languages import load_identifier, primary_language
@@ -49,6 +50,8 @@ _SCRIPTS = {"LATIN": "Latn", "CYRILLIC": "Cyrl", "GREEK": "Grek", "CJK": "Hani",
             "GUJARATI": "Gujr", "GURMUKHI": "Guru", "KANNADA": "Knda", "MALAYALAM": "Mlym",
             "SINHALA": "Sinh", "MYANMAR": "Mymr", "KHMER": "Khmr", "LAO": "Laoo"}
 _WITH = {"Hans": {"Hani"}, "Hant": {"Hani"}, "Jpan": {"Hani", "Jpan"}, "Kore": {"Hani", "Kore"}}
+_CODECS = {"Hans": ("gb2312", "big5"), "Hant": ("big5", "gb2312")}
+"""National character set of a Chinese script, and the other one."""
 _LETTERS_OF_CHARACTER = 3
 _ENOUGH_LETTERS = 40
 _UNLIKELY = 0.02
@@ -72,7 +75,9 @@ class Auditor:
     """
 
     def __init__(self, source: str, target: str, checks: Sequence[str] = tuple(CHECKS)) -> None:
-        expansion = _length_of(target) / _length_of(source)
+        own, other = (_LENGTHS.get(primary_language(one), _OTHER_LENGTH)
+                      for one in (source, target))
+        expansion = other / own
         is_other_language = LanguageCheck(target) if "language" in checks else None
         known: dict[str, Check] = {
             "empty": lambda sentence, text: bool(
@@ -98,28 +103,22 @@ class Auditor:
     def batch_faults(self, sentences: Sequence[str],
                      translations: Sequence[Translation]) -> list[tuple[str, ...]]:
         """Name the faults of translations in order, that of repeating the one before included."""
-        pairs = [(sentence, one.text) for sentence, one in zip(sentences, translations,
-                                                               strict=True)]
-        found = [_FAILED if one.fault else self.faults(*pair)
-                 for one, pair in zip(translations, pairs, strict=True)]
+        texts = [one.text for one in translations]
+        found = [_FAILED if one.fault else self.faults(sentence, one.text)
+                 for sentence, one in zip(sentences, translations, strict=True)]
         if "repeated" in self.checks:
-            found = [(*names, "repeated") if number and is_repeated(pairs[number - 1], pair)
-                     else names for number, (pair, names) in enumerate(zip(pairs, found,
-                                                                           strict=True))]
+            for number, (before, after) in enumerate(pairwise(zip(sentences, texts, strict=True)),
+                                                     1):
+                if is_repeated(before, after):
+                    found[number] += ("repeated",)
         return found
-
-
-def _length_of(language: str) -> float:
-    return _LENGTHS.get(primary_language(language), _OTHER_LENGTH)
 
 
 def _ratio(sentence: str, text: str, expansion: float) -> float:
     """Compare lengths: 1 is that of most translations, and of all short ones nearly so."""
-    return (_length(text) + _SLACK) / (_length(sentence) * expansion + _SLACK)
-
-
-def _length(text: str) -> float:
-    return len(text) + (_LETTERS_OF_IDEOGRAPH - 1) * len(_IDEOGRAPH.findall(text))
+    before, after = (len(one) + (_LETTERS_OF_IDEOGRAPH - 1) * len(_IDEOGRAPH.findall(one))
+                     for one in (sentence, text))
+    return (after + _SLACK) / (before * expansion + _SLACK)
 
 
 def is_looping(sentence: str, text: str) -> bool:
@@ -277,16 +276,9 @@ def script_of(language: str) -> str:
         return ""
 
 
-def letters_by_script(text: str) -> Counter[str]:
-    """Count letters by their script; those of both Chinese scripts and Japanese are `Hani`."""
-    if text.isascii():
-        return Counter({"Latn": sum(map(str.isalpha, text))})
-    return sum((Counter({_script_of_letter(letter): count}) for letter, count
-                in Counter(text).items() if letter.isalpha()), Counter())
-
-
 @cache
 def _script_of_letter(letter: str) -> str:
+    """Return the script of a letter; both Chinese scripts and Japanese have `Hani`."""
     return _SCRIPTS.get(unicodedata.name(letter, "").partition(" ")[0], "Zyyy")
 
 
@@ -306,26 +298,16 @@ def in_other_script(source: str, target: str, language: str) -> bool:
         return False
     copied = set(source.split())
     own = " ".join(word for word in target.split() if word not in copied)
-    letters = letters_by_script(own)
+    letters = Counter(map(_script_of_letter, filter(str.isalpha, own)))
     letters["Hani"] *= _LETTERS_OF_CHARACTER
     right = sum(letters[one] for one in _WITH.get(script, {script}))
     if 2 * right < letters.total() and letters.total() > 3:
         return True
-    if script in ("Hans", "Hant"):
-        simplified, traditional = (
-            sum(_has(one, codec) and not _has(one, other) for one in own)
-            for codec, other in (("gb2312", "big5"), ("big5", "gb2312")))
-        wrong, right = (simplified, traditional) if script == "Hant" else (traditional, simplified)
-        return wrong > max(1, right)
-    return False
-
-
-def _has(character: str, codec: str) -> bool:
-    """Tell whether a national character set has a Chinese character."""
-    try:
-        return "\u4e00" <= character <= "\u9fff" and bool(character.encode(codec))
-    except UnicodeEncodeError:
+    if script not in _CODECS:
         return False
+    known = [tuple(bool(one.encode(codec, "ignore")) for codec in _CODECS[script])
+             for one in own if "\u4e00" <= one <= "\u9fff"]
+    return known.count((False, True)) > max(1, known.count((True, False)))
 
 
 def in_other_variant(text: str, language: str) -> bool:

@@ -66,16 +66,11 @@ class SentenceCache:
         self._hash = blake2b(f"{fingerprint}\0".encode(), digest_size=_KEY_BYTES)
         self._shared = SharedDatabase(path, _KIND, _TABLES, "sentences", label)
         self._database = self._shared.connection
-        with self._shared.failures():
-            self._run = self._number(run or os.urandom(8).hex())
-
-    def _number(self, name: str) -> int:
-        """Return the number of a run, a new one for a new name."""
-        with self._shared.transaction():
-            self._database.execute("INSERT OR IGNORE INTO runs (name) VALUES (?)", (name,))
-            [number] = self._database.execute(
-                "SELECT id FROM runs WHERE name = ?", (name,)).fetchone()
-        return int(number)
+        name = (run or os.urandom(8).hex(),)
+        with self._shared.failures(), self._shared.transaction():
+            self._database.execute("INSERT OR IGNORE INTO runs (name) VALUES (?)", name)
+            [self._run] = self._database.execute(
+                "SELECT id FROM runs WHERE name = ?", name).fetchone()
 
     def get(self, sentence: str) -> CachedTranslation | None:
         """Look a sentence up; None where it has to be translated."""

@@ -160,15 +160,12 @@ class _DocumentTranslator:
 
     def _untranslated(self, document: Document,
                       translations: Mapping[str, Translation]) -> RecordError | None:
-        """Say which sentence has no translation, where that rejects its record."""
-        if self._config.missing != "reject":
-            return None
-        for sentence in document.sentences:
+        """Name the first sentence without a translation, if that rejects its record."""
+        for sentence in document.sentences if self._config.missing == "reject" else ():
             if fault := translations[sentence].fault:
-                record = document.record
                 return RecordError(
-                    record.place, f"no translation of {sentence[:80]!r}: {fault}; or go on with "
-                    f"{setting('missing')} keep or drop", record)
+                    document.record.place, f"no translation of {sentence[:80]!r}: {fault}; or go "
+                    f"on with {setting('missing')} keep or drop", document.record)
         return None
 
     def _joined(self, document: Document, translations: Mapping[str, Translation]) -> Record:
@@ -204,9 +201,12 @@ class _DocumentTranslator:
             record = record.replace(licence=licence)
         joined = {key: join_text(text, translations, self._config.missing == "keep")
                   for key, text in document.texts.items()}
-        if flags := [flagged for key, text in joined.items() for flagged in _flags(
-                key, text, (translations[one] for one in document.texts[key].sentences))]:
-            details["flags"] = flags
+        doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}
+                    for key, text in joined.items() for (_, _, start, end), sentence in zip(
+                        text.spans, document.texts[key].sentences, strict=True)
+                    if (flags := translations[sentence].flags)]
+        if doubtful:
+            details["flags"] = doubtful
         if annotations:
             details["sentence_spans"] = {key: text.spans for key, text in joined.items()}
         if self._config.keep_sources:
@@ -220,14 +220,6 @@ class _DocumentTranslator:
                                 for section in sections]
         return record.replace(**{key: text.text for key, text in joined.items()},
                               lang=self._config.target_lang, meta=meta)
-
-
-def _flags(key: str, text: JoinedText,
-           translations: Iterable[Translation]) -> Iterator[dict[str, object]]:
-    """Yield the doubtful sentences of a translated text, with offsets into it."""
-    for (_, _, start, end), translation in zip(text.spans, translations, strict=True):
-        if translation.flags:
-            yield {"key": key, "start": start, "end": end, "flags": list(translation.flags)}
 
 
 @dataclass(frozen=True)

@@ -188,10 +188,8 @@ class HttpTranslator:
         except HTTPError as error:
             with error:
                 self._refuse(error)
-        except TimeoutError as error:
-            raise _Busy(f"no answer within {self._config.request_timeout:g} seconds") from error
         except (OSError, HTTPException) as error:
-            if isinstance(getattr(error, "reason", None), TimeoutError):
+            if isinstance(getattr(error, "reason", error), TimeoutError):
                 raise _Busy(f"no answer within {self._config.request_timeout:g} "
                             "seconds") from error
             raise _Busy(brief(error), is_down=True) from error

@@ -56,34 +56,19 @@ def review_items(document: DocumentPair, votes: Sequence[Sequence[Vote]],
     kinds = [entity["type"] for entity in source.get("entities", ())
              for _ in entity.get("spans") or [entity]]
     for which, (at, number) in enumerate(document.places):
-        vote = votes[at][number]
-        if not vote.is_decided and (vote.place is None or vote.place.score < min_confidence):
-            kind = kinds[which] if which < len(kinds) else "answer"
-            yield _review_item(source["id"], kind, document.segments[at][0], document.pairs[at],
-                               number, vote)
-
-
-def _review_item(record_id: str, kind: str, at: int, pair: SentencePair, number: int,
-                 vote: Vote) -> ReviewItem:
-    """Describe a span for its review.
-
-    Args:
-        record_id: of its record.
-        kind: type of the annotation, for people.
-        at: offset of the pair's source in the text of the record.
-        pair: its sentences.
-        number: of the span in the pair.
-        vote: on the span.
-    """
-    start, end = pair.spans[number]
-    place = (vote.place.start, vote.place.end) if vote.place else None
-    return {"id": record_id, "type": kind, "at": at, "source": pair.source, "span": (start, end),
-            "mention": pair.source[start:end], "target": pair.target, "proposed": place,
-            "words": pair.target[slice(*place)] if place else "",
-            "confidence": round(vote.place.score, 4) if vote.place else 0.0,
-            "candidates": [{"method": name, "start": one.start, "end": one.end,
-                            "score": round(one.score, 4)}
-                           for name, one in vote.candidates.items() if one]}
+        vote, pair = votes[at][number], document.pairs[at]
+        if vote.is_decided or not (vote.place is None or vote.place.score < min_confidence):
+            continue
+        start, end = pair.spans[number]
+        place = (vote.place.start, vote.place.end) if vote.place else None
+        yield {"id": source["id"], "type": kinds[which] if which < len(kinds) else "answer",
+               "at": document.segments[at][0], "source": pair.source, "span": (start, end),
+               "mention": pair.source[start:end], "target": pair.target, "proposed": place,
+               "words": pair.target[slice(*place)] if place else "",
+               "confidence": round(vote.place.score, 4) if vote.place else 0.0,
+               "candidates": [{"method": name, "start": one.start, "end": one.end,
+                               "score": round(one.score, 4)}
+                              for name, one in vote.candidates.items() if one]}
 
 
 class Decisions:
