@@ -19,6 +19,8 @@ JsonObject = dict[str, Any]
 """A parsed JSON object, such as a line that a command prints."""
 RecordSource = str | PathLike[str] | Iterable["str | PathLike[str] | Mapping[str, object]"]
 """A file of records or several, or records or dictionaries."""
+JsonMapping = Mapping[str, Any]
+"""A JSON object that is only read."""
 MASK = "[MASK]"
 ORIGINS = {"lang": "languages", "licence": "licences"}
 """Keys of records that a checkpoint's manifest and card list, by their names there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
-from bmtools.study.describe.settings import DescribeConfig
+from bmtools.study.corpora.settings import DescribeConfig
 
 
 @click.command("describe", cls=Command, examples=(
@@ -64,16 +65,17 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
-    from bmtools.study.describe.describe import describe
-    from bmtools.study.describe.topics import read_topics
+    from bmtools.study.corpora.describe import describe
+    from bmtools.study.corpora.topics import read_topics
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(describe(
-        _named(sources(files)), config, vocabularies=vocabularies, total=total, compare=compare,
-        topics=read_topics(topics) if topics else None, reject=reject, workers=workers),
+        _named(sources(files)), vocabularies=vocabularies, total=total, compare=compare,
+        topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
+        **asdict(config)),
         output, _print_tables)
     if plot is not None:
-        from bmtools.study.reports.corpus_plot import plot_corpora
+        from bmtools.study.reports.corpus_report import plot_corpora
 
         plot_corpora(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]

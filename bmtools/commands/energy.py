@@ -38,9 +38,9 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
     BMTOOLS_GRID_G_PER_KWH and BMTOOLS_PUE declare for steps that run.
     """
     from bmtools.io.output import open_output
-    from bmtools.study.energy import statement as statements
-    from bmtools.study.energy.totals import find_steps, total
-    from bmtools.study.lineage.lineage import trace
+    from bmtools.study.energy import find_steps, total
+    from bmtools.study.energy import statement as statement_of
+    from bmtools.study.lineages.lineage import trace
 
     steps = find_steps(trace(paths).steps())
     if not steps:
@@ -49,7 +49,7 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
     lines = total(steps, config)
     if statement:
         with open_output(output) as stream:
-            stream.write(statements.statement(lines).encode())
+            stream.write(statement_of(lines).encode())
     else:
         print_results(lines, output, _print_table)
     finish(*after_energy(lines))

@@ -41,9 +41,14 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
     more than a gibibyte. What is not found is named with its hash.
     """
     from bmtools.cli.tables import print_renderable
-    from bmtools.study.lineage.lineage import trace
-    from bmtools.study.lineage.tree import lineage_tree, total_lines
-    from bmtools.study.reports.lineage_graph import lineage_dot, lineage_json, lineage_mermaid
+    from bmtools.study.lineages.lineage import trace
+    from bmtools.study.lineages.views import (
+        lineage_dot,
+        lineage_json,
+        lineage_mermaid,
+        lineage_tree,
+        total_lines,
+    )
 
     lineage = trace(paths, search)
     with open_output(output) as stream:

@@ -29,7 +29,7 @@ def command(directory: Path, key: Path) -> None:
     openssl ec -in key.pem -pubout -out key.pub. The environment variable BMTOOLS_SIGN_PASSPHRASE
     has the passphrase of a key that is encrypted.
     """
-    from bmtools.study.lineage.sign import sign
+    from bmtools.study.lineages.sign import sign
 
     [line] = print_results([sign(directory, key)])
     finish(*after_sign(line))

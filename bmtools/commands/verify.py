@@ -32,7 +32,7 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path 
     lineage, back to the first ones. Prints a line about each: same, changed, missing, added, not
     found, or no hash recorded (by older versions). Exits with 1 if anything differs.
     """
-    from bmtools.study.lineage.verify import differs, verify
+    from bmtools.study.lineages.verify import differs, verify
 
     lines = print_results(verify(paths, search, public_key))
     finish(*after_verify(lines))

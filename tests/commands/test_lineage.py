@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.study.lineage.lineage import trace
+from bmtools.study.lineages.lineage import trace
 
 Run = Callable[..., Any]
 

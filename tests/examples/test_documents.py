@@ -29,7 +29,7 @@ from bmtools.cli.main import COMMANDS, bmtools
 from bmtools.recipes.toml import read_run_config
 from bmtools.records import Record, check
 from bmtools.study.cards.about import read_about
-from bmtools.study.describe.topics import read_topics
+from bmtools.study.corpora.topics import read_topics
 
 CONVERTERS = ("hf download",)
 each_document = pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from aibom import completeness, missing_fields
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from bmtools.study.lineage.lineage import trace
+from bmtools.study.lineages.lineage import trace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = [

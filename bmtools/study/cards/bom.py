@@ -29,7 +29,7 @@ from bmtools.study.cards.history import (
     models_in,
 )
 from bmtools.study.cards.scores import Score, recorded_scores
-from bmtools.study.lineage.graph import Lineage, Node
+from bmtools.study.lineages.graph import Lineage, Node
 
 _APPROACHES = {"finetune": "supervised", "pretrain": "self-supervised",
                "distill": "self-supervised", "init-weights": "self-supervised"}

@@ -34,7 +34,7 @@ from bmtools.study.cards.history import (
 )
 from bmtools.study.cards.metadata import card_metadata
 from bmtools.study.cards.scores import Score, read_scores, recorded_scores, write_eval_results
-from bmtools.study.lineage.graph import Lineage, Node
+from bmtools.study.lineages.graph import Lineage, Node
 
 _TEMPLATE = "card.md.jinja"
 _HASH_DIGITS = 12

@@ -9,9 +9,9 @@ from typing import Any
 
 from bmtools.io.energy.figures import KINDS, add
 from bmtools.study.cards.facts import ModelFacts, base_names, language_codes
-from bmtools.study.energy.totals import find_steps
-from bmtools.study.lineage.graph import DIRECTORY, SOURCE, Edge, Lineage, Node
-from bmtools.study.lineage.lineage import trace
+from bmtools.study.energy import find_steps
+from bmtools.study.lineages.graph import DIRECTORY, SOURCE, Edge, Lineage, Node
+from bmtools.study.lineages.lineage import trace
 
 
 def own_lineage(facts: ModelFacts) -> Lineage:

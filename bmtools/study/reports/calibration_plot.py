@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.errors import DataError
-from bmtools.study.reports.drawing import FAINT, INK, PAPER, STRONG, figure_file
-from bmtools.study.reports.labels import short_names
+from bmtools.records import JsonMapping
+from bmtools.study.reports.drawing import FAINT, INK, PAPER, STRONG, figure_file, panels
+from bmtools.study.reports.labels import model_names
 from bmtools.tasks.metrics.calibration import BINS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _PANEL_INCHES = 3.4
 _COLUMNS = 4
 
 
-def plot_calibration(lines: Iterable[Mapping[str, Any]], path: Path) -> None:
+def plot_calibration(lines: Iterable[JsonMapping], path: Path) -> None:
     """Draw a panel for each line of scores with a calibration.
 
     Bars are precision by score, as wide as their bin, with the number of predictions; on the
@@ -34,15 +35,12 @@ def plot_calibration(lines: Iterable[Mapping[str, Any]], path: Path) -> None:
     columns = min(len(scored), _COLUMNS)
     rows = -(-len(scored) // columns)
     with figure_file(path, _PANEL_INCHES * columns, (_PANEL_INCHES + 0.3) * rows) as figure:
-        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-        names = short_names([line["model"] for line in scored])
-        for axes, name, line in zip(panels, names, scored, strict=False):
+        for axes, name, line in zip(panels(figure, len(scored), columns), model_names(scored),
+                                    scored, strict=True):
             _draw(axes, name, line["calibration"])
-        for axes in panels[len(scored):]:
-            axes.set_axis_off()
 
 
-def _draw(axes: Axes, name: str, calibration: Mapping[str, Any]) -> None:
+def _draw(axes: Axes, name: str, calibration: JsonMapping) -> None:
     axes.set_title(f"{name}\ncalibration error {calibration['error']:.3f}, "
                    f"{calibration['kept']:.0%} kept at 95% precision", fontsize="small")
     axes.plot([0, 1], [0, 1], color=FAINT, linestyle="--", linewidth=1)

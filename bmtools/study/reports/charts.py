@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.study.reports.drawing import (
     LINE,
+    PAGE_DPI,
     PALE,
     SERIES,
     Canvas,
     Plot,
     drawing_style,
-    page_canvas,
+    new_figure,
 )
 from bmtools.study.reports.labels import printable, truncate, wrap_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from matplotlib.typing import RcKeyType
 
 Cell = str | int | float | None
-FONT_SIZE = 11.6 * 72 / 96  # CSS pixels
+_FONT_SIZE = 11.6 * 72 / PAGE_DPI
+_WIDTH = 340  # in CSS pixels, all of a phone's screen
 _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixels
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
 _MARKERS = "osD^vP*"
-_STYLE: dict[str, Any] = {
-    "font.size": FONT_SIZE, "axes.labelsize": FONT_SIZE, "xtick.labelsize": FONT_SIZE,
-    "ytick.labelsize": FONT_SIZE, "legend.fontsize": FONT_SIZE, "legend.frameon": False,
+_STYLE: dict[RcKeyType, object] = {
+    "font.size": _FONT_SIZE, "axes.labelsize": _FONT_SIZE, "xtick.labelsize": _FONT_SIZE,
+    "ytick.labelsize": _FONT_SIZE, "legend.fontsize": _FONT_SIZE, "legend.frameon": False,
     "legend.handlelength": 1.2, "legend.borderpad": 0, "xtick.major.size": 0, "xtick.minor.size": 0,
     "ytick.major.size": 0, "ytick.minor.size": 0, "axes.spines.top": False, "axes.axisbelow": True,
     "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True, "grid.color": LINE,
@@ -45,7 +49,7 @@ class Estimate(NamedTuple):
     @classmethod
     def of(cls, value: float, interval: Sequence[float] | None) -> Estimate:
         """Make one of a value and its interval."""
-        return cls(value, *interval or (None, None))
+        return cls(value, *(interval or ())[:2])
 
 
 class Point(NamedTuple):
@@ -129,13 +133,15 @@ class Section:
     branches: list[Branch] = field(default_factory=list)
 
 
-def page_style() -> AbstractContextManager[None]:
-    """Set the style of charts on pages."""
-    return drawing_style(**_STYLE)
+@contextmanager
+def page_canvas(height: float) -> Iterator[Canvas]:
+    """Make an empty figure for a page, `height` CSS pixels high, whose caption the page shows."""
+    with drawing_style(_STYLE):
+        yield Canvas(new_figure(_WIDTH / PAGE_DPI, height / PAGE_DPI), captioned=False)
 
 
 def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
-              series: Mapping[str, Sequence[Estimate | None]], log: bool = False) -> Chart:
+              series: Mapping[str, Sequence[Estimate | None]]) -> Chart:
     """Draw values and intervals as points beside the names of rows.
 
     Args:
@@ -144,38 +150,34 @@ def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
         unit: of the values.
         rows: names, from the top.
         series: values of each row by the name of a series; one alone needs no name.
-        log: scale.
     """
-    room = _ROW + _SERIES * len(series)
-    with page_style():
-        canvas = page_canvas(_MARGIN + _LEGEND * _legend_rows(series) + room * len(rows))
+    room, named = _ROW + _SERIES * len(series), len(series) > 1
+    known = [(row, key, found) for number, row in enumerate(rows)
+             for key, values in series.items() if (found := values[number]) is not None]
+    with page_canvas(_MARGIN + _legend_height(series) + room * len(rows)) as canvas:
         axes, handles = canvas.figure.add_subplot(), []
         for number, values in enumerate(series.values()):
             offset = (number - (len(series) - 1) / 2) * _SERIES / room
-            known = [(row + offset, one) for row, one in enumerate(values) if one is not None]
+            points = [(row + offset, one) for row, one in enumerate(values) if one is not None]
             colour = SERIES[number % len(SERIES)]
-            for row, one in known:
+            for row, one in points:
                 if one.low is not None and one.high is not None:
                     axes.hlines(row, one.low, one.high, color=colour, linewidth=1.6)
-            handles += axes.plot([one.value for _, one in known], [row for row, _ in known],
+            handles += axes.plot([one.value for _, one in points], [row for row, _ in points],
                                  color=colour, marker=_MARKERS[number % len(_MARKERS)],
                                  linestyle="", markersize=5)
         axes.set_yticks(range(len(rows)), [wrap_path(printable(row), _LABEL_WIDTH, 2)
                                            for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(unit)
-        _scale(axes, "x", log)
-        _legend(canvas, handles, series)
+        _scale(axes)
+        _add_legend(canvas, handles, series)
         plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
-            f"{row} {key * (len(series) > 1)}".strip() + f": {short(found.value)}"
-            for number, row in enumerate(rows) for key, values in series.items()
-            if (found := values[number]) is not None))
-    named = len(series) > 1
-    spread = any(one and one.low is not None for values in series.values() for one in values)
+            f"{row} {key * named}".strip() + f": {short(found.value)}"
+            for row, key, found in known))
+    spread = any(found.low is not None for _, _, found in known)
     return Chart(plot, Table(title, ["", *["of"] * named, unit, *["from", "to"] * spread], [
-        [row, *[key] * named, *found[:1 + 2 * spread]]
-        for number, row in enumerate(rows) for key, values in series.items()
-        if (found := values[number]) is not None]))
+        [row, *[key] * named, *found[:1 + 2 * spread]] for row, key, found in known]))
 
 
 def line_chart(name: str, title: str, axis: tuple[str, str],
@@ -192,31 +194,28 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         joined: draw a line from curve to curve, where each is a point.
         diagonal: draw where both axes, from 0 to 1, agree.
     """
-    with page_style():
-        canvas = page_canvas(_PLOT + _LEGEND * _legend_rows(curves))
+    with page_canvas(_PLOT + _legend_height(curves)) as canvas:
         axes, handles = canvas.figure.add_subplot(), []
         if joined:
-            path = [point for curve in curves.values() for point in curve.points]
-            axes.plot([point.x for point in path], [point.y for point in path], color=PALE,
-                      linewidth=1)
+            axes.plot(*_coordinates(point for curve in curves.values() for point in curve.points),
+                      color=PALE, linewidth=1)
         if diagonal:
             axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
         for number, curve in enumerate(curves.values()):
             colour = SERIES[number % len(SERIES)]
-            xs, ys = [point.x for point in curve.points], [point.y for point in curve.points]
-            handles += axes.plot(xs, ys, color=colour, marker=_MARKERS[number % len(_MARKERS)],
-                                 markevery=max(1, len(xs) // 8), linewidth=1.6)
+            handles += axes.plot(*_coordinates(curve.points), color=colour, linewidth=1.6,
+                                 marker=_MARKERS[number % len(_MARKERS)],
+                                 markevery=max(1, len(curve.points) // 8))
             for point in curve.points:
                 if point.low is not None and point.high is not None:
                     axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
-            axes.plot([point.x for point in curve.marks], [point.y for point in curve.marks],
-                      color=colour, marker="x", linestyle="", markersize=5.5, markeredgewidth=1.6)
+            axes.plot(*_coordinates(curve.marks), color=colour, marker="x", linestyle="",
+                      markersize=5.5, markeredgewidth=1.6)
             for border in curve.borders:
                 axes.axvline(border, color=colour, linewidth=1, linestyle=(0, (2, 2)))
-        axes.set_xlabel(axis[0])
-        axes.set_ylabel(axis[1])
-        _scale(axes, "x", log)
-        _legend(canvas, handles, curves)
+        axes.set(xlabel=axis[0], ylabel=axis[1])
+        _scale(axes, log)
+        _add_legend(canvas, handles, curves)
         plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
             f"{key} ends at {short(curve.points[-1].y)}, {short(curve.points[-1].x)} {axis[0]}"
             for key, curve in curves.items()))
@@ -229,30 +228,34 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         [row[0], *row[1:2] * marked, *row[2:4 + 2 * spread]] for row in rows]))
 
 
-def _legend_rows(names: Mapping[str, object]) -> int:
-    return len(names) if len(names) > 1 else 0
+def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
+    pairs = [(point.x, point.y) for point in points]
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _legend(canvas: Canvas, handles: Sequence[Any], names: Mapping[str, object]) -> None:
+def _legend_height(names: Mapping[str, object]) -> int:
+    return _LEGEND * len(names) * (len(names) > 1)
+
+
+def _add_legend(canvas: Canvas, handles: Sequence[Line2D], names: Mapping[str, object]) -> None:
     if len(names) > 1:
         canvas.figure.legend(handles, [truncate(printable(name), _LEGEND_WIDTH) for name in names],
                              loc="outside lower left")
 
 
-def _scale(axes: Axes, which: str, log: bool) -> None:
-    """Give an axis few ticks with short numbers."""
+def _scale(axes: Axes, log: bool = False) -> None:
+    """Give the first axis few ticks with short numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    own = axes.xaxis if which == "x" else axes.yaxis
     if log:
         axes.set_xscale("log")
-        own.set_minor_formatter(NullFormatter())
-        low, high = own.get_view_interval()
-        own.set_major_locator(LogLocator(
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        low, high = axes.xaxis.get_view_interval()
+        axes.xaxis.set_major_locator(LogLocator(
             subs=(1.0,) if high > 1000 * low else (1.0, 2.0, 5.0), numticks=5))
     else:
-        own.set_major_locator(MaxNLocator(4))
-    own.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
 
 
 def short(value: float) -> str:

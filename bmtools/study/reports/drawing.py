@@ -1,28 +1,22 @@
-"""Drawing with matplotlib, without a display; the same numbers give the same bytes.
-
-Images on pages take the page's theme: their colours are variables of its style.
-"""
+"""Drawing with matplotlib, without a display; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
-import base64
-import re
-import struct
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, Literal
 
 from bmtools.io.output import new_file
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
 
 # On light and on dark paper; colour-blind readers tell the first ones apart, too (Okabe and Ito).
 COLOURS = {
@@ -40,37 +34,31 @@ INK, FAINT, PAPER, LINE, MARK, PALE, STRONG, WORSE, BETTER, *_MORE = (
     light for light, _ in COLOURS.values())
 SERIES = (STRONG, WORSE, BETTER, *_MORE[:4])
 SAME, RAMP = SERIES[-1], tuple(_MORE[5:])
-_VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLOURS.items()}
 ImageFormat = Literal["svg", "png"]
 PNG_DPI = 150
-PAGE_WIDTH = 340
-"""Width of a chart of a page in CSS pixels, all of a phone's screen."""
 _SVG_DPI = 72
-_PAGE_DPI = 96  # CSS pixels
+PAGE_DPI = 96  # CSS pixels
+GROUP = 0.8  # share of the room that a group of bars takes; the rest is the gap to the next
 # Names are text, not formulas, and words of an SVG stay words: to be searched, read aloud, and
 # drawn by the reader's own fonts where a script needs others.
-_STYLE: dict[str, Any] = {
+_STYLE: dict[RcKeyType, object] = {
     "text.parse_math": False, "svg.hashsalt": "bmtools", "svg.fonttype": "none",
     "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "text.color": INK,
     "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": FAINT, "ytick.color": FAINT,
     "xtick.labelcolor": INK, "ytick.labelcolor": INK, "figure.facecolor": PAPER,
     "axes.facecolor": PAPER, "savefig.facecolor": PAPER, "path.simplify": False}
-# What matplotlib names by itself, and nothing refers to.
-_OWN_ID = re.compile(r"[A-Za-z0-9.]+_\d+")
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
-_NO_DATE: dict[str, dict[str, Any]] = {
+_NO_DATE: dict[str, dict[str, None]] = {
     ".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
-_NO_DATE_NOR_SOFTWARE: dict[str, dict[str, Any]] = {
+_NO_DATE_NOR_SOFTWARE: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 @contextmanager
-def drawing_style(**more: Any) -> Iterator[None]:
+def drawing_style(more: Mapping[RcKeyType, object] | None = None) -> Iterator[None]:
     """Set matplotlib's parameters for a while: text is never a formula, and ids repeat."""
     from matplotlib import rc_context
 
-    style: Any = {**_STYLE, **more}
-    with rc_context(style), warnings.catch_warnings():
+    with rc_context({**_STYLE, **(more or {})}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
         yield
 
@@ -90,6 +78,35 @@ def figure_file(path: Path, width: float, height: float) -> Iterator[Figure]:
         figure = new_figure(width, height)
         yield figure
         figure.savefig(stream, format=suffix[1:], dpi=PNG_DPI, metadata=_NO_DATE[suffix])
+
+
+def panels(figure: Figure, count: int, columns: int,
+           heights: Sequence[float] | None = None) -> list[Axes]:
+    """Divide a figure into rows of panels, whose last one may end with empty places.
+
+    Args:
+        figure: to divide.
+        count: number of panels.
+        columns: panels in a row.
+        heights: of the rows, in relation to each other; equal by default.
+    """
+    axes: list[Axes] = [*figure.subplots(-(-count // columns), columns, squeeze=False,
+                                         height_ratios=heights).flat]
+    for empty in axes[count:]:
+        empty.set_axis_off()
+    return axes[:count]
+
+
+def bar_places(rows: int, number: int, bars: int, room: float = GROUP) -> list[float]:
+    """Return the middles of one series of bars, whose groups are centred at 0, 1, 2 ...
+
+    Args:
+        rows: number of groups.
+        number: of the series, from 0.
+        bars: in a group.
+        room: that the bars of a group take.
+    """
+    return [row + (number + 0.5) * (room / bars) - room / 2 for row in range(rows)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,82 +164,3 @@ class Canvas:
                             dpi=PNG_DPI if image_format == "png" else _SVG_DPI,
                             metadata=_NO_DATE_NOR_SOFTWARE[image_format])
         return Plot(name, image_format, title, caption, stream.getvalue(), self.tooltips)
-
-
-def page_canvas(height: float) -> Canvas:
-    """Make an empty figure for a page, `height` CSS pixels high; its caption is the page's."""
-    return Canvas(new_figure(PAGE_WIDTH / _PAGE_DPI, height / _PAGE_DPI), captioned=False)
-
-
-def page_image(plot: Plot) -> Markup:
-    """Embed an image in a page: an svg as an element, a png as data."""
-    from markupsafe import Markup
-
-    if plot.format == "svg":
-        return Markup(_inline_svg(plot))
-    width, height = (pixels * _PAGE_DPI // PNG_DPI
-                     for pixels in struct.unpack(">II", plot.image[16:24]))
-    return Markup('<img alt="{}" width="{}" height="{}" src="data:image/png;base64,{}">').format(
-        plot.caption, width, height, base64.b64encode(plot.image).decode("ascii"))
-
-
-def _inline_svg(plot: Plot) -> str:
-    """Turn an SVG file into an element of a page: with ids of its own, tooltips, no namespaces.
-
-    Ids that two plots share would make the second borrow from the first.
-    """
-    root = ElementTree.fromstring(plot.image)
-    for parent in list(root.iter()):
-        parent.tag = parent.tag.rpartition("}")[2]
-        for child in [child for child in parent if child.tag.endswith(("}metadata", "}style"))]:
-            parent.remove(child)
-    text = ElementTree.tostring(root, encoding="unicode")
-    used = {*re.findall(r"(?:url\(|\")#([\w.-]+)", text), *plot.tooltips}
-    for element in root.iter():
-        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-        element.attrib = {key: _on_page(key, value, plot.name)
-                          for key, value in attributes.items()
-                          if key != "id" or value in used or not _OWN_ID.fullmatch(value)}
-        if element.tag not in {"text", "title"}:
-            element.text = None
-        element.tail = None
-    _hoist(root)
-    # Rules of the style element, which would have applied to the whole page.
-    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "role": "img",
-                    "aria-label": plot.caption}
-    for element in list(root.iter()):
-        tooltip = plot.tooltips.get(element.get("id", "").removeprefix(f"{plot.name}-"))
-        if tooltip is not None:
-            title = ElementTree.Element("title")
-            title.text = tooltip
-            element.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def _hoist(element: ElementTree.Element) -> None:
-    """Replace groups that say nothing by what is in them, and drop empty ones."""
-    children: list[ElementTree.Element] = []
-    for child in element:
-        _hoist(child)
-        if child.tag in {"g", "defs"} and not len(child):
-            continue
-        children += [*child] if child.tag == "g" and not child.attrib else [child]
-    element[:] = children
-
-
-def _on_page(key: str, value: str, prefix: str) -> str:
-    """Spell an attribute shorter, its colours as variables, and ids with the plot's name."""
-    if key == "id":
-        return f"{prefix}-{value}"
-    if key == "href" and value.startswith("#"):
-        return f"#{prefix}-{value[1:]}"
-    if key in {"clip-path", "mask", "fill"}:
-        return value.replace("url(#", f"url(#{prefix}-")
-    if key == "style":
-        value = re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value)
-        value = re.sub(r"(font: [^;']*px) [^;]*", r"\1 system-ui,sans-serif", value)
-        return value.replace(": ", ":").replace("; ", ";")
-    if key in {"d", "points", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "transform"}:
-        return _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"),
-                                " ".join(value.split()))
-    return value

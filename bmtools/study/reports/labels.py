@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bmtools.errors import without_controls
+from bmtools.records import JsonMapping
 
 BASELINE = "frequency of "
 """Beginning of the name of a baseline, before the path of its text."""
@@ -32,6 +33,11 @@ def short_names(models: Sequence[str]) -> list[str]:
         seen[name] += 1
         names.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
     return names
+
+
+def model_names(lines: Iterable[JsonMapping]) -> list[str]:
+    """Name the model of each line as `short_names` does."""
+    return short_names([line["model"] for line in lines])
 
 
 def names_of(models: Iterable[str]) -> dict[str, str]:

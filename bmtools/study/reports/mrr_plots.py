@@ -1,4 +1,4 @@
-"""Plots of ranks over models: progression, proposals and domains.
+"""Plots of ranks over models: progression, flow, proposals and domains.
 
 Source: Buonocore et al. 2023, table 6 and figure 3.
 """
@@ -6,25 +6,33 @@ Source: Buonocore et al. 2023, table 6 and figure 3.
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bmtools.records import MASK
 from bmtools.study.reports.drawing import (
+    BETTER,
     FAINT,
+    GROUP,
+    INK,
     MARK,
     PALE,
     PAPER,
+    SAME,
     SERIES,
     STRONG,
+    WORSE,
     Canvas,
     ImageFormat,
     Plot,
+    bar_places,
     new_figure,
 )
 from bmtools.study.reports.labels import (
+    DASH,
     excerpt,
     ordinal,
     percent,
@@ -48,6 +56,11 @@ if TYPE_CHECKING:
 _MAX_LINES, _MAX_PAGE_LINES = 400, 120
 _FULL_CROWD = 40  # lines that take all the room a rank has
 _MAX_DOMAINS = 40
+_GAP = 0.035  # between blocks of a flow, as a share of all items
+_LABELLED = 0.035  # least share of items that a band shows its number for
+_BOUNDS = (1, 2, 3, 4, 5, 10, 20, 50, 100)
+FlowCounts = Mapping[tuple[int, int], int]
+"""Items by their levels of ranks under two models."""
 
 
 def plot_progression(summary: MrrSummary, image_format: ImageFormat,
@@ -249,15 +262,126 @@ def plot_domains(summary: MrrSummary, image_format: ImageFormat) -> Plot:
 def _draw_bars(axes: Axes, row: Sequence[MrrEstimate | None], number: int,
                models: int) -> BarContainer:
     """Draw one model's bars, labelled with their values and with intervals where known."""
-    width = 0.8 / models
-    centres = [group + (number + 0.5) * width - 0.4 for group in range(len(row))]
-    colour = SERIES[number % len(SERIES)]
-    bars = axes.barh(centres, [one.mrr if one else 0 for one in row], width * 0.9, color=colour)
+    centres = bar_places(len(row), number, models)
+    bars = axes.barh(centres, [one.mrr if one else 0 for one in row], GROUP / models * 0.9,
+                     color=SERIES[number % len(SERIES)])
     for group, (bar, centre, one) in enumerate(zip(bars, centres, row, strict=True), 1):
         bar.set_gid(f"bar-{number + 1}-{group}")
-        if one is not None and one.interval is not None:
-            axes.hlines(centre, *one.interval, color=FAINT, linewidth=1)
         if one is not None:
+            if one.interval is not None:
+                axes.hlines(centre, *one.interval, color=FAINT, linewidth=1)
             axes.annotate(f"{one.mrr:.2f}", (one.upper, centre), (3, 0), va="center",
                           textcoords="offset points", fontsize=6.5)
     return bars
+
+
+def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat,
+              canvas: Canvas | None = None) -> Plot:
+    """Draw how many items move from each rank to each other between two successive models.
+
+    Args:
+        summary: of all models.
+        before: number of the first of the two.
+        image_format: svg or png.
+        canvas: to draw on; None for one of its own.
+    """
+    after, levels = before + 1, level_names(summary.top)
+    counts = count_flow(summary.items, before, after, summary.top)
+    canvas = canvas or Canvas(new_figure(7.5, max(5.2, 0.75 * len(levels))))
+    axes = canvas.figure.add_subplot()
+    heights = [[sum(count for ends, count in counts.items() if ends[side] == level)
+                for level in range(len(levels))] for side in (0, 1)]
+    # Blocks are stacked downwards from 0, with gaps between them.
+    gap = _GAP * len(summary.items)
+    tops = [[-sum(own[:level]) - gap * level for level in range(len(own))] for own in heights]
+    _draw_bands(canvas, axes, counts, tops, levels)
+    for side, number in enumerate((before, after)):
+        _draw_side(canvas, axes, side, heights[side], tops[side], levels)
+        axes.annotate(wrap_path(summary.names[number], 26 if canvas.captioned else 18), (side, 0),
+                      (0, 10), ha="center", textcoords="offset points", va="bottom",
+                      fontweight="bold")
+    _draw_legend(axes, counts)
+    names = f"{summary.names[before]} to {summary.names[after]}"
+    return canvas.finish(
+        f"flow-{before + 1}-{after + 1}", image_format, f"Ranks from {names}",
+        f"Ranks of {len(summary.items)} maskings, from {names}; widths are numbers of maskings. "
+        f"Beyond: not among the first {summary.top}.")
+
+
+def level_names(top: int) -> list[str]:
+    """Name the levels of ranks: the first five one by one, later ones together, all beyond."""
+    bounds = _level_bounds(top)
+    starts = [1, *(bound + 1 for bound in bounds)]
+    return [ordinal(last) if first == last else f"{ordinal(first)}{DASH}{ordinal(last)}"
+            for first, last in zip(starts, bounds, strict=False)] + ["beyond"]
+
+
+def count_flow(items: Sequence[MrrItem], before: int, after: int,
+               top: int) -> Counter[tuple[int, int]]:
+    """Count items by the levels of their ranks, from 0, under two models."""
+    bounds = _level_bounds(top)
+
+    def level(rank: int | None) -> int:
+        return len(bounds) if rank is None else bisect_left(bounds, rank)
+
+    return Counter((level(item.ranks[before]), level(item.ranks[after])) for item in items)
+
+
+def _level_bounds(top: int) -> list[int]:
+    """List the last rank of each level but the one beyond."""
+    return [bound for bound in _BOUNDS if bound < top] + [top]
+
+
+def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[Sequence[float]],
+                names: Sequence[str]) -> None:
+    """Draw a band for each pair of levels, sorted on either side by the level on the other."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    total, start, end = sum(counts.values()), 0.05, 0.95
+    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
+    used: Counter[tuple[int, int]] = Counter()
+    for (source, target), count in sorted(counts.items()):
+        left = tops[0][source] - used[0, source]
+        right = tops[1][target] - used[1, target]
+        used[0, source] += count
+        used[1, target] += count
+        colour = SAME if source == target else BETTER if target < source else WORSE
+        gid = f"band-{source + 1}-{target + 1}"
+        points = [(start, left), (0.5, left), (0.5, right), (end, right),
+                  (end, right - count), (0.5, right - count), (0.5, left - count),
+                  (start, left - count), (start, left)]
+        axes.add_patch(PathPatch(Path(points, codes), facecolor=colour, alpha=0.5, linewidth=0,
+                                 gid=gid))
+        canvas.tooltips[gid] = f"{names[source]} to {names[target]}: {count}"
+        if count >= _LABELLED * total:
+            axes.text(0.07, left - count / 2, f"{count}", va="center",
+                      fontsize=canvas.size(7.5))
+
+
+def _draw_side(canvas: Canvas, axes: Axes, side: int, heights: Sequence[int],
+               tops: Sequence[float], names: Sequence[str]) -> None:
+    """Draw a block for each level; on pages, whose print is larger, empty ones have no label."""
+    from matplotlib.patches import Rectangle
+
+    for height, top, name in zip(heights, tops, names, strict=True):
+        axes.add_patch(Rectangle((side * 0.955, top - height), 0.045, height, facecolor=INK,
+                                 linewidth=0, gid=f"rank-{side + 1}-{name}"))
+        if height or canvas.captioned:
+            axes.text(side * 1.04 - 0.02, top - height / 2, f"{name}: {height}",
+                      ha="left" if side else "right", va="center", color=INK if height else FAINT)
+
+
+def _draw_legend(axes: Axes, counts: FlowCounts) -> None:
+    from matplotlib.patches import Patch
+
+    changes: Counter[int] = Counter()
+    for (source, target), count in counts.items():
+        changes[(target > source) - (target < source)] += count
+    axes.set_xlim(-0.3, 1.3)
+    axes.autoscale_view(scalex=False)
+    axes.axis("off")
+    axes.legend(handles=[Patch(facecolor=colour, alpha=0.5, label=f"{name} {changes[sign]}")
+                         for sign, name, colour in ((-1, "better", BETTER), (0, "same", SAME),
+                                                    (1, "worse", WORSE))],
+                loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=3, frameon=False)

@@ -14,10 +14,14 @@ from bmtools.errors import require
 from bmtools.installation import require_matplotlib
 from bmtools.io.directories import new_directory
 from bmtools.records import MASK
-from bmtools.study.reports.drawing import ImageFormat, Plot, drawing_style, page_image
+from bmtools.study.reports.drawing import ImageFormat, Plot, drawing_style
 from bmtools.study.reports.labels import DASH, excerpt, ordinal, percent, printable
-from bmtools.study.reports.mrr_flow import plot_flow
-from bmtools.study.reports.mrr_plots import plot_domains, plot_progression, plot_proposals
+from bmtools.study.reports.mrr_plots import (
+    plot_domains,
+    plot_flow,
+    plot_progression,
+    plot_proposals,
+)
 from bmtools.study.reports.mrr_summary import (
     MrrItem,
     MrrSummary,
@@ -66,7 +70,7 @@ def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
     require(image_format in formats, "plot_format", image_format, " or ".join(formats))
     summary = MrrSummary.of(items, models, lines, top, sentence)
     with new_directory(directory, overwrite) as partial, \
-            drawing_style(**{"font.size": _FONT_SIZE}):
+            drawing_style({"font.size": _FONT_SIZE}):
         plots = [plot_progression(summary, image_format),
                  *(plot_flow(summary, before, image_format) for before in range(len(models) - 1)),
                  plot_proposals(summary, image_format)]
@@ -89,7 +93,7 @@ def render_page(summary: MrrSummary, plots: Sequence[Plot]) -> str:
     environment = page_templates()
     environment.filters |= {
         "printable": printable, "ordinal": ordinal, "percent": percent, "figure": _figure,
-        "image": page_image, "excerpt": lambda text: excerpt(text, MASK, _CONTEXT_CHARACTERS)}
+        "excerpt": lambda text: excerpt(text, MASK, _CONTEXT_CHARACTERS)}
     shown, parts = summary.shown, sort_by_agreement(summary.items)
     changing = sorted(parts.changing,
                       key=lambda item: item.reciprocal_ranks[0] - item.reciprocal_ranks[-1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
+from bmtools.records import JsonMapping
 from bmtools.study.cards.score_lines import metrics_of
 from bmtools.study.reports.charts import (
     Cell,
@@ -18,12 +18,10 @@ from bmtools.study.reports.charts import (
     Table,
     dot_chart,
     line_chart,
-    page_style,
+    page_canvas,
 )
-from bmtools.study.reports.drawing import page_canvas
-from bmtools.study.reports.labels import names_of, short_names, words_of
-from bmtools.study.reports.mrr_flow import count_flow, level_names, plot_flow
-from bmtools.study.reports.mrr_plots import plot_progression
+from bmtools.study.reports.labels import model_names, names_of, short_names, words_of
+from bmtools.study.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression
 from bmtools.study.reports.mrr_summary import MrrItem, MrrSummary
 from bmtools.study.reports.space_plot import vectors_charts
 from bmtools.study.reports.study import Line, Study, StudyDirectory
@@ -48,24 +46,24 @@ def predictions(study: Study) -> Section:
         for number, lines in enumerate(_by_data(study.lines[kind], metric)):
             name, interval = f"{metric}-{number}", "interval" if metric == kind else ""
             estimates = [Estimate.of(line[metric], line.get(interval)) for line in lines]
-            section.charts.append(dot_chart(
-                name, words.capitalize(), words, _line_names(lines), {words: estimates}))
-            section.charts += _progression(study, name, words, lines, estimates)
+            section.charts += [
+                dot_chart(name, words.capitalize(), words, model_names(lines), {words: estimates}),
+                *_progression(study, name, words, lines, estimates)]
     section.tables += [*_joined(study), *_differences(study, of_predictions=True)]
     return section
 
 
 def _by_data(lines: Iterable[Line], metric: str) -> list[list[Line]]:
     """Group lines that have a metric by the data that they are about."""
+    return [*_grouped((line for line in lines if isinstance(line.get(metric), int | float)),
+                      "data").values()]
+
+
+def _grouped(lines: Iterable[Line], key: str) -> dict[str, list[Line]]:
     groups: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
-        if isinstance(line.get(metric), int | float):
-            groups[line.get("data", "")].append(line)
-    return [*groups.values()]
-
-
-def _line_names(lines: Sequence[Line]) -> list[str]:
-    return short_names([line["model"] for line in lines])
+        groups[line.get(key, "")].append(line)
+    return groups
 
 
 def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
@@ -73,11 +71,10 @@ def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
     """Draw a score over the size of the corpus, or over tokens where all read one text."""
     directories = [study.directory_of(line["model"]) for line in lines]
     texts = {str(sorted(one.record.get("inputs", {}).values())) for one in directories if one}
-    by_corpus, axis = len(texts) > 1, "tokens trained on"
-    if by_corpus:
-        axis = "tokens of the corpus"
+    by_corpus = len(texts) > 1
+    axis = "tokens of the corpus" if by_corpus else "tokens trained on"
     points = sorted(((Point(at, *estimate), own) for one, own, estimate in
-                     zip(directories, _line_names(lines), estimates, strict=True) if one
+                     zip(directories, model_names(lines), estimates, strict=True) if one
                      and (at := one.corpus_tokens if by_corpus else study.trained_tokens(one))),
                     key=lambda one: one[0].x)
     if len({point.x for point, _ in points}) > 1:
@@ -106,23 +103,19 @@ def _joined(study: Study) -> Iterator[Table]:
 
 def _description(study: Study, directory: StudyDirectory) -> dict[str, Cell]:
     """Describe the text, the beginning and the settings of a model."""
-    settings = directory.record.get("settings", {})
-    phases = settings.get("phases") or [{}]
-    return {"text": _listed([*directory.record.get("inputs", {})]),
+    settings, texts = directory.record.get("settings", {}), [*directory.record.get("inputs", {})]
+    more = len(texts) - _MOST_NAMES
+    return {"text": ", ".join(texts[:_MOST_NAMES]) + f" and {more} more" * (more > 0),
             "tokens of the text": directory.corpus_tokens or None,
             "from": ", ".join(directory.bases.values()),
             "tokens trained on": study.trained_tokens(directory),
-            **{key: _setting(key, settings, phases) for key in _SETTINGS}}
+            **{key: _setting(key, settings) for key in _SETTINGS}}
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown + f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES)
-
-
-def _setting(key: str, settings: Mapping[str, Any], phases: Sequence[Mapping[str, Any]]) -> Cell:
-    """Return a setting, of several phases all different ones; None where it is off."""
-    values = list(dict.fromkeys(phase.get(key, settings.get(key)) for phase in phases))
+def _setting(key: str, settings: JsonMapping) -> Cell:
+    """Return a setting, of several phases all different ones; None if it is off."""
+    values: list[Cell] = list(dict.fromkeys(phase.get(key, settings.get(key))
+                                            for phase in settings.get("phases") or [{}]))
     if values in ([None], [_SETTINGS[key]]):
         return None
     return values[0] if len(values) == 1 else ", ".join(map(str, values))
@@ -133,7 +126,7 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
     rows: list[list[Cell]] = [[
         " - ".join(own[model] for model in line["compared"]),
         words_of(" ".join(filter(None, (line.get("set"), line["metric"])))),
-        line["difference"], *(line.get("interval") or (None, None)), line.get("p"),
+        *Estimate.of(line["difference"], line.get("interval")), line.get("p"),
         line.get("p_holm")] for line in study.lines["compared"]
         if line.get("difference") is not None
         and (line["metric"] in _PREDICTION_METRICS) == of_predictions]
@@ -179,16 +172,16 @@ def ranks(study: Study) -> Section:
                zip(item.ranks, item.reciprocal_ranks, strict=True) if rank and counts), default=5)
     summary = MrrSummary.of(items, models, study.lines["mrr"], top)
     if len(models) > 1:
-        with page_style():
-            plot = plot_progression(summary, "svg", page_canvas(_RANKS_HEIGHT))
-        section.charts.append(Chart(plot, Table(plot.title, ["", "mean reciprocal rank", "from",
-                                                             "to"], [
-            [name, one.mrr, *(one.interval or (None, None))]
-            for name, one in zip(summary.names, summary.estimates, strict=True)])))
+        with page_canvas(_RANKS_HEIGHT) as canvas:
+            plot = plot_progression(summary, "svg", canvas)
+        section.charts.append(Chart(plot, Table(
+            plot.title, ["", "mean reciprocal rank", "from", "to"],
+            [[name, *Estimate.of(one.mrr, one.interval)]
+             for name, one in zip(summary.names, summary.estimates, strict=True)])))
     levels = level_names(top)
     for before, names in enumerate(pairwise(summary.names)):
-        with page_style():
-            plot = plot_flow(summary, before, "svg", page_canvas(_RANKS_HEIGHT))
+        with page_canvas(_RANKS_HEIGHT) as canvas:
+            plot = plot_flow(summary, before, "svg", canvas)
         section.charts.append(Chart(plot, Table(plot.title, [names[0], names[1], "maskings"], [
             [levels[one], levels[other], count] for (one, other), count in
             sorted(count_flow(items, before, before + 1, top).items())])))
@@ -227,9 +220,8 @@ def tasks(study: Study) -> Section:
         names = names_of(name for name, _, _ in tuned)
         section.tables.append(Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
-            [names[name], words_of(metric), values["mean"],
-             *(values.get("interval") or (None, None)), values.get("deviation"),
-             values.get("median")] for name, metric, values in tuned]))
+            [names[name], words_of(metric), *Estimate.of(values["mean"], values.get("interval")),
+             values.get("deviation"), values.get("median")] for name, metric, values in tuned]))
     scored = [*study.lines["tasks"], *study.lines["seeds of tasks"]]
     groups: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
     for line in scored:
@@ -244,8 +236,8 @@ def tasks(study: Study) -> Section:
         names = names_of(line["model"] for line in scored)
         section.tables.append(Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
-            [names[line["model"]], line.get("task", "over seeds"), words_of(metric), value,
-             *(bounds or (None, None))]
+            [names[line["model"]], line.get("task", "over seeds"), words_of(metric),
+             *Estimate.of(value, bounds)]
             for line in scored for metric, value, bounds in metrics_of(line)]))
     _add_calibration(section, study.lines["tasks"])
     section.tables += _differences(study, of_predictions=False)
@@ -255,12 +247,9 @@ def tasks(study: Study) -> Section:
 def _add_calibration(section: Section, lines: Iterable[Line]) -> None:
     """Draw how often mentions of each score are right (Guo et al. 2017, section 2)."""
     calibrated = [line for line in lines if "calibration" in line]
-    by_task: defaultdict[str, list[Line]] = defaultdict(list)
-    for line in calibrated:
-        by_task[line["task"]].append(line)
-    for number, (task, own) in enumerate(by_task.items()):
+    for number, (task, own) in enumerate(_grouped(calibrated, "task").items()):
         title, named = f"Reliability of scores ({task})", [
-            (name, line["calibration"]) for name, line in zip(_line_names(own), own, strict=True)]
+            (name, line["calibration"]) for name, line in zip(model_names(own), own, strict=True)]
         chart = line_chart(f"reliability-{number}", title, ("score", "share that is right"), {
             f"{name}, error {found['error']:.3f}": Curve([
                 Point(one["score"], one["precision"]) for one in found["bins"]])
@@ -283,14 +272,10 @@ def suites(study: Study) -> Section:
     """Show scores on benchmark suites beside published ones."""
     section = Section("suites", "Benchmark suites",
                       "In percent, as papers print them; models with a table are published ones.")
-    by_suite: defaultdict[str, list[Line]] = defaultdict(list)
-    for line in study.lines["suite"]:
-        by_suite[line["suite"]].append(line)
-    for suite, lines in by_suite.items():
+    for suite, lines in _grouped(study.lines["suite"], "suite").items():
         known = [{**line.get("scores", {}), **line.get("averages", {})} for line in lines]
         sets = list(dict.fromkeys(name for scores in known for name in scores))
-        names = short_names([line["model"] for line in lines])
-        section.tables.append(Table(suite, ["set", *names], [
+        section.tables.append(Table(suite, ["set", *model_names(lines)], [
             [name, *(scores.get(name) for scores in known)] for name in sets]))
     return section
 
@@ -300,7 +285,7 @@ def space(study: Study) -> Section:
     section = Section("space", "Embedding space")
     lines = study.lines["space"]
     if lines:
-        names = short_names([line["model"] for line in lines])
+        names = model_names(lines)
         bands = list(dict.fromkeys(_band(band) for line in lines for band in line["bands"]))
         for key in ("average_cosine", "own_band_neighbours"):
             words = words_of(key)
@@ -310,7 +295,7 @@ def space(study: Study) -> Section:
             section.charts.append(dot_chart(
                 key, f"{words.capitalize()} by frequency of words", words, bands, series))
         section.tables.append(Table("Measures", ["model", "measure", "value", "from", "to"], [
-            [name, words_of(key), value, *(line.get("intervals", {}).get(key) or (None, None))]
+            [name, words_of(key), *Estimate.of(value, line.get("intervals", {}).get(key))]
             for name, line in zip(names, lines, strict=True) for key, value in line.items()
             if isinstance(value, float)]))
     for path in study.vectors:
@@ -318,5 +303,5 @@ def space(study: Study) -> Section:
     return section
 
 
-def _band(band: Mapping[str, Any]) -> str:
+def _band(band: JsonMapping) -> str:
     return f"{band['min_count']:,} to {band['max_count']:,} times"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bmtools.errors import DataError
+from bmtools.records import JsonMapping
 from bmtools.scoring.space_metrics import principal_components
-from bmtools.study.reports.charts import Cell, Chart, Table, page_style
-from bmtools.study.reports.drawing import RAMP, Plot, figure_file, page_canvas
-from bmtools.study.reports.labels import short_names
+from bmtools.study.reports.charts import Cell, Chart, Table, page_canvas
+from bmtools.study.reports.drawing import RAMP, Plot, figure_file, panels
+from bmtools.study.reports.labels import model_names, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
+    from matplotlib.typing import ColorType
 
     from bmtools.scoring.embedding_space import EmbeddingSpace
     from bmtools.scoring.settings import EmbeddingSpaceConfig, Projection
@@ -55,34 +57,30 @@ def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarra
     return points
 
 
-def make_panels(lines: Sequence[Mapping[str, Any]], spaces: Sequence[EmbeddingSpace],
+def make_panels(lines: Sequence[JsonMapping], spaces: Sequence[EmbeddingSpace],
                 config: EmbeddingSpaceConfig) -> list[Panel]:
     """Project each model's words, and put its main scores into the title."""
     return [(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
              f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
              project(space.word_means(), config.projection, config.seed))
-            for name, line, space in zip(short_names([line["model"] for line in lines]), lines,
-                                         spaces, strict=True)]
+            for name, line, space in zip(model_names(lines), lines, spaces, strict=True)]
 
 
-def plot_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> None:
+def plot_spaces(models: Sequence[Panel], sample: SampledWords, path: Path) -> None:
     """Draw a panel for each model, words coloured from High to Low frequency; needs no display.
 
     Source: Pavlova and Makhlouf 2023 (BIOptimus), figure 5.
 
     Args:
-        panels: one for each model.
+        models: a panel for each.
         sample: the words, in the order of points.
         path: file to write, in the format of its suffix.
     """
-    columns = min(len(panels), _COLUMNS)
-    rows = -(-len(panels) // columns)
+    columns = min(len(models), _COLUMNS)
+    rows = -(-len(models) // columns)
     with figure_file(path, _PANEL_INCHES * columns + 1.2, (_PANEL_INCHES + 0.4) * rows) as figure:
-        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for one, (title, points) in zip(axes, panels, strict=False):
-            drawn = _scatter(one, title, points, sample.bands)
-        for empty in axes[len(panels):]:
-            empty.set_axis_off()
+        for axes, (title, points) in zip(panels(figure, len(models), columns), models, strict=True):
+            drawn = _scatter(axes, title, points, sample.bands)
         _add_colour_bar(figure, drawn, sample)
 
 
@@ -113,8 +111,8 @@ def _draw_page(name: str, title: str, points: np.ndarray, bands: np.ndarray,
     from matplotlib.patches import Patch, PathPatch
     from matplotlib.path import Path as Outline
 
-    with page_style():
-        canvas, colours = page_canvas(_PAGE_PIXELS), _colours(int(bands.max()) + 1)[::-1]
+    colours = _colours(int(bands.max()) + 1)[::-1]
+    with page_canvas(_PAGE_PIXELS) as canvas:
         axes = canvas.figure.add_subplot()
         for band, colour in enumerate(colours):
             dots = np.repeat(points[bands == band], 2, axis=0)
@@ -130,7 +128,7 @@ def _draw_page(name: str, title: str, points: np.ndarray, bands: np.ndarray,
                              f"{len(points):,} words in {len(rows)} bands.")
 
 
-def _colours(bands: int) -> list[Any]:
+def _colours(bands: int) -> list[ColorType]:
     """Choose a colour for each band, the most frequent first."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -146,8 +144,7 @@ def _scatter(axes: Axes, title: str, points: np.ndarray, bands: np.ndarray) -> P
     last = int(bands.max())
     order = np.random.default_rng(0).permutation(len(bands))
     axes.set_title(title, fontsize="small")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     x, y = points[order].T
     return axes.scatter(x, y, c=last - bands[order], s=9, linewidths=0, alpha=0.8,
                         cmap=ListedColormap(_colours(last + 1)), vmin=-0.5, vmax=last + 0.5)

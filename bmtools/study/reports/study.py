@@ -24,8 +24,8 @@ from bmtools.io.sources import source_stem
 from bmtools.models.checkpoint_files import CONFIG, count_weights
 from bmtools.records import readable
 from bmtools.study.cards.score_lines import find_model
-from bmtools.study.lineage.graph import Lineage
-from bmtools.study.lineage.lineage import trace
+from bmtools.study.lineages.graph import Lineage
+from bmtools.study.lineages.lineage import trace
 from bmtools.study.reports.labels import short_names
 
 Line = dict[str, Any]

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bmtools.records import JsonMapping
 from bmtools.statistics.table import gather_rows
-from bmtools.study.reports.drawing import INK, SERIES, figure_file
+from bmtools.study.reports.drawing import GROUP, INK, SERIES, bar_places, figure_file
 from bmtools.study.reports.labels import printable
 
 Table = tuple[str | None, list[str], list[list[str]], int]
@@ -21,10 +22,9 @@ _COSTS = ("tokens", "tokens_per_1000_words", "relative_tokens", "corpus_tokens")
 _PAIR_COLUMNS = {"shared": "shared", "jaccard": "Jaccard", "shared_share": "of the first",
                  "other_shared_share": "of the other", "shared_usage": "of the first's text",
                  "other_shared_usage": "of the other's text"}
-_GROUP_WIDTH = 0.8  # of a group of bars; the rest is the gap to the next
 
 
-def comparison_tables(lines: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+def comparison_tables(lines: Sequence[JsonMapping]) -> Iterator[Table]:
     """Yield the tables of a comparison.
 
     Args:
@@ -74,14 +74,11 @@ def plot_pieces(pieces_per_word: Mapping[str, Mapping[str, float]], path: Path) 
                                 for scope in by_scope))
     count = len(pieces_per_word)
     with figure_file(path, max(6.0, 1 + 0.45 * len(scopes) * (count + 1)), 4.5) as figure:
-        axes = figure.add_subplot()
-        width = _GROUP_WIDTH / count
-        groups: list[Any] = []
+        axes, groups = figure.add_subplot(), list[Any]()
         for number, by_scope in enumerate(pieces_per_word.values()):
             heights = [by_scope.get(scope) for scope in scopes]
-            centres = [scope + (number + 0.5) * width - _GROUP_WIDTH / 2
-                       for scope in range(len(scopes))]
-            bars = axes.bar(centres, [height or 0 for height in heights], width,
+            bars = axes.bar(bar_places(len(scopes), number, count),
+                            [height or 0 for height in heights], GROUP / count,
                             color=SERIES[number % len(SERIES)])
             axes.bar_label(bars, [f"{height:.2f}" if height else "" for height in heights],
                            fontsize="x-small", padding=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bmtools.study.cards.history import commands, data_of, sizes
-from bmtools.study.lineage.graph import Edge, Lineage, Node
+from bmtools.study.lineages.graph import Edge, Lineage, Node
 
 
 def node(id: str, command: str, **record: Any) -> Node:

@@ -12,7 +12,7 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.study.reports.labels import DASH
-from bmtools.study.reports.mrr_flow import count_flow, level_names
+from bmtools.study.reports.mrr_plots import count_flow, level_names
 from bmtools.study.reports.mrr_summary import (
     MrrCollector,
     MrrEstimate,

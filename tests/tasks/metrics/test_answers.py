@@ -6,7 +6,6 @@ import string
 from pathlib import Path
 
 import pytest
-from simple_task_scores import score_lists
 
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
@@ -18,6 +17,7 @@ from bmtools.tasks.metrics.answers import (
     rank_factoid,
     score_answers,
     score_factoids,
+    score_lists,
 )
 
 ARTICLES = {"a", "an", "the"}

@@ -1,1 +1,0 @@
-"""Sums of energy and emissions over the steps of a study, and statements of them."""

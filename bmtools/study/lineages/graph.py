@@ -1,0 +1,128 @@
+"""Graph of a lineage: contents, the steps that made them, and what these read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bmtools.io.energy.settings import EnergyConfig
+from bmtools.io.provenance.record import steps_of
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.energy import find_steps, total
+
+SOURCE, PIPE, DIRECTORY = "source", "pipe", "directory"
+
+
+@dataclass(frozen=True)
+class Node:
+    """Content that a step read or made.
+
+    Args:
+        id: its SHA-256.
+        kind: checkpoint, vocabulary, shards, directory, file, pipe, or source where no record says
+            how it was made.
+        name: as the paths that were asked for or a record give it.
+        path: where it is; None where it was not found, or is a pipe.
+        record: of the step that made it; empty for a source.
+        unchanged: records of the steps that passed it on as it was, the last first.
+    """
+
+    id: str
+    kind: str
+    name: str
+    path: Path | None = None
+    record: JsonMapping = field(default_factory=dict)
+    unchanged: tuple[JsonMapping, ...] = ()
+
+    @property
+    def steps(self) -> list[JsonMapping]:
+        """The records of the steps that passed it on, through files and pipes, and made it: several
+        of a file to which they appended."""
+        return [step for record in self.records for step in steps_of(record)]
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of its steps."""
+        return [str(step["command"]) for step in self.steps if "command" in step]
+
+    @property
+    def records(self) -> tuple[JsonMapping, ...]:
+        """The record of the step that made it, after those that passed it on."""
+        return *self.unchanged, self.record
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Use of content by a step.
+
+    Args:
+        child: id of what the step made.
+        parent: id of what it read.
+        role: name of the input, or what a directory was to the step.
+    """
+
+    child: str
+    parent: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Nodes and edges behind some outputs.
+
+    Args:
+        roots: ids of the outputs.
+        nodes: each content once, outputs before what they were made of.
+        edges: each once.
+    """
+
+    roots: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def unresolved(self) -> list[Node]:
+        """Nodes that were not found, pipes left out."""
+        return [node for node in self.nodes if node.path is None and node.kind != PIPE]
+
+    @property
+    def root(self) -> Node:
+        """The first output."""
+        return self.node(self.roots[0])
+
+    @property
+    def ends(self) -> list[str]:
+        """The outputs of which no other was made."""
+        used = {edge.parent for edge in self.edges}
+        return [id for id in self.roots if id not in used]
+
+    def node(self, id: str) -> Node:
+        """Return a node."""
+        return next(node for node in self.nodes if node.id == id)
+
+    def parents(self, id: str) -> list[Edge]:
+        """Return the edges to what a node was made of."""
+        return [edge for edge in self.edges if edge.child == id]
+
+    def behind(self, id: str) -> list[Node]:
+        """List a node and all that it was made of, each once."""
+        ids = [id]
+        for child in ids:
+            ids += dict.fromkeys(edge.parent for edge in self.parents(child)
+                                 if edge.parent not in ids)
+        return [self.node(one) for one in ids]
+
+    def steps(self) -> Iterator[tuple[str, JsonMapping]]:
+        """Yield the records of all steps with the names of outputs; what was piped into a step has
+        that of the step's output, and again its own."""
+        for node in self.nodes:
+            for record in node.records:
+                yield from ((node.name, step) for step in steps_of(record, all_piped=True))
+
+    def totals(self) -> JsonObject:
+        """Add up hours, tokens, GPU-hours and energy of all steps, each once."""
+        steps = find_steps(self.steps())
+        line = total(steps, EnergyConfig())[-1]
+        del line["command"]
+        return {**line, "tokens_seen": sum(step.record.get("tokens_seen", 0) for step in steps)}

@@ -1,0 +1,342 @@
+"""Lineage: from outputs back to the first bytes, along the hashes in step records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.io.output import RECORD
+from bmtools.io.provenance.record import (
+    hash_path,
+    read_record,
+    record_path,
+    recorded_outputs,
+    steps_of,
+)
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.lineages.graph import DIRECTORY, PIPE, SOURCE, Edge, Lineage, Node
+
+_MOST_HASHED_BYTES = 1 << 30
+_MOST_NAME = 256
+_PLACES_ABOVE = 2
+_BUILD = "build-vocab"
+_KINDS = {"tokenize": "shards", _BUILD: "vocabulary"}
+
+
+def trace(paths: Iterable[str | os.PathLike[str]],
+          search: Iterable[str | os.PathLike[str]] = (), takes_changed: bool = False) -> Lineage:
+    """Follow outputs back to the first bytes.
+
+    Links are hashes, and of vocabularies their fingerprints. The records' own names say where to
+    look: from the directory of the record, and from the current one. What is beside a place that
+    was found is looked at as well. Steps that changed nothing are told with the content that they
+    passed on.
+
+    Args:
+        paths: checkpoints, vocabularies, shards, corpora, predictions, scores, or folders of such.
+        search: directories that are looked through for records and sources.
+        takes_changed: whether what has changed since it was recorded is taken for what it was, by
+            its record or else by its name; its node has the hash that was recorded.
+
+    Warns:
+        BmtoolsWarning: the record of a source is damaged; not with `takes_changed`.
+
+    Raises:
+        DataError: there is no such path.
+    """
+    _valid_record.cache_clear()
+    _hash.cache_clear()
+    outputs = [output for path in map(Path, paths)
+               for output in [*filter(Path.exists, recorded_outputs(path))] or [path]]
+    return _Trace([Path(one) for one in search], takes_changed).follow(outputs)
+
+
+class _Trace:
+    """Search for what records name, and its result so far.
+
+    Args:
+        search: directories that are looked through.
+        takes_changed: as for `trace`.
+    """
+
+    def __init__(self, search: Sequence[Path], takes_changed: bool) -> None:
+        self._takes_changed = takes_changed
+        self._record = read_record if takes_changed else _valid_record
+        self._nodes: dict[str, Node] = {}
+        self._edges: dict[Edge, None] = {}
+        self._places: dict[str, Path] = {}  # directory from which the names in a record lead
+        self._records: dict[str, list[Path]] = {}  # of what is described as having a hash
+        self._older: list[Path] = []  # without their own hash
+        self._found: dict[str, Path] = {}
+        self._read: set[Path] = set()
+        self._vocabularies: dict[str, Path] = {}  # by fingerprint
+        self._names: dict[str, list[Path]] = {}
+        for folder in search:
+            for parent, _, files in os.walk(folder):
+                self._read_records(Path(parent))
+                for path in (Path(parent), *(Path(parent, file) for file in files)):
+                    self._names.setdefault(path.name, []).append(path)
+
+    def follow(self, paths: Sequence[Path]) -> Lineage:
+        """Add the nodes behind paths, breadth first."""
+        roots = []
+        for path in paths:
+            if not path.exists():
+                raise DataError(f"{path}: found nothing, expected a file or directory that bmtools "
+                                "wrote")
+            self._read_records(path.parent)
+            if record := read_record(path):  # its directory may be one that cannot be listed
+                self._note(path, record)
+            id = str(self._record(path).get("sha256") or _hash(path))
+            self._add(id, str(path), self._best(id) or self._changed(path), path)
+            self._add_unchanged(id, path.name)
+            roots.append(id)
+        waiting = list(dict.fromkeys(roots))
+        while waiting:
+            waiting += self._add_parents(self._nodes[waiting.pop(0)])
+        for node in self._nodes.values():
+            if node.kind == SOURCE and node.path and not self._takes_changed:
+                read_record(relative(node.path), warns=True)
+        return Lineage(tuple(dict.fromkeys(roots)), tuple(self._nodes.values()),
+                       tuple(self._edges))
+
+    def _add(self, id: str, name: str, record: JsonMapping, path: Path | None,
+             place: Path | None = None) -> None:
+        name = str(relative(path)) if path else name
+        self._nodes.setdefault(id, Node(id, _kind(path, record), name, path, record))
+        self._places.setdefault(id, path.absolute().parent if path else place or Path.cwd())
+
+    def _add_parents(self, node: Node) -> list[str]:
+        """Add what a node was made of, and return the ids that are new, or have new steps."""
+        new, place = [], self._places[node.id]
+        self._read_records(place)
+        for step in node.steps:
+            for role, id, upstream in _links(step):
+                if id in (node.id, step.get("sha256")):
+                    continue
+                self._edges[Edge(node.id, id, role)] = None
+                if role in step.get("inputs", {}):
+                    for named in islice(self._candidates(role, step, place), 1):
+                        self._read_records(named.parent)
+                is_new = id not in self._nodes
+                if is_new:
+                    path = self._find(id, role, step, place)
+                    record = (self._best(id) or self._changed(path) if path else {}) or upstream
+                    self._add(id, role, record, path, place)
+                if self._add_unchanged(id, role, upstream) or is_new:
+                    new.append(id)
+            new += self._add_vocabulary(node.id, step, place)
+        return new
+
+    def _add_unchanged(self, id: str, role: str, piped: JsonMapping | None = None) -> bool:
+        """Add steps that passed content on as it was, from where it was read to where it was made.
+
+        Args:
+            id: of the content.
+            role: name under which it was read.
+            piped: record of what was piped.
+
+        Returns:
+            whether there are any that were not known.
+        """
+        known = {path.name: found for path in self._records.get(id, ())
+                 if (found := self._record(path)) and found.get("sha256", id) == id}
+        passed: list[JsonMapping] = []
+        record = piped or _take(known, role)
+        while record:
+            *_, first = steps_of(record)
+            read = next((role for role, parent, _ in _links(first) if parent == id), None)
+            if read is None:
+                break
+            passed.append(record)
+            record = _take(known, read)
+        node = self._nodes[id]
+        if passed and not _is_made(id, node.record):  # what made it is not known
+            node = replace(node, record=passed.pop())
+        new = [one for one in passed if one not in node.records]
+        self._nodes[id] = replace(node, unchanged=(*node.unchanged, *new))
+        return bool(new)
+
+    def _add_vocabulary(self, child: str, step: JsonMapping, place: Path) -> list[str]:
+        """Add the vocabulary of a step by its fingerprint, unless a model brought it."""
+        fingerprint = step.get("vocabulary")
+        own = (self._nodes[edge.parent].record for edge in self._edges if edge.child == child)
+        if not fingerprint or step.get("command") == _BUILD or fingerprint in {
+                record.get("vocabulary") for record in own}:
+            return []
+        for name in _words(step.get("settings", {}).get("tokenizer", "")):
+            self._read_records((place / name).parent)
+        if (path := self._vocabularies.get(fingerprint)) is None:
+            return []
+        if not (record := self._record(path)):
+            return []
+        id = str(record.get("sha256") or _hash(path))
+        is_new = id not in self._nodes
+        self._add(id, "tokenizer", record, path)
+        self._edges[Edge(child, id, "tokenizer")] = None
+        return [id] if is_new else []
+
+    def _find(self, id: str, role: str, step: JsonMapping, place: Path) -> Path | None:
+        """Find content that a step read: by the records that are near, then by the names in its."""
+        named: Path | None = None
+        if self._best(id) is None:
+            for candidate in self._candidates(role, step, place):
+                self._read_records(candidate.parent)
+                if self._best(id) is not None:
+                    break
+                if _has(candidate, id):
+                    return candidate
+                if self._takes_changed and candidate.name == _name(role, step):
+                    named = named or candidate
+        return self._found.get(id, named)
+
+    def _changed(self, path: Path) -> JsonMapping:
+        return read_record(path) if self._takes_changed else {}
+
+    def _best(self, id: str) -> JsonMapping | None:
+        """Return the record of content, and note where that is; a step that changed nothing made
+        it only where no other one did."""
+        for path in self._older:
+            self._records.setdefault(_hash(path), []).append(path)
+        self._older.clear()
+        found: JsonMapping | None = None
+        for path in self._records.get(id, []):
+            record = self._record(path)
+            if not record or (record.get("sha256") or _hash(path)) != id:
+                continue
+            is_made = _is_made(id, record)
+            if found is None or is_made:
+                found, self._found[id] = record, path
+            if is_made:
+                break
+        return found
+
+    def _read_records(self, place: Path) -> None:
+        """Note the records in a directory, once; what may not be read has none."""
+        if place.absolute() in self._read:
+            return
+        self._read.add(place.absolute())
+        with suppress(OSError):
+            for path in sorted(place.iterdir()):
+                described = path if path.is_dir() else \
+                    path.with_name(path.name.removesuffix(RECORD))
+                if (described == path) == path.is_dir() and (record := read_record(described)):
+                    self._note(described, record)
+
+    def _note(self, described: Path, record: JsonMapping) -> None:
+        if record.get("command") == _BUILD and "vocabulary" in record:
+            self._vocabularies[record["vocabulary"]] = described
+        if "sha256" in record:
+            self._records.setdefault(record["sha256"], []).append(described)
+        else:
+            self._older.append(described)
+
+    def _candidates(self, role: str, step: JsonMapping, place: Path) -> Iterator[Path]:
+        """Yield where names lead: of an input its own, of a directory those among the settings."""
+        names = list(_words(step.get("settings", {}))) if role in step.get("parents", {}) else \
+            _spellings(role)
+        places = [place, *place.parents[:_PLACES_ABOVE], Path.cwd()]
+        for name in filter(lambda name: Path(name).name, dict.fromkeys(names)):  # none of "."
+            for candidate in (*(one / name for one in places),
+                              *self._names.get(Path(name).name, ())):
+                if _is_there(candidate):
+                    yield candidate
+
+
+def _links(step: JsonMapping) -> Iterator[tuple[str, str, JsonObject]]:
+    """Yield names or roles and hashes of what a step read, and the record of what was piped."""
+    piped = {str(record.get("sha256")): record for record in step.get("upstream", {}).values()}
+    for role, id in (*step.get("inputs", {}).items(), *step.get("parents", {}).items()):
+        yield role, id, piped.get(id, {})
+
+
+def _is_made(id: str, record: JsonMapping) -> bool:
+    """Tell whether no step of a record only passed the content on."""
+    return all(id != parent for step in steps_of(record) for _, parent, _ in _links(step))
+
+
+def _spellings(role: str) -> list[str]:
+    """Return the names that an input may have, which has a number where another one is its like."""
+    return [role, role.rpartition(" (")[0]]
+
+
+def _take(records: dict[str, JsonObject], role: str) -> JsonObject:
+    """Take out the record of a file by the name of an input; empty where there is none."""
+    return next((records.pop(name) for one in _spellings(role)
+                 if (name := Path(one).name) in records), {})
+
+
+def _name(role: str, step: JsonMapping) -> str:
+    """Return the name of a file or directory that a step read in some role."""
+    settings, (kind, _, number) = step.get("settings", {}), role.rpartition(" ")
+    found = settings.get(role, settings.get(kind, role))
+    if found and isinstance(found, list) and number.isdigit():
+        found = found[min(int(number), len(found)) - 1]
+    return Path(str(found)).name
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether there is something that may be reached; a name may be no path at all."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _words(value: object) -> Iterator[str]:
+    """Yield the settings that may be paths."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _words(one)
+    elif isinstance(value, str) and len(value) < _MOST_NAME and "\n" not in value:
+        yield value.rpartition("=")[2]
+
+
+_hash = cache(hash_path)
+
+
+@cache
+def _valid_record(path: Path) -> JsonObject:
+    """Read a record; empty where it is of what has been replaced. An older one gets the hash."""
+    record = read_record(path)
+    if record:
+        written = record_path(path).stat().st_mtime_ns
+        files = [path / name for name in record.get("files", {})] if path.is_dir() else [path]
+        is_newer = any(not file.exists() or file.stat().st_mtime_ns > written for file in files)
+        if "sha256" not in record or is_newer:
+            found = _hash(path)
+            return record if record.setdefault("sha256", found) == found else {}
+    return record
+
+
+def relative(path: Path) -> Path:
+    """Return a path from the current directory, where it is below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _has(path: Path, id: str) -> bool:
+    """Tell whether content has a hash; large files without a record are taken by their name."""
+    try:
+        if path.is_dir():
+            return hash_path(path, id) == id
+        return path.stat().st_size > _MOST_HASHED_BYTES or _hash(path) == id
+    except (BmtoolsError, OSError):
+        return False
+
+
+def _kind(path: Path | None, record: JsonMapping) -> str:
+    if not record:
+        return SOURCE
+    if path is None:
+        return PIPE
+    if (path / "config.json").is_file():
+        return "checkpoint"
+    return _KINDS.get(record.get("command", ""), DIRECTORY if path.is_dir() else "file")

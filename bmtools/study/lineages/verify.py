@@ -1,0 +1,137 @@
+"""Verification: what was recorded of outputs and their inputs, and what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+
+from bmtools.errors import DataError
+from bmtools.io.output import record_of
+from bmtools.io.provenance.manifest import NAME, described_files, hash_files
+from bmtools.io.provenance.record import hash_path, read_record, record_path, recorded_outputs
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.lineages.graph import PIPE, Lineage, Node
+from bmtools.study.lineages.lineage import relative, trace
+from bmtools.study.lineages.sign import load_public_key, signature_fault
+
+SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH, NOT_SIGNED = (
+    "same", "changed", "missing", "added", "not found", "no hash recorded", "not as signed")
+
+
+def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike[str]] = (),
+           public_key: str | PathLike[str] | None = None) -> Iterator[JsonObject]:
+    """Hash outputs, and their inputs as far as they are found, and compare with the records.
+
+    Args:
+        paths: outputs with records, or folders of such, all of which are looked at.
+        search: directories in which inputs are looked for, too.
+        public_key: of who signed the directories among the paths; none are checked without.
+
+    Yields:
+        `path`, `state`, and where it is not the `same` the hashes `recorded` and `found`.
+
+    Raises:
+        BmtoolsError: no record of a path, unless its signature is to be checked, or a key that
+            cannot be used.
+    """
+    key = Path(public_key) if public_key else None
+    if key:
+        load_public_key(key)  # before all is hashed
+    found = {path: recorded_outputs(path) for path in map(Path, paths)}
+    for path in [] if key else [path for path, outputs in found.items() if not outputs]:
+        where = f", in it or below, expected {path / NAME} or outputs with records" \
+            if path.is_dir() else f", expected {record_of(path)}"
+        raise DataError(f"{path}: found no record of how it was made{where}")
+    yielded = list[JsonObject]()
+    for line in _content_lines([*dict.fromkeys(chain.from_iterable(found.values()))], search):
+        if line not in yielded:
+            yield line
+        yielded.append(line)
+    if key:
+        for path in map(Path, paths):
+            fault = signature_fault(path, key)
+            yield {"path": str(path), **({"state": NOT_SIGNED, "reason": fault} if fault else
+                                         {"state": "as signed"})}
+
+
+def _content_lines(outputs: Sequence[Path],
+                   search: Sequence[str | PathLike[str]]) -> Iterator[JsonObject]:
+    """Compare outputs, which may have gone, and what they were made of with their records."""
+    lineage = trace([path for path in outputs if path.exists()], search, takes_changed=True)
+    nodes = [node for node in lineage.nodes if node.kind != PIPE]
+    seen = {node.path.absolute() for node in nodes if node.path}
+    # Of outputs with the same content, the lineage has one.
+    nodes += [_node(path) for path in outputs if path.absolute() not in seen]
+    read = {id for node in lineage.nodes for step in node.steps
+            for links in (step.get("inputs", {}), step.get("parents", {})) for id in links.values()}
+    for node in nodes:
+        if node.path is None:
+            yield {"path": node.name, "state": NOT_FOUND, "recorded": node.id}
+        elif not node.path.exists():
+            yield _line(Path(node.name), MISSING, node.id)
+        else:
+            lines = list(_differences(node, node.path))
+            has_hash = "sha256" in node.record or node.id in read  # older records have none
+            yield from lines or [{"path": node.name, "state": SAME if has_hash else NO_HASH}]
+            yield from _changed_twins(node.id, node.path, lineage)
+
+
+def _node(path: Path) -> Node:
+    """Describe an output by its own record."""
+    record = read_record(path)
+    id = record.get("sha256") or (_hash(path) if path.exists() else "")
+    return Node(id, "directory" if path.is_dir() else "file", str(relative(path)), path, record)
+
+
+def differs(line: JsonMapping) -> bool:
+    """Tell whether a line names something that is not as it was."""
+    return line["state"] in (CHANGED, MISSING, ADDED, NOT_SIGNED)
+
+
+def _differences(node: Node, path: Path) -> Iterator[JsonObject]:
+    """Compare the content at a path with its own record, and that with what its output recorded."""
+    record, shown = node.record, Path(node.name)
+    files: dict[str, str] = record.get("files", {}) if path.is_dir() else {}
+    claimed = record.get("sha256", node.id)
+    if not record and record_path(path).is_file():  # a damaged one
+        yield _line(record_path(shown), CHANGED)
+    elif claimed != node.id or (files and hash_files(files) != claimed):
+        yield _line(record_path(shown), CHANGED, node.id, claimed)
+    if files:
+        found = described_files(path)
+        for name in sorted(files.keys() | found.keys()):
+            if files.get(name) != found.get(name):
+                state = ADDED if name not in files else CHANGED if name in found else MISSING
+                yield _line(shown / name, state, files.get(name), found.get(name))
+    elif (digest := _hash(path, node.id)) != node.id:
+        yield _line(shown, CHANGED, node.id, digest)
+
+
+def _changed_twins(id: str, path: Path, lineage: Lineage) -> Iterator[JsonObject]:
+    """Compare files by whose names the same content was read, as after a step that changed nothing.
+
+    A file that was made again has its own record, and is not one of these.
+    """
+    outputs = {node.id: node.path for node in lineage.nodes}
+    twins = {output.absolute().parent / edge.role for edge in lineage.edges
+             if edge.parent == id and (output := outputs[edge.child])}
+    for twin in sorted(twins - {path.absolute()}):
+        if twin.is_file() and read_record(twin).get("sha256") == id \
+                and (digest := _hash(twin, id)) != id:
+            yield _line(relative(twin), CHANGED, id, digest)
+
+
+def _line(path: Path, state: str, recorded: str | None = None,
+          found: str | None = None) -> JsonObject:
+    return {"path": str(path), "state": state,
+            **({"recorded": recorded} if recorded else {}), **({"found": found} if found else {})}
+
+
+def _hash(path: Path, expected: str = "") -> str:
+    """Hash a directory or a file; empty where that is damaged, so that it cannot be unpacked."""
+    try:
+        return hash_path(path, expected)
+    except DataError:
+        return ""

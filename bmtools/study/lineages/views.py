@@ -1,0 +1,159 @@
+"""Lineage as a tree for people, as a graph for Graphviz and Mermaid, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bmtools.errors import count_of, without_controls
+from bmtools.io.energy.figures import KINDS
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.lineages.graph import PIPE, SOURCE, Lineage, Node
+from bmtools.values import format_duration
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+_HASH_DIGITS = 8
+_SECONDS = 3600
+
+
+def lineage_tree(lineage: Lineage, root: str, seen: set[str], settings: bool = False) -> Tree:
+    """Draw the tree of an output: below each content what it was made of, each content once.
+
+    Args:
+        lineage: of several outputs.
+        root: id of one.
+        seen: ids that were drawn before, which are only named; those of this tree are added.
+        settings: whether all settings of each step are shown.
+    """
+    from rich.tree import Tree
+
+    tree = Tree(_steps(lineage, root, "", settings))
+    seen.add(root)
+    waiting = [(tree, root)]
+    while waiting:
+        branch, child = waiting.pop()
+        below = []
+        for edge in lineage.parents(child):
+            if edge.parent in seen:
+                has_more = bool(lineage.parents(edge.parent))
+                branch.add(_title(lineage.node(edge.parent), edge.role, "above" * has_more))
+            else:
+                seen.add(edge.parent)
+                below.append((branch.add(_steps(lineage, edge.parent, edge.role, settings)),
+                              edge.parent))
+        waiting += reversed(below)
+    return tree
+
+
+def total_lines(lineage: Lineage) -> Iterator[str]:
+    """Yield lines that state what all steps took, and which contents were not found."""
+    totals = lineage.totals()
+    facts = [count_of(totals["steps"], "steps"),
+             format_duration(totals.get("hours", 0) * _SECONDS)]
+    if totals["tokens_seen"]:
+        facts.append(count_of(totals["tokens_seen"], "tokens trained on"))
+    if totals.get("gpu_hours"):
+        facts.append(f"{totals['gpu_hours']:.3g} GPU-hours")
+    yield ", ".join(facts)
+    for kind in KINDS:
+        if found := totals.get(kind):
+            emissions = f", {found['kg_co2eq']:.3g} kg CO2eq" if "kg_co2eq" in found else ""
+            steps = count_of(found["steps"], "steps")
+            yield f"{kind}: {found['kwh']:.3g} kWh{emissions} in {steps}"
+    for node in lineage.unresolved:
+        yield f"not found here: {node.name} (SHA-256 {node.id})"
+
+
+def _steps(lineage: Lineage, id: str, role: str, settings: bool) -> Text:
+    """Return title and steps of a node."""
+    from rich.text import Text
+
+    node = lineage.node(id)
+    lines = [_title(node, role, "not found here" * (node in lineage.unresolved))]
+    for step in node.steps:
+        lines.append(Text(without_controls(" · ".join(_facts(step))), "dim"))
+        if settings:
+            values = (f"{name}={value}" for name, value in step.get("settings", {}).items())
+            lines.append(Text(without_controls(", ".join(values)), "dim"))
+    return Text("\n").join(lines)
+
+
+def _title(node: Node, role: str, remark: str) -> Text:
+    from rich.text import Text
+
+    named = role and role not in (node.name, node.name.rpartition("/")[2])
+    title = Text(without_controls(f"{role}: {node.name}" if named and node.kind != PIPE
+                                  else node.name), "bold")
+    kind = "" if node.kind == SOURCE else f"{node.kind} "
+    return title.append(f"  {kind}{node.id[:_HASH_DIGITS]}{remark and f', {remark}'}",
+                        "not bold dim")
+
+
+def _facts(step: JsonMapping) -> Iterator[str]:
+    yield str(step.get("command", "unknown command"))
+    if started := step.get("started"):
+        yield str(started)[:16].replace("T", " ")
+    if "wall_seconds" in step:
+        yield format_duration(step["wall_seconds"])
+    if step.get("tokens_seen"):
+        yield count_of(step["tokens_seen"], "tokens")
+    if step.get("seed") is not None:
+        yield f"seed {step['seed']}"
+    if step.get("licence"):
+        yield str(step["licence"])
+    versions = step.get("versions", {})
+    yield from (f"{name} {versions[name]}" for name in ("bmtools", "torch") if name in versions)
+
+
+def lineage_json(lineage: Lineage) -> JsonObject:
+    """Return roots, nodes with their records, edges and totals."""
+    return {"roots": list(lineage.roots),
+            "nodes": [{"id": node.id, "kind": node.kind, "name": node.name,
+                       "path": node.path and str(node.path), "record": node.record,
+                       **({"unchanged": list(node.unchanged)} if node.unchanged else {})}
+                      for node in lineage.nodes],
+            "edges": [vars(edge) for edge in lineage.edges], "totals": lineage.totals()}
+
+
+def lineage_dot(lineage: Lineage) -> str:
+    """Write a graph for Graphviz, from sources on the left to outputs."""
+    names = _names(lineage)
+    nodes = [f"  {names[node.id]} [label={_quoted(chr(10).join(_label(node)))}"
+             f"{', style=dashed' * (node in lineage.unresolved)}];" for node in lineage.nodes]
+    edges = [f"  {names[edge.parent]} -> {names[edge.child]} [label={_quoted(edge.role)}];"
+             for edge in lineage.edges]
+    return "\n".join(["digraph lineage {", "  rankdir=LR;", "  node [shape=box];", *nodes, *edges,
+                      "}", ""])
+
+
+def lineage_mermaid(lineage: Lineage) -> str:
+    """Write a graph for Mermaid, as READMEs of GitHub and the Hub draw it."""
+    names = _names(lineage)
+    nodes = [f'  {names[node.id]}["{"<br/>".join(map(_escaped, _label(node)))}"]'
+             for node in lineage.nodes]
+    edges = [f'  {names[edge.parent]} -->|"{_escaped(edge.role)}"| {names[edge.child]}'
+             for edge in lineage.edges]
+    return "\n".join(["graph LR", *nodes, *edges, ""])
+
+
+def _names(lineage: Lineage) -> dict[str, str]:
+    return {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
+
+
+def _label(node: Node) -> list[str]:
+    """Return name, commands and the beginning of the hash."""
+    return [node.name, *([SOURCE] if node.kind == SOURCE else dict.fromkeys(node.commands)),
+            node.id[:_HASH_DIGITS]]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps("\n".join(map(without_controls, text.split("\n"))), ensure_ascii=False)
+
+
+def _escaped(text: str) -> str:
+    """Write the characters that mean something to Mermaid or HTML as entities."""
+    return "".join(f"#{ord(one)};" if one in "\"<>&#`" else one for one in without_controls(text))

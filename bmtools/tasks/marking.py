@@ -1,0 +1,188 @@
+"""Pairs of entities as inputs: dummified, marked or as they are, in a text cut around both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bmtools.data.masking.corruption import IGNORED
+from bmtools.tasks.candidates import Candidate
+from bmtools.tasks.settings import RelationsConfig
+from bmtools.tasks.task import encode_texts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PairInput:
+    """A text about two entities, ready for a model.
+
+    Args:
+        ids: (tokens,) int32, special tokens included.
+        mentions: tokens of the head and of the tail whose states are pooled, by index; the first
+            token of the input where a mention has none.
+        truncated: tokens that were cut off.
+        label_id: IGNORED where there is no label, or the training set lacks it.
+    """
+
+    ids: np.ndarray
+    mentions: tuple[np.ndarray, np.ndarray]
+    truncated: int
+    label_id: int = IGNORED
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A text in which two entities are told apart.
+
+    Args:
+        text: with placeholders or markers.
+        pooled: span of each entity's pooled part: its words, placeholder or start marker.
+        kept: span of each entity with its markers; long texts are cut around them.
+    """
+
+    text: str
+    pooled: tuple[Span, Span]
+    kept: tuple[Span, Span]
+
+
+def mark(text: str, candidate: Candidate, config: RelationsConfig) -> MarkedText:
+    """Mark a candidate's entities in the part of a text that is read.
+
+    Source: Gu et al. 2021, section 6.5 and table 12; one placeholder replaces both entities where
+    they overlap, as `@CHEM-GENE$` in BLUE's and BLURB's files (Peng et al. 2019).
+
+    Args:
+        text: of the record.
+        candidate: its entities, and the part.
+        config: encoding of entities, placeholders and markers.
+    """
+    spans = [(entity["start"] - candidate.start, entity["end"] - candidate.start)
+             for entity in (candidate.head, candidate.tail)]
+    text = text[candidate.start:max(candidate.end, *(candidate.start + end for _, end in spans))]
+    if config.entities == "original":
+        return MarkedText(text, (spans[0], spans[1]), (spans[0], spans[1]))
+    if config.entities == "dummy":
+        return _dummify(text, spans, names_in_text(candidate, config))
+    return _insert_markers(text, spans, config)
+
+
+def names_in_text(candidate: Candidate, config: RelationsConfig) -> list[str]:
+    """List the markers of a candidate's entities, or placeholders for head, tail and both."""
+    if config.entities != "dummy":
+        return config.markers.split() if config.entities == "marked" else []
+    head, tail, *both = config.placeholders.split() or [
+        f"@{entity['type']}$" for entity in (candidate.head, candidate.tail)]
+    return [head, tail, *(both or [f"@{head.strip('@$')}-{tail.strip('@$')}$"])]
+
+
+def _dummify(text: str, spans: Sequence[Span], names: Sequence[str]) -> MarkedText:
+    (first, first_end), (second, second_end) = spans
+    if first < second_end and second < first_end:
+        start, both = min(first, second), names[2]
+        span = start, start + len(both)
+        made = text[:start] + both + text[max(first_end, second_end):]
+        return MarkedText(made, (span, span), (span, span))
+    shift, found = 0, {}
+    for number in sorted((0, 1), key=lambda one: spans[one]):
+        start, end = spans[number]
+        text = text[:start + shift] + names[number] + text[end + shift:]
+        found[number] = start + shift, start + shift + len(names[number])
+        shift += len(names[number]) - (end - start)
+    return MarkedText(text, (found[0], found[1]), (found[0], found[1]))
+
+
+def _insert_markers(text: str, spans: Sequence[Span], config: RelationsConfig) -> MarkedText:
+    """Insert markers; of entities that share a border, the longer one's are outside."""
+    markers = config.markers.split()
+    opening = [(start, 1, -end, number) for number, (start, end) in enumerate(spans)]
+    closing = [(end, 0, -start, -number) for number, (start, end) in enumerate(spans)]
+    made, before = "", 0
+    starts: dict[int, Span] = {}
+    inside: dict[int, int] = {}
+    pooled: dict[int, Span] = {}
+    kept: dict[int, Span] = {}
+    for position, opens, _, signed in sorted([*opening, *closing]):
+        made, before, number = made + text[before:position], position, abs(signed)
+        if opens:
+            starts[number] = len(made), len(made) + len(markers[2 * number])
+            made += f"{markers[2 * number]} "
+            inside[number] = len(made)
+        else:
+            pooled[number] = inside[number], len(made)
+            made += f" {markers[2 * number + 1]}"
+            kept[number] = starts[number][0], len(made)
+    if config.pooling == "starts":
+        pooled = starts
+    return MarkedText(made + text[before:], (pooled[0], pooled[1]), (kept[0], kept[1]))
+
+
+def encode_pairs(tokenizer: PreTrainedTokenizerBase, texts: Sequence[MarkedText],
+                 max_length: int) -> Iterator[PairInput]:
+    """Encode marked texts, in order, each cut around its entities.
+
+    Args:
+        tokenizer: of the model.
+        texts: to encode.
+        max_length: most tokens of an input, its two special tokens included.
+    """
+    encodings = encode_texts(tokenizer, (marked.text for marked in texts))
+    for marked, encoding in zip(texts, encodings, strict=True):
+        ids = np.array(encoding.ids, dtype=np.int32)
+        offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+        kept = keep_around(len(ids), [tokens_of(offsets, span) for span in marked.kept],
+                           max_length - 2)
+        head, tail = (np.flatnonzero(np.isin(kept, tokens_of(offsets, span))) + 1
+                      for span in marked.pooled)
+        yield PairInput(np.array([tokenizer.cls_token_id, *ids[kept], tokenizer.sep_token_id],
+                                 dtype=np.int32),
+                        (_or_first(head), _or_first(tail)), len(ids) - len(kept))
+
+
+def tokens_of(offsets: np.ndarray, span: Span) -> np.ndarray:
+    """List the tokens that share a character with a span.
+
+    Args:
+        offsets: (tokens, 2) start and end of each.
+        span: start and end.
+    """
+    return np.flatnonzero((offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
+
+
+def _or_first(tokens: np.ndarray) -> np.ndarray:
+    return tokens if len(tokens) else np.zeros(1, dtype=np.int64)
+
+
+def keep_around(length: int, mentions: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Choose the tokens of a text that is too long: those nearest to its mentions, in order.
+
+    What is between the mentions stays if there is room for all of it.
+
+    Args:
+        length: of the text in tokens.
+        mentions: tokens of each, by index; of a long one, the first tokens are sure to stay.
+        size: most tokens to keep.
+
+    Returns:
+        (tokens,) indices in ascending order.
+    """
+    positions = np.arange(length)
+    if length <= size:
+        return positions
+    cores = [(tokens[0], min(tokens[-1], tokens[0] + size // 2 - 1))
+             for tokens in mentions if len(tokens)] or [(0, 0)]
+    distances = np.min([np.maximum(first - positions, positions - last)
+                        for first, last in cores], axis=0).clip(min=0)
+    low, high = min(first for first, _ in cores), max(last for _, last in cores)
+    if high - low < size:
+        distances[low:high] = 0
+    return np.sort(np.argsort(distances, kind="stable")[:size])
