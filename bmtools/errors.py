@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -66,21 +67,20 @@ def refuse(error: RecordError) -> None:
 
 def setting(name: str) -> str:
     """Spell a setting's name as its user writes it: `max_length`, or `--max-length` in a shell."""
-    return f"--{name.replace('_', '-')}" if _as_flags else name
+    return f"--{name.replace('_', '-')}" if _as_flags.get() else name
 
 
 @contextmanager
 def settings_spelled_as_flags(as_flags: bool = True) -> Iterator[None]:
     """Have `setting` spell names as options; Python and TOML files use the names themselves."""
-    global _as_flags
-    before, _as_flags = _as_flags, as_flags
+    token = _as_flags.set(as_flags)
     try:
         yield
     finally:
-        _as_flags = before
+        _as_flags.reset(token)
 
 
-_as_flags = False
+_as_flags: ContextVar[bool] = ContextVar("as_flags", default=False)
 
 
 def require(holds: bool, name: str, found: object, expected: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,13 +36,14 @@ class Status:
 
 
 Watcher = Callable[[Status], None]
-_watchers: list[Watcher] = []
+# Of this thread: commands that run at once in one process do not see each other's status.
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
 def set_status(activity: str, done: int | None = None, total: int | None = None, unit: str = "",
                **figures: Any) -> None:
     """Tell watchers what the work is doing now; arguments as for `Status`."""
-    if _watchers:
+    if _watchers.get():
         _tell(Status(activity, done, total, unit, figures))
 
 
@@ -65,13 +67,13 @@ def counted(items: Iterable[Item], activity: str, total: int | None = None,
 @contextmanager
 def watching_status(watcher: Watcher) -> Iterator[None]:
     """Have each new status passed to a function, which should return at once."""
-    _watchers.append(watcher)
+    token = _watchers.set((*_watchers.get(), watcher))
     try:
         yield
     finally:
-        _watchers.remove(watcher)
+        _watchers.reset(token)
 
 
 def _tell(status: Status) -> None:
-    for watcher in _watchers:
+    for watcher in _watchers.get():
         watcher(status)

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 import click
 
 from bmtools.cli.main import STOPPED
-from bmtools.cli.progress import hide_status
-from bmtools.cli.status_file import hand_over_status
+from bmtools.cli.progress import Display
 from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import ENDING_SIGNALS, handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
@@ -68,15 +67,15 @@ def run_processes(processes: int, arguments: Sequence[str],
     return code if signals.left_at is None else _INTERRUPTED
 
 
-def launch(processes: int) -> None:
+def launch(display: Display | None, processes: int) -> None:
     """Run this command in several processes and exit, unless it is one of them already.
 
     Raises:
         click.exceptions.Exit: with the exit code of all of them.
     """
     if processes > 1 and not is_launched():
-        hide_status()  # the main process has its own, in lines
-        hand_over_status()
+        if display is not None:
+            display.hand_over()  # the main process has its own, in lines
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
 
     def exit_with_launcher() -> None:

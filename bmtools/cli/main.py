@@ -17,7 +17,6 @@ from bmtools import __version__
 from bmtools.cli.help import Group, write_rows
 from bmtools.cli.origins import message_by_origin
 from bmtools.cli.streams import (
-    Ended,
     ended_by_signals,
     finish_stdout,
     guard_standard_streams,
@@ -26,6 +25,7 @@ from bmtools.cli.streams import (
 )
 from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
 from bmtools.io.failures import not_permitted, not_utf8_name
+from bmtools.io.system import Ended
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,20 +14,19 @@ import click
 from bmtools.cli.help import DocumentedCommand, long_name
 from bmtools.cli.main import TRACEBACK
 from bmtools.cli.origins import keep_config, key_place
-from bmtools.cli.outputs import (
-    OVERWRITE,
+from bmtools.cli.outputs import OVERWRITE, writes_output
+from bmtools.cli.parameters import (
+    InputDirectory,
+    InputFile,
+    InputRecords,
+    InputSet,
     OutputDirectory,
     OutputFile,
-    prepare_outputs,
-    status_file,
-    writes_output,
 )
-from bmtools.cli.progress import hide_status, showing_status
-from bmtools.cli.step_records import recorded
+from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.errors import (
     BmtoolsError,
-    CheckpointError,
     DataError,
     RecordError,
     Reject,
@@ -35,24 +34,24 @@ from bmtools.errors import (
     refuse,
     suggestion,
 )
-from bmtools.io.energy.meter import metering
+from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 from bmtools.io.record_size import MEGABYTES, limiting_records
-from bmtools.io.sources import STDIN
 from bmtools.models.checkpoint_files import (
     check_checkpoint,
-    check_directory,
     check_for_inference,
     check_masked_lm,
     check_scored,
     check_tokenizer,
-    describe_directory,
 )
 from bmtools.models.transfer.base_files import check_base
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-directory = click.Path(path_type=Path, file_okay=False)
+Values = dict[str, Any]
+"""Values of a command's parameters, by name."""
+Convert = Callable[[CommandStep, Values], None]
+_CONVERSIONS, _STEP = "bmtools_conversions", "bmtools.step"
 writes_records = click.option(
     "-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout", metavar="FILE",
     help="Write here; .gz and .zst compress.")
@@ -62,63 +61,14 @@ _OVERWRITE_HELP = "Replace output that exists."
 takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
 
 
-class CheckedDirectory(click.Path):
-    """A directory whose files are looked at before anything heavy loads.
-
-    Args:
-        check: raises a `BmtoolsError` where the directory is not what the command needs.
-    """
-
-    def __init__(self, check: Callable[[Path], None]) -> None:
-        super().__init__(path_type=Path, file_okay=False)
-        self.check = check
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Path:
-        """Make sure that there is a directory; its files are checked once all usage is right."""
-        try:
-            check_directory(Path(value))
-        except CheckpointError as error:
-            self.fail(str(error), param, ctx)
-        return Path(value)
-
-
-class InputFile(click.Path):
-    """A file to read, or `-` for stdin."""
-
-    def __init__(self) -> None:
-        super().__init__(exists=True, dir_okay=False, allow_dash=True)
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        """Check a file; a directory is wrong usage, and is called by what it holds."""
-        if Path(value).is_dir():
-            self.fail(f"found the directory {value!r}, expected files"
-                      f"{describe_directory(Path(value))}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class InputSet(InputFile):
-    """A file to read, a folder or zip archive of such, a path into an archive, or `-`."""
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        """Accept what leads to files; which of them are read is up to the format."""
-        from bmtools.io.folders import archive_of
-
-        if Path(value).is_dir() or archive_of(value):
-            return value
-        return super().convert(value, param, ctx)
-
-
-existing_directory = CheckedDirectory(check_directory)
-checkpoint_directory = CheckedDirectory(check_checkpoint)
-base_directory = CheckedDirectory(check_base)
-masked_lm_directory = CheckedDirectory(check_masked_lm)
-inference_directory = CheckedDirectory(check_for_inference)
-scored_directory = CheckedDirectory(check_scored)
-tokenizer_directory = CheckedDirectory(check_tokenizer)
-input_file = InputFile()
+existing_directory = InputDirectory()
+checkpoint_directory = InputDirectory(check_checkpoint)
+base_directory = InputDirectory(check_base)
+masked_lm_directory = InputDirectory(check_masked_lm)
+inference_directory = InputDirectory(check_for_inference)
+scored_directory = InputDirectory(check_scored)
+tokenizer_directory = InputDirectory(check_tokenizer)
+input_file = InputRecords()
 
 
 class Command(DocumentedCommand):
@@ -129,34 +79,37 @@ class Command(DocumentedCommand):
         self._takes_overwrite = any(param.name == OVERWRITE for param in self.params)
         if writes_output(self) and not self._takes_overwrite:
             self.params.append(click.Option(["--overwrite"], is_flag=True, help=_OVERWRITE_HELP))
-        if any(param.name == "files" or isinstance(param.type, InputFile)
+        if any(param.name == "files" or getattr(param.type, "is_records", False)
                for param in self.params):
             self.params.append(click.Option(
                 ["--max-record-megabytes"], type=click.IntRange(min=1), default=MEGABYTES,
                 show_default=True, expose_value=False, callback=_limit_records,
                 help="Refuse input with a larger record, which could exhaust memory."))
         self.params.append(click.Option(
-            ["--config"], type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            is_eager=True, expose_value=False, callback=_read_config,
+            ["--config"], type=InputFile(Path, allow_dash=False), is_eager=True,
+            expose_value=False, callback=_read_config,
             help="Take options from this TOML file; the command line wins."))
         self.params.append(click.Option(
             [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Check and keep the outputs, then run the command, meter it and show what it is doing."""
-        with usage_errors():
-            ctx.with_resource(metering())
-        if writes_output(self):
-            overwrite = ctx.params[OVERWRITE] if self._takes_overwrite \
-                else ctx.params.pop(OVERWRITE)
-            prepare_outputs(ctx, overwrite)
-        for param in self.params:
-            if isinstance(param.type, CheckedDirectory):
-                found = ctx.params[param.name or ""]
-                for path in found if isinstance(found, tuple) else filter(None, (found,)):
-                    param.type.check(path)
-        with showing_status(ctx.command_path.partition(" ")[2], status_file(ctx)), recorded(ctx):
-            return super().invoke(ctx)
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command's function as the work of its step."""
+        step = step_of(ctx)
+        overwrite = ctx.params.get(OVERWRITE, False)
+        if writes_output(self) and not self._takes_overwrite:
+            del ctx.params[OVERWRITE]
+        return step.run(overwrite or ctx.params.get("resume", False), partial(self._work, step))
+
+    def _work(self, step: CommandStep) -> object:
+        """Convert the values of the options, and call the function."""
+        assert self.callback is not None
+        ctx, values = step.context, dict(step.context.params)
+        with usage_errors(ctx):
+            for convert in conversions_of(self.callback):
+                convert(step, values)
+        if "step" in signature(self.callback, follow_wrapped=False).parameters:
+            values["step"] = step
+        return ctx.invoke(self.callback, **values)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Name variables of the environment by flags, whatever the parameter of the function."""
@@ -165,7 +118,14 @@ class Command(DocumentedCommand):
                 name = long_name(option).replace("-", "_").upper()
                 option.envvar = f"{ctx.auto_envvar_prefix}_{name}" if ctx.auto_envvar_prefix \
                     else None
+        ctx.meta[_STEP] = CommandStep(ctx)
         return super().parse_args(ctx, args)
+
+
+def step_of(ctx: click.Context) -> CommandStep:
+    """Return the step of a command whose parameters are being read."""
+    step: CommandStep = ctx.meta[_STEP]
+    return step
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
@@ -199,43 +159,46 @@ def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) 
     ctx.with_resource(limiting_records(megabytes))
 
 
-def add_options(options: Sequence[Callable[[Any], Any]],
-                convert: Callable[[dict[str, Any]], None], function: Callable[..., Any]) -> Any:
-    """Add options to a command's function, and convert their values before it is called.
+def add_options(options: Sequence[Callable[[Any], Any]], convert: Convert,
+                function: Function) -> Function:
+    """Add options to a command's function, and a conversion of their values.
+
+    The command calls all conversions before it calls the function: of decorators from top to
+    bottom, and of nested options before those around them.
 
     Args:
         options: decorators that add options, in the order of help.
-        convert: gets all values of the command by name, and changes them in place; its ValueError
-            is wrong usage.
+        convert: gets the step and all values of the command by name, and changes the values in
+            place; its ValueError is wrong usage.
         function: a command's.
     """
-    @wraps(function)
-    def wrapper(**values: Any) -> Any:
-        with usage_errors():
-            convert(values)
-        return function(**values)
+    function.__dict__.setdefault(_CONVERSIONS, []).insert(0, convert)
+    for option in reversed(options):  # whose own conversions come first
+        function = option(function)
+    return function
 
-    wrapped: Any = wrapper
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+
+def conversions_of(function: Callable[..., object]) -> Sequence[Convert]:
+    """Return the conversions of a command's function, in the order of its decorators."""
+    found: Sequence[Convert] = function.__dict__.get(_CONVERSIONS, ())
+    return found
 
 
 @contextmanager
-def usage_errors() -> Iterator[None]:
+def usage_errors(ctx: click.Context | None = None) -> Iterator[None]:
     """Turn a wrong setting into wrong usage."""
     try:
         yield
     except ValueError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
+        raise click.UsageError(str(error), ctx or click.get_current_context()) from error
 
 
-def _open_rejects(values: dict[str, Any]) -> None:
+def _open_rejects(step: CommandStep, values: Values) -> None:
     path = values.pop("rejects")
     if path is None:
         values["reject"] = refuse
     elif is_main_process():
-        values["reject"] = click.get_current_context().with_resource(_collector(path))
+        values["reject"] = step.context.with_resource(_collector(path))
     else:
         values["reject"] = lambda error: None  # the main process reads the same records
 
@@ -248,7 +211,7 @@ allows_empty = click.option(
     help="Accept input without a single record, and write none; otherwise it is an error.")
 """Add `--allow-empty`, for commands that write records."""
 takes_abbreviations = click.option(
-    "--abbreviations", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    "--abbreviations", type=InputFile(Path, allow_dash=False),
     metavar="FILE", help="More abbreviations that end no sentence, one a line: vit. or, where "
                          "something always follows, dott. ...")
 """Add `--abbreviations`, for commands that split sentences."""
@@ -258,8 +221,8 @@ takes_rejects = partial(add_options, [click.option(
 """Add `--rejects`; passes `reject`, which raises where the option is absent."""
 
 
-def _open_records(values: dict[str, Any]) -> None:
-    values["records"] = RecordReader(sources(values.pop("files")), values["reject"],
+def _open_records(step: CommandStep, values: Values) -> None:
+    values["records"] = RecordReader(step.sources(values.pop("files")), values["reject"],
                                      values.pop("allow_empty", None))
 
 
@@ -281,8 +244,6 @@ def writes_plot(content: str) -> Callable[[Function], Function]:
 def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) -> Path | None:
     if plot is None:
         return None
-    from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
-
     if plot.suffix.lower() not in PLOT_SUFFIXES:
         raise click.UsageError(f"--plot: found {plot}, expected a name in "
                                f"{', '.join(PLOT_SUFFIXES)}", ctx)
@@ -295,15 +256,6 @@ def writes_directory(function: Function) -> Function:
     function = takes_overwrite(function)
     return click.option("-o", "--output", required=True, type=OutputDirectory(), metavar="DIR",
                         help="Directory to write.")(function)
-
-
-def sources(files: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of inputs; stdin where there are none, with a note on a terminal."""
-    names = files or (STDIN,)
-    if STDIN in names and sys.stdin.isatty():
-        hide_status()  # it would stand in what is typed
-        click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
-    return names
 
 
 def named_paths(flag: str, values: Sequence[str], expected: str,

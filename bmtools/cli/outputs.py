@@ -6,15 +6,15 @@ All of it happens before the command does anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISCHR
-from typing import Any
 
 import click
 
 from bmtools.cli.help import long_name
+from bmtools.cli.parameters import NamedPath
 from bmtools.cli.streams import keep_going_without_stdout
 from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, setting
@@ -28,44 +28,30 @@ _DATA = ("--output", "--rejects")
 """Options of files without which a command's work would be in vain."""
 
 
-class OutputFile(click.Path):
-    """The name of a file to write, or `-`."""
-
-    def __init__(self, path_type: type = str) -> None:
-        super().__init__(readable=False, allow_dash=True, path_type=path_type)
-
-
-class OutputDirectory(click.Path):
-    """The name of a directory to write."""
-
-    def __init__(self) -> None:
-        super().__init__(readable=False, path_type=Path)
-
-
 def writes_output(command: click.Command) -> bool:
-    """Tell whether a command has an option that names an output."""
-    return any(isinstance(param.type, OutputFile | OutputDirectory) for param in command.params)
+    """Return whether a command has an option that names an output."""
+    return any(isinstance(param.type, NamedPath) and param.type.is_output
+               for param in command.params)
 
 
-def prepare_outputs(context: click.Context, overwrite: bool) -> None:
+def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click.Context) -> None:
     """Check all outputs of a command, and keep them to it until it ends.
 
     Args:
-        context: of the command, with the values of its parameters.
-        overwrite: whether what exists may be replaced.
+        paths: inputs and outputs of the command.
+        may_exist: whether outputs that exist may be replaced or continued.
+        context: of the command; it releases the outputs.
 
     Raises:
         UsageError: two outputs, or an input and an output, are the same.
         BmtoolsError: one exists, is written by another process, or cannot be written.
     """
-    places = list(places_of(context))
-    outputs = [place for place in places if place.is_output]
+    outputs = [path for path in paths if path.is_output]
     if any(output.is_directory or output.flag not in _DATA for output in outputs):
         keep_going_without_stdout()
     if os.environ.get(SUPERVISED) == "1" or not is_main_process():
         return  # the launcher, or the first process, does the rest for all
-    _refuse_collisions([place for place in places if not place.is_output], outputs)
-    may_exist = overwrite or context.params.get("resume", False)
+    _refuse_collisions([path for path in paths if not path.is_output], outputs)
     written = [output for output in outputs if output.is_directory or output.is_file]
     for output in written:
         if output.is_directory:
@@ -74,43 +60,65 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
             raise BmtoolsError(f"{output.name} exists; give another name, or "
                                f"{setting(OVERWRITE)} to replace it")
     for output in written:
-        target = real_path(output.name)
-        place = place_of(target) if output.is_directory else target.parent
-        if output.is_directory and (fault := not_utf8_name(target)):
+        if output.is_directory and (fault := not_utf8_name(output.target)):
             raise BmtoolsError(f"{output.name}: {fault}; libraries write no weights and tokenizers "
                                "there, so write elsewhere")
         try:
-            context.with_resource(reserved(target, place))
+            context.with_resource(reserved(output.target, output.folder))
         except OSError as error:
             raise cannot_write(output.name, error) from error
 
 
-def status_file(context: click.Context) -> Path | None:
-    """Name the file of a command's status beside its output; None where that is a stream."""
-    for output in places_of(context):
-        if output.flag == "--output" and output.is_output and (
-                output.is_directory or output.is_file):
-            target = real_path(output.name)
-            place = place_of(target) if output.is_directory else target.parent
-            return status_path(target, place)
-    return None
+def status_file(paths: Iterable[DeclaredPath]) -> Path | None:
+    """Name the file of a command's status next to its output; None if that is a stream."""
+    return next((status_path(path.target, path.folder) for path in paths
+                 if path.flag == "--output" and path.is_output
+                 and (path.is_directory or path.is_file)), None)
 
 
 @dataclass(frozen=True)
-class Place:
-    """File or directory that an argument names, as an input or as an output.
+class DeclaredPath:
+    """File or directory that a parameter names, as an input or as an output.
 
     Args:
         flag: the option, or FILES.
         name: as it was given.
-        is_output: whether it is written.
-        is_directory: whether it is a directory to write.
+        kind: type of the parameter.
+        parameter: name of the parameter of the command's function.
     """
 
     flag: str
     name: str
-    is_output: bool = False
-    is_directory: bool = False
+    kind: NamedPath
+    parameter: str
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is written."""
+        return self.kind.is_output
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory to write."""
+        return self.kind.is_directory
+
+    @property
+    def target(self) -> Path:
+        """The path of an output, symbolic links followed."""
+        return real_path(self.name)
+
+    @property
+    def folder(self) -> Path:
+        """The directory that holds the unfinished files of an output."""
+        return place_of(self.target) if self.is_directory else self.target.parent
+
+    def state(self) -> tuple[int, int] | None:
+        """Return a value that changes when the file is written; None if there is no file."""
+        try:
+            found = self.target.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     @property
     def is_open(self) -> bool:
@@ -123,7 +131,7 @@ class Place:
         return not self.is_open and not is_special(self.name)
 
     @property
-    def identity(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What all names of one file have in common; a device takes any number of writers."""
         number = self._descriptor
         try:
@@ -145,32 +153,28 @@ class Place:
         return int(self.is_output) if self.name == STDOUT else descriptor_of(self.name)
 
 
-def places_of(context: click.Context) -> Iterator[Place]:
+def declared_paths(context: click.Context) -> Iterator[DeclaredPath]:
     """List the inputs and outputs of a command, in the order of its parameters."""
     for param in context.command.params:
-        values = context.params.get(param.name or "")
+        if not isinstance(param.type, NamedPath):
+            continue
+        name = param.name or ""
+        values = context.params.get(name)
         flag = f"--{long_name(param)}" if isinstance(param, click.Option) else "FILES"
         if values == () and flag == "FILES":
-            yield Place("stdin", STDOUT)
+            yield DeclaredPath("stdin", STDOUT, param.type, name)
         for value in values if isinstance(values, tuple) else (values,):
-            if value is None:
-                continue
-            if isinstance(param.type, OutputFile | OutputDirectory):
-                yield Place(flag, str(value), True, isinstance(param.type, OutputDirectory))
-            elif isinstance(param.type, click.Path):
-                named = not Path(str(value)).exists() and "=" in (param.metavar or "")
-                yield Place(flag, str(value).partition("=")[2] if named else str(value))
-            elif "PATH" in (param.metavar or ""):  # NAME=PATH
-                yield Place(flag, str(value).rpartition("=")[2])
+            for path in param.type.paths(value) if value is not None else ():
+                yield DeclaredPath(flag, path, param.type, name)
 
 
-def _refuse_collisions(inputs: Sequence[Place], outputs: Sequence[Place]) -> None:
+def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[DeclaredPath]) -> None:
     """Refuse outputs that are another output, or an input, or would remove one.
 
     Raises:
         UsageError: names the options.
     """
-    found = {place.identity: place for place in inputs}
+    found = {path.identity: path for path in inputs}
     for output in outputs:
         other = found.setdefault(output.identity, output)
         # A directory is read whole before one of its name replaces it: a model may replace itself.

@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import add_options, takes_overwrite
+from bmtools.cli.options import Values, add_options, takes_overwrite
 from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import is_regular
 from bmtools.io.passes import PassRun, opened_pass
@@ -64,12 +65,14 @@ class Passes:
         shard: the part of the input; None for all.
         resume: whether an unfinished run goes on.
         overwrite: whether output may be replaced.
+        step: the command.
     """
 
     workers: Workers
     shard: Shard | None
     resume: bool
     overwrite: bool
+    step: CommandStep
 
     @contextmanager
     def opened(self, output: str, settings: Mapping[str, Any]) -> Iterator[PassRun]:
@@ -81,11 +84,11 @@ class Passes:
         """
         require_file_to_resume(self.resume, output)
         if self.resume and not self.overwrite and is_finished(output):
-            finish(f"{output} is there already, and stays as it is")
-            click.get_current_context().exit()
+            finish(self.step, f"{output} is there already, and stays as it is")
+            self.step.context.exit()
         with opened_pass(output if is_regular(output) else None,
                          {**settings, "shard": str(self.shard)},
-                         self.workers, self.resume, self.overwrite) as run:
+                         self.workers, self.resume, self.overwrite, self.step) as run:
             yield run
 
     def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
@@ -104,9 +107,9 @@ def require_file_to_resume(resume: bool, output: str) -> None:
         raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
 
 
-def _make_passes(values: dict[str, Any]) -> None:
+def _make_passes(step: CommandStep, values: Values) -> None:
     workers, shard = values.pop("workers"), values.pop("shard")
-    values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"))
+    values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"), step)
     records = values.get("records")
     names = records.names if isinstance(records, RecordReader) else values["files"] or (STDIN,)
     require_files(workers, names)
@@ -121,7 +124,7 @@ def require_files(workers: Workers, names: Iterable[str]) -> None:
             raise ValueError(f"--ray: found {name!r}, expected files that the nodes can read")
 
 
-def _check_workers(values: dict[str, Any]) -> None:
+def _check_workers(_step: CommandStep, values: Values) -> None:
     require_files(values["workers"], values["files"] or (STDIN,))
 
 

@@ -8,18 +8,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISFIFO
-from typing import TYPE_CHECKING, Any, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
-from bmtools.cli.status_file import keeping_status
+from bmtools.cli.status_file import StatusFile
 from bmtools.cli.status_view import StatusView
-from bmtools.distributed import is_main_process
 from bmtools.io.system import signals_deferred
-from bmtools.status import watching_status
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -37,60 +36,57 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
-@contextmanager
-def showing_status(command: str, path: Path | None = None) -> Iterator[None]:
-    """Show on stderr what a command is doing, until it ends or `hide_status` is called.
+class Display:
+    """Thread that shows a command's status on stderr until a `with` block ends, or `close`.
 
     Args:
         command: its name.
-        path: file that gets the status as well, for `watch`.
+        path: file that also gets the status, for `watch`; None for none.
+
+    Attributes:
+        view: status of the command.
+        file: writer of the status file.
     """
-    global _display
-    if not is_main_process():
-        yield
-        return
-    before, _display = _display, _Display(command)
-    keeping = nullcontext() if path is None else keeping_status(path, _display.view)
-    try:
-        with keeping, watching_status(_display.view.update):
-            yield
-    finally:
-        _display.close()
-        _display = before
 
-
-@contextmanager
-def status_paused() -> Iterator[None]:
-    """Take the live block off the terminal while stdout writes there."""
-    if _display is None or not sys.stdout.isatty():
-        yield
-    else:
-        with _display.paused():
-            yield
-
-
-def hide_status() -> None:
-    """Show no status for the rest of the command: others use the terminal."""
-    if _display is not None:
-        _display.close()
-
-
-def elapsed_seconds() -> float:
-    """Return the time since the command began."""
-    return time.monotonic() - (_display.view.began if _display else time.monotonic())
-
-
-class _Display:
-    """Thread that shows a command's status."""
-
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, path: Path | None = None) -> None:
         self.view = StatusView(command)
+        self.file = None if path is None else StatusFile(path, self.view)
         self._stderr = sys.stderr
         self._block = Block(sys.stderr, lambda: self.view.snapshot().block()) \
             if is_terminal(sys.stderr) else None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+        if self.file is not None:
+            self.file.__exit__(kind, error, trace)
+
+    @property
+    def seconds(self) -> float:
+        """The time since the command began."""
+        return time.monotonic() - self.view.began
+
+    def note_closing(self, sentence: str) -> None:
+        """Note the sentence that ends the command, for `watch`."""
+        if self.file is not None:
+            self.file.closing = sentence
+
+    def note_stop(self, code: int) -> None:
+        """Note the exit code of a run that was stopped and can be resumed."""
+        if self.file is not None:
+            self.file.code = code
+
+    def hand_over(self) -> None:
+        """Leave status and status file to another process of this command."""
+        self.close()
+        if self.file is not None:
+            self.file.stop()
 
     def _run(self) -> None:
         seconds = _LINE_SECONDS
@@ -252,5 +248,3 @@ def _reads_pipe() -> bool:
     except OSError:  # closed
         return False
 
-
-_display: _Display | None = None

@@ -10,8 +10,10 @@ from typing import Any, get_args
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import add_options
+from bmtools.cli.options import Values, add_options
+from bmtools.cli.parameters import InputFile
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.translation.projection.settings import Lost, Method, MethodConfig, ProjectionConfig
 
 _OPTIONS = [
@@ -26,14 +28,14 @@ _OPTIONS = [
     click.option("--min-confidence", type=click.FloatRange(0, 1),
                  default=ProjectionConfig.min_confidence, show_default=True,
                  help="Least confidence of the annotations that stay."),
-    click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    click.option("--confidence", type=InputFile(Path, allow_dash=False),
                  metavar="FILE", show_default="the one that is shipped",
                  help="Calibration of the confidence, as project --fit-confidence writes it.")]
 PROJECTION_OPTIONS = "method edges lost min-confidence confidence embeddings layer link-rule " \
                      "occurrences"
 
 
-def _configure(values: dict[str, Any]) -> None:
+def _configure(_step: CommandStep, values: Values) -> None:
     names = ("methods", "edges", "lost", "min_confidence", "confidence", "resources")
     values["projection"] = ProjectionConfig(**{name: values.pop(name) for name in names})
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from bmtools.cli.progress import elapsed_seconds, hide_status, status_paused
-from bmtools.cli.record_stream import write_line_stream
-from bmtools.cli.status_file import note_closing
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import (
     alike,
     fitting_columns,
@@ -18,10 +17,7 @@ from bmtools.cli.tables import (
     print_lines,
     terminal_width,
 )
-from bmtools.distributed import is_main_process
-from bmtools.io.output import STDOUT, encode_lines, write_records
-from bmtools.io.provenance.step import noting_licences
-from bmtools.status import counted
+from bmtools.io.output import STDOUT, write_records
 from bmtools.values import format_duration, format_figure, heading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -41,24 +37,25 @@ prints_results: Callable[[Function], Function] = click.option(
 """Add `--table/--json` to a command that reports; it prints by `print_results`."""
 
 
-def as_tables() -> None:
+def as_tables(step: CommandStep) -> None:
     """Show results as tables, as `--table` does."""
-    click.get_current_context().meta[_AS_TABLE] = True
+    step.context.meta[_AS_TABLE] = True
 
 
-def shows_tables(output: str = STDOUT) -> bool:
-    """Tell whether results go to stdout as tables rather than JSON Lines."""
-    as_table = click.get_current_context().meta.get(_AS_TABLE)
+def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
+    """Return whether results go to stdout as tables rather than JSON Lines."""
+    as_table = step.context.meta.get(_AS_TABLE)
     if as_table is None:
         return output == STDOUT and sys.stdout.isatty()
     return bool(as_table)
 
 
-def print_results(lines: Iterable[Line], output: str = STDOUT,
+def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT,
                   print_tables: Callable[[Sequence[Line]], object] = print_lines) -> list[Line]:
-    """Print what a command reports, as tables or as JSON Lines, and return it.
+    """Print the lines that a command reports, as tables or as JSON Lines, and return them.
 
     Args:
+        step: the command.
         lines: each is written as soon as it comes, if not in a table.
         output: file that gets JSON Lines in any case; stdout for `-`.
         print_tables: prints all lines at once for people.
@@ -71,79 +68,40 @@ def print_results(lines: Iterable[Line], output: str = STDOUT,
 
     if output != STDOUT:
         write_records(map(keep, lines), output, flush=True)
-    elif shows_tables():
+    elif shows_tables(step):
         kept.extend(lines)
     else:
         for line in lines:
-            _write_line(keep(line))
-    if shows_tables(output):
-        with status_paused():
+            _write_line(step, keep(line))
+    if shows_tables(step, output):
+        with step.paused():
             print_tables(kept)
             sys.stdout.flush()
     return kept
 
 
-def print_reports(lines: Iterable[Line]) -> list[Line]:
-    """Print what a command reports while it works, line by line, and return it."""
-    kept: list[Line] = []
-    print_line = _GrowingTable().print if shows_tables() else _write_line
-    for line in lines:
-        kept.append(line)
-        print_line(line)
-    return kept
+def report_printer(step: CommandStep) -> Callable[[Line], None]:
+    """Return a function that prints a line that a command reports while it works."""
+    return _GrowingTable(step).print if shows_tables(step) else partial(_write_line, step)
 
 
-def write_stream(records: Iterable[Any], output: str, activity: str = "",
-                 unit: str = "records") -> int:
-    """Write the records that a command produces, count them on stderr, and return how many.
-
-    Args:
-        records: written as JSON Lines wherever they go.
-        output: file, or stdout for `-`; on a terminal their lines take the place of the status.
-        activity: a few words for the status; empty where their producer sets it.
-        unit: what they are, in the plural.
-    """
-    count = 0
-
-    def lines() -> Iterator[bytes]:
-        nonlocal count
-        for record in counted(records, activity, unit=unit) if activity else records:
-            yield encode_lines([record])
-            count += 1
-
-    write_lines(lines(), output)
-    return count
-
-
-def write_lines(lines: Iterable[bytes], output: str) -> None:
-    """Write the lines of a pass, as `write_stream` writes records."""
-    if output == STDOUT and sys.stdout.isatty():
-        lines = _hiding_status(lines)
-    write_line_stream(noting_licences(lines), output)
-
-
-def finish(what: str, next_command: str = "") -> None:
+def finish(step: CommandStep, what: str, next_command: str = "") -> None:
     """Print the sentence that ends a command: what it did, how long it took, what comes next.
 
     Args:
+        step: the command.
         what: what was written, and the figure that matters.
         next_command: to type next.
     """
-    if is_main_process():
+    if step.display is not None:
         hint = f"; next: {next_command}" if next_command else ""
-        sentence = f"{what} in {format_duration(elapsed_seconds())}{hint}"
+        sentence = f"{what} in {format_duration(step.display.seconds)}{hint}"
         click.echo(f"bmtools: {sentence}", err=True)
-        note_closing(sentence)
+        step.display.note_closing(sentence)
 
 
-def _hiding_status(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for some in lines:
-        hide_status()
-        yield some
-
-
-def _write_line(line: Line) -> None:
-    with status_paused():
+def _write_line(step: CommandStep, line: Line) -> None:
+    with step.paused():
         write_records([line], flush=True)
 
 
@@ -159,13 +117,14 @@ def _in_words(line: Line) -> str:
 class _GrowingTable:
     """Table whose rows are printed as they come; a line of another kind opens another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: CommandStep) -> None:
+        self._step = step
         self._first: Line | None = None
         self._widths: dict[str, int] = {}
 
     def print(self, line: Line) -> None:
         """Print a line: as a row, in words, or as names and values."""
-        with status_paused():
+        with self._step.paused():
             if "step" in line and {"evaluate", "retain"} & line.keys():
                 print(_in_words(line))
             elif not _ROWS & line.keys() or "stopped" in line:

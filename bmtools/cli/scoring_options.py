@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import add_options, scored_directory, writes_file, writes_records
+from bmtools.cli.options import Values, add_options, scored_directory, writes_file, writes_records
+from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
+from bmtools.cli.step import CommandStep
 from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import InferenceConfig
@@ -40,7 +42,7 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
     """
     kinds = (StatisticsConfig, InferenceConfig, kind)
 
-    def prepare(values: dict[str, Any]) -> None:
+    def prepare(step: CommandStep, values: Values) -> None:
         for one in kinds:
             one(**{field.name: values[field.name] for field in fields(one)})  # checks them
         if values["precision"] == "int8":
@@ -49,7 +51,7 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
         if processes > 1 and (not values["files"] or STDIN in values["files"]):
             raise click.UsageError("--processes: found stdin, which processes cannot share, "
                                    "expected names of files")
-        launch(processes)
+        launch(step.display, processes)
         values["progress"] = partial(counted, activity="scoring", unit="scores")
 
     return partial(add_options, [
@@ -57,7 +59,7 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
                      help="Processes of this machine that share the records, one for each GPU; on "
                           "a CPU --threads does the same in less memory."),
         takes_models,
-        click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        click.option("--baseline", type=InputFile(allow_dash=False), metavar="FILE",
                      help="Also score the token frequencies of these records, as a model without "
                           "context would."),
         takes_groups,

@@ -6,16 +6,22 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from bmtools.cli.help import Choice, SettingOption
-from bmtools.cli.options import add_options
+from bmtools.cli.options import Values, add_options
+from bmtools.cli.parameters import InputPath, WorkDirectory
+from bmtools.cli.step import CommandStep
 from bmtools.errors import choices
 from bmtools.models.device import check_device
 from bmtools.settings import Settings
 
+_PATHS = {"convert_to": WorkDirectory(), "teacher_cache": WorkDirectory(str),
+          "terms": InputPath(str, exists=False)}
+"""Types of settings that name files and are not paths to read."""
 _DEVICES = ("device", "teacher_device")
 
 
@@ -29,7 +35,7 @@ def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] 
         without: fields that mean nothing to this command and keep their defaults.
         defaults: values that this command prefers to the fields' own.
     """
-    def convert(values: dict[str, Any]) -> None:
+    def convert(_step: CommandStep, values: Values) -> None:
         values[parameter] = kind(**{field.name: values.pop(field.name)
                                     for field in fields(kind) if field.name not in without})
 
@@ -63,16 +69,21 @@ def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str]
     return click.option(
         f"{flag}/--no-{flag[2:]}" if annotation is bool and not flag.startswith("--no-") else flag,
         field.name, cls=SettingOption, group=group, is_flag=annotation is bool, default=default,
-        type=Choice(listed) if listed else _value_type(annotation), show_default=True,
-        metavar=field.metadata["metavar"],
+        type=Choice(listed) if listed else _value_type(field.name, annotation),
+        show_default=True,
+        metavar=field.metadata["metavar"]
+        or ("PATH" if Path in typing.get_args(annotation) else None),
         callback=_check_device if field.name in _DEVICES else None,
         help=_with_flags(field.metadata["help"], names))
 
 
-def _value_type(annotation: Any) -> Any:
-    """Name the type of an option's values: that of `float | None` is float."""
-    return next((part for part in typing.get_args(annotation) if part is not type(None)),
+def _value_type(name: str, annotation: Any) -> Any:
+    """Return the type of an option's values: float for `float | None`."""
+    if name in _PATHS:
+        return _PATHS[name]
+    kind = next((part for part in typing.get_args(annotation) if part is not type(None)),
                 annotation)
+    return InputPath(Path, exists=False) if kind is Path else kind
 
 
 def _with_flags(text: str, names: Iterable[str]) -> str:

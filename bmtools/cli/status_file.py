@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import msgspec
 
 from bmtools.cli.main import STOPPED, message_and_code
 from bmtools.cli.status_view import StatusView
 from bmtools.io.unfinished import this_process
+from bmtools.records import JsonObject
 
 _FEWEST_SECONDS, _MOST_SECONDS = 1.0, 5.0
 _SHARE = 1 / 100  # of the time that the command has run
@@ -29,54 +29,22 @@ _WORTH_KEEPING_SECONDS = 60.0
 _SECONDS_TO_WRITE = 2.0  # at the end, on a disk that hangs
 
 
-@contextmanager
-def keeping_status(path: Path, view: StatusView) -> Iterator[None]:
-    """Keep a command's status in a file until it ends, and how it ended if not well.
-
-    Args:
-        path: of the file.
-        view: its status.
-    """
-    file = _StatusFile(path, view)
-    global _file
-    before, _file = _file, file
-    try:
-        yield
-    except BaseException as error:
-        message, code = message_and_code(error)
-        file.close(code, message)
-        raise
-    else:
-        file.close(file.code, file.closing)
-    finally:
-        _file = before
-
-
-def hand_over_status() -> None:
-    """Leave the file to another process of this command; only its end is noted here."""
-    if _file is not None:
-        _file.stop()
-
-
-def note_closing(sentence: str) -> None:
-    """Note the sentence that ends this command, for who watches."""
-    if _file is not None:
-        _file.closing = sentence
-
-
-def note_stop() -> None:
-    """Note that this run was stopped and can be resumed, with whatever code its process ends."""
-    if _file is not None:
-        _file.code = STOPPED
-
-
 def watched_path(path: Path) -> Path:
     """Name the mark of who watches, beside a status."""
     return path.with_suffix(".watched")
 
 
-class _StatusFile:
-    """Thread that writes the file."""
+class StatusFile:
+    """Thread that keeps a command's status in a file until the `with` block ends.
+
+    Args:
+        path: of the file.
+        view: status of the command.
+
+    Attributes:
+        closing: sentence that ends the command.
+        code: exit code of a run that was stopped and can be resumed; 0 otherwise.
+    """
 
     closing, code = "", 0
 
@@ -87,6 +55,13 @@ class _StatusFile:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        message, code = (self.closing, self.code) if error is None else message_and_code(error)
+        self.close(code, message)
+
     def _run(self) -> None:
         while not self._ended.wait(seconds := self._interval()):
             self._write({"every": seconds})
@@ -95,10 +70,10 @@ class _StatusFile:
         elapsed = time.monotonic() - self._view.began
         return min(max(_FEWEST_SECONDS, elapsed * _SHARE), _MOST_SECONDS)
 
-    def _write(self, more: dict[str, Any]) -> None:
+    def _write(self, more: JsonObject) -> None:
         self._replace({**asdict(self._view.snapshot()), **this_process(), **more})
 
-    def _replace(self, content: dict[str, Any]) -> None:
+    def _replace(self, content: JsonObject) -> None:
         try:
             self._partial.write_bytes(msgspec.json.encode(content))
             self._partial.replace(self._path)
@@ -107,7 +82,7 @@ class _StatusFile:
                 self._partial.unlink()
 
     def stop(self) -> None:
-        """Write no more by and by."""
+        """Leave the file to another process of this command; only its end is written here."""
         self._ended.set()
         self._thread.join(_SECONDS_TO_WRITE)
 
@@ -132,5 +107,3 @@ class _StatusFile:
             else:
                 self._path.unlink()
 
-
-_file: _StatusFile | None = None

@@ -1,8 +1,7 @@
 """Standard streams and signals of the command line.
 
 A reader of stdout that goes away ends a command quietly, unless stdout only reports on what the
-command writes elsewhere. One of stderr changes nothing. A signal to end raises an exception, so
-that unfinished files are removed.
+command writes elsewhere. One of stderr changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import select
 import signal
 import stat
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,68 +24,30 @@ import click
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
 from bmtools.io.failures import NamedFile, cannot_write
-from bmtools.io.system import handling_signals
+from bmtools.io.system import Ended, handling_signals, interruption
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-_ENDING: dict[int, str] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
-_INTERRUPTED = 130
-_SHORT = 0.01  # seconds
 _forgiven = {_STDERR}
-
-
-class Ended(BaseException):
-    """A signal that ends the command.
-
-    Args:
-        number: of the signal; all but SIGTERM and SIGHUP end it as Ctrl-C does.
-        left: what that leaves, in words.
-    """
-
-    def __init__(self, number: int, left: str = "") -> None:
-        super().__init__(_ENDING.get(number, "interrupted") + (left and f": {left}"))
-        self.exit_code = 128 + number if number in _ENDING else _INTERRUPTED
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise `Ended` at SIGTERM and SIGHUP, unless the caller ignores or handles them.
+    """End the block by `Ended` after Ctrl-C, SIGTERM and SIGHUP, unless the caller handles them.
 
-    What a library makes of a signal, such as the failed import that Ctrl-C leaves inside of one,
-    becomes that signal again.
+    The handler only sets the flag of `io.system.interruption`. An error that a library makes of a
+    signal, such as the failed import that Ctrl-C leaves inside of one, becomes that signal again.
     """
-    received: list[int] = []
-
-    def end(number: int) -> None:
-        received.append(number)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # what is cleaned up is cleaned up once
-        raise Ended(number)
-
-    def send_again(ignored: Any) -> None:
-        """Python drops what a handler raises inside of a destructor."""
-        if not received or not issubclass(ignored.exc_type, Ended | KeyboardInterrupt):
-            report(ignored)
-            return
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        threading.Timer(_SHORT, os.kill, (os.getpid(), received.pop())).start()
-
-    numbers = [number for number in (signal.SIGINT, *_ENDING) if signal.getsignal(number)
-               in (signal.SIG_DFL, signal.default_int_handler)]
-    report = sys.unraisablehook
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+               if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)]
     try:
-        with handling_signals(numbers, end):
-            handlers = {number: signal.getsignal(number) for number in numbers}
-            sys.unraisablehook = send_again
+        with handling_signals(numbers, interruption.receive):
             yield
     except Exception as error:
-        if received:
-            raise Ended(received[0]) from error
+        if interruption.number:
+            raise Ended(interruption.number) from error
         raise
     finally:
-        sys.unraisablehook = report
+        interruption.clear()
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,21 +17,17 @@ from click.core import ParameterSource
 from bmtools.cli.help import offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
-from bmtools.cli.options import (
-    add_options,
-    masked_lm_directory,
-    sources,
-    tokenizer_directory,
-)
-from bmtools.cli.results import finish, print_reports, prints_results
+from bmtools.cli.options import Values, add_options, masked_lm_directory, tokenizer_directory
+from bmtools.cli.parameters import InputFile, InputPath, NamedInput
+from bmtools.cli.results import finish, prints_results, report_printer
 from bmtools.cli.settings import with_options
-from bmtools.cli.status_file import note_stop
-from bmtools.cli.streams import Ended
+from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
+from bmtools.io.system import Ended, interruption
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
@@ -41,6 +38,7 @@ from bmtools.recipes.phases import (
     RUN_KINDS,
 )
 from bmtools.recipes.toml import recipe_names
+from bmtools.records import JsonObject
 from bmtools.training.plan import (
     EVALUATE,
     MAIN,
@@ -55,7 +53,6 @@ from bmtools.training.plan import (
     pretraining_init,
 )
 from bmtools.training.run_directories import STATES, runs_directory
-from bmtools.training.signals import handled_signals
 
 TRAINING_GROUPS = {
     "Text": "files corpus replay replay-steps replay-update evaluate retain lang segmenter terms "
@@ -76,8 +73,8 @@ def takes_run_config(**defaults: Any) -> Callable[..., Any]:
     Args:
         defaults: values that this command prefers to the settings' own where no file gives them.
     """
-    def convert(values: dict[str, Any]) -> None:
-        given = _take_given(values, [*PHASE_FIELDS, *RUN_FIELDS])
+    def convert(step: CommandStep, values: Values) -> None:
+        given = _take_given(step, values, [*PHASE_FIELDS, *RUN_FIELDS])
         values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
                                            values.pop("changes"), **defaults)
 
@@ -85,24 +82,23 @@ def takes_run_config(**defaults: Any) -> Callable[..., Any]:
         click.option("--recipe", metavar="NAME", shell_complete=offers(recipe_names),
                      help="Take phases from a paper; see 'bmtools recipe list'."),
         click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
-                     type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
+                     type=InputFile()),
         click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
                      help="Change a setting, of one phase by its name or number."),
         *(partial(with_options, kind=kind, **defaults)
           for kind in (*PHASE_KINDS.values(), *RUN_KINDS))], convert)
 
 
-def _take_given(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _take_given(step: CommandStep, values: Values, names: Iterable[str]) -> Values:
     """Take settings out of a command's values; return those that are not left at their defaults."""
-    context = click.get_current_context()
     taken = {name: values.pop(name) for name in names if name in values}
     return {name: value for name, value in taken.items()
-            if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+            if step.context.get_parameter_source(name) is not ParameterSource.DEFAULT}
 
 
-def _read_distillation(values: dict[str, Any]) -> None:
+def _read_distillation(step: CommandStep, values: Values) -> None:
     values["settings"] = DistillationConfig(
-        **{**values["config"].distillation, **_take_given(values, DISTILLATION_FIELDS)})
+        **{**values["config"].distillation, **_take_given(step, values, DISTILLATION_FIELDS)})
 
 
 takes_distillation = partial(
@@ -113,7 +109,7 @@ Put it below `takes_run_config`, whose file may give some of them.
 """
 
 
-def _read_data(values: dict[str, Any]) -> None:
+def _read_data(step: CommandStep, values: Values) -> None:
     train: dict[str, tuple[str, ...]] = {}
     for text in values.pop("corpora"):
         name, equals, path = text.partition("=")
@@ -128,7 +124,7 @@ def _read_data(values: dict[str, Any]) -> None:
         if MAIN in train:
             raise click.UsageError(f"--corpus: found the name {MAIN!r}, which FILES have, "
                                    "expected another one")
-        train[MAIN] = sources(files)
+        train[MAIN] = step.sources(files)
     auxiliary = {name: values.pop(name) for name in (REPLAY, EVALUATE, RETAIN)}
     values["data"] = DataConfig(
         train, {name: (path,) for name, path in auxiliary.items() if path},
@@ -137,20 +133,20 @@ def _read_data(values: dict[str, Any]) -> None:
 
 takes_data = partial(add_options, [
     click.argument("files", nargs=-1, metavar="[FILES]...",
-                   type=click.Path(exists=True, allow_dash=True)),
-    click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
+                   type=InputPath(allow_dash=True)),
+    click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH", type=NamedInput(),
                  help="A named corpus for mixtures: records or shards; repeat for more."),
-    click.option("--replay", metavar="PATH", type=click.Path(exists=True),
+    click.option("--replay", metavar="PATH", type=InputPath(),
                  help="Corpus of earlier training, for --replay-steps."),
-    click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
+    click.option("--evaluate", metavar="PATH", type=InputPath(),
                  help="Held-out text, scored at each phase's end and every --eval-steps."),
-    click.option("--retain", metavar="PATH", type=click.Path(exists=True),
+    click.option("--retain", metavar="PATH", type=InputPath(),
                  help="General text, scored before and after to show what is forgotten."),
     click.option("--lang", default="", metavar="CODE",
                  help="Language of records without one, to find sentences for pairs."),
     click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
                  help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
-    click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    click.option("--terms", type=InputFile(Path, allow_dash=False),
                  metavar="FILE", help="Terms for --masking terms, one a line.")], _read_data)
 """Add FILES and the corpora beside them; passes `data`."""
 
@@ -158,7 +154,7 @@ takes_data = partial(add_options, [
 complete_architecture = offers(lambda: SIZES, file=True)
 
 
-def _read_model_init(values: dict[str, Any]) -> None:
+def _read_model_init(_step: CommandStep, values: Values) -> None:
     values["model"] = pretraining_init(values["model"], values.pop("architecture"),
                                        values.pop("tokenizer"), values["config"])
 
@@ -183,13 +179,13 @@ def resumes(complete: Callable[[Path], object]) -> Callable[..., Any]:
     Args:
         complete: writes the cards of a finished run, by its output, if a kill prevented that.
     """
-    def find_finished(values: dict[str, Any]) -> None:
+    def find_finished(step: CommandStep, values: Values) -> None:
         output = values["output"]
         if values["resume"] and is_finished(output, runs_directory(output)):
             click.echo(f"bmtools: {output} is finished already", err=True)
             discard_run(runs_directory(output))  # a kill may have left it
             complete(output)
-            click.get_current_context().exit()
+            step.context.exit()
 
     return partial(add_options, [prints_results, click.option(
         "--resume", is_flag=True,
@@ -205,7 +201,7 @@ shard_option = click.option(
     help="Shard weights and optimizer states over the processes (FSDP2).")
 
 
-def _prepare_processes(values: dict[str, Any]) -> None:
+def _prepare_processes(_step: CommandStep, values: Values) -> None:
     processes, shard = values["processes"], values["shard"]
     if shard and processes == 1 and not is_launched():
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
@@ -222,8 +218,8 @@ launches = partial(add_options, [processes_option, shard_option], _prepare_proce
 """Add `--processes` and `--shard`; the command calls `check_and_launch`. Put it first."""
 
 
-def check_and_launch(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes: int,
-                     shard: bool, teacher: Path | None = None) -> None:
+def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, data: DataConfig,
+                     processes: int, shard: bool, teacher: Path | None = None) -> None:
     """Refuse what cannot work, then run the command in several processes, if asked to.
 
     Raises:
@@ -239,7 +235,7 @@ def check_and_launch(plan: TrainingPlan, model: ModelInit, data: DataConfig, pro
     if is_main_process():
         check_targets(plan)
     check_run(plan, model, data, several, shard, teacher)
-    launch(processes)
+    launch(step.display, processes)
 
 
 @contextmanager
@@ -252,21 +248,14 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
     Raises:
         Ended: with this description.
     """
-    number = 0
-
-    def interrupt(found: int) -> None:
-        nonlocal number
-        number = found
-        raise KeyboardInterrupt
-
     logging.getLogger("bmtools").addHandler(_EchoHandler())
     try:
-        with handled_signals(interrupt):
-            yield
-    except (KeyboardInterrupt, Exception) as error:
-        # Some libraries raise their own error where an import is interrupted.
-        if isinstance(error, KeyboardInterrupt) or number:
-            raise Ended(number, kept()) from error
+        yield
+    except (KeyboardInterrupt, Ended, Exception) as error:
+        # Some libraries raise their own error if an import is interrupted.
+        number = interruption.number or getattr(error, "number", 0)
+        if isinstance(error, KeyboardInterrupt | Ended) or number:
+            raise Ended(number or signal.SIGINT, kept()) from error
         raise
 
 
@@ -289,34 +278,31 @@ def describe_leftover(output: Path) -> str:
     return "nothing to save yet; the same command starts again"
 
 
-def print_metrics(lines: Iterable[dict[str, Any]],
-                  closing: Callable[[Mapping[str, Any]], tuple[str, str]]) -> None:
+def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
+                  closing: Callable[[JsonObject], tuple[str, str]]) -> None:
     """Print each report on stdout at once, messages for people on stderr, and a last sentence.
 
     Args:
+        step: the command.
         lines: reports, and notes for people under the key `note`.
         closing: makes the sentence of the last report, with the next command.
 
     Raises:
-        click.exceptions.Exit: with STOPPED where the run was stopped and can be resumed, unless
-            the launcher is torchrun's or Accelerate's, which would take that for a crash.
+        click.exceptions.Exit: with STOPPED if the run was stopped and can be resumed, unless the
+            launcher is torchrun's or Accelerate's, which would take that for a crash.
     """
-    stopped = False
-
-    def metrics() -> Iterator[dict[str, Any]]:
-        nonlocal stopped
-        for line in lines:
-            if "note" in line:
-                click.echo(f"bmtools: {line['note']}", err=True)
-                continue
-            stopped = "stopped" in line
-            yield line
-
-    printed = print_reports(metrics())
-    if printed and "checkpoint" in printed[-1]:
-        finish(*closing(printed[-1]))
-    if stopped:
+    print_report, last = report_printer(step), JsonObject()
+    for line in lines:
+        if "note" in line:
+            click.echo(f"bmtools: {line['note']}", err=True)
+        else:
+            print_report(line)
+            last = line
+    if "checkpoint" in last:
+        finish(step, *closing(last))
+    if "stopped" in last:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
-        note_stop()
+        if step.display is not None:
+            step.display.note_stop(STOPPED)
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)

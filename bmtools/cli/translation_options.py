@@ -11,8 +11,10 @@ from typing import Any, get_args
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import add_options, existing_directory
+from bmtools.cli.options import Values, add_options, existing_directory
+from bmtools.cli.parameters import InputFile
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.translation.settings import Engine, ModelConfig, ProgramConfig, ServerConfig
 
 ENGINE_GROUPS = {
@@ -32,7 +34,7 @@ def takes_engine(required: bool = True) -> Callable[..., Any]:
     return partial(add_options, [
         click.option("--engine", required=required, type=Choice(get_args(Engine)),
                      help="Engine that translates."),
-        click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        click.option("--memory", type=InputFile(Path, allow_dash=False),
                      help="Translation memory, asked before the engine: a TMX file, or a TSV with "
                           "a column for each language."),
         click.option("--memory-threshold", type=click.FloatRange(0.5, 1),
@@ -54,7 +56,7 @@ def takes_engine(required: bool = True) -> Callable[..., Any]:
         takes_settings(ServerConfig, "server")], _name_model)
 
 
-def _name_model(values: dict[str, Any]) -> None:
+def _name_model(_step: CommandStep, values: Values) -> None:
     """Put the model and its tokenizer into the settings of generation."""
     values["model"] = replace(values.pop("generation"), model=values["model"],
                               tokenizer=values.pop("tokenizer"))

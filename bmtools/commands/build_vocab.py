@@ -15,6 +15,7 @@ from bmtools.cli.closing import after_build_vocab
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.errors import CheckpointError, Reject, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.status import counted
@@ -62,7 +63,7 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
 @takes_settings(VocabularyConfig, "config")
 @takes_settings(SizeSearchConfig, "size_search")
 @prints_results
-def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             extend: Path | None, config: VocabularyConfig, size_search: SizeSearchConfig) -> None:
     """Train a tokenizer, or extend one, and write its directory.
 
@@ -83,10 +84,11 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
                                   f"{config.tokenizer_type}; leave --tokenizer-type out to extend "
                                   "it as it is")
     built = build_vocab(records, config, output, extend=extend, size_search=size_search,
-                        overwrite=overwrite, progress=partial(counted, activity="reading"))
-    [line] = print_results([
+                        overwrite=overwrite, progress=partial(counted, activity="reading"),
+                        step=step)
+    [line] = print_results(step, [
         {"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
-    finish(*after_build_vocab(line, extend is not None))
+    finish(step, *after_build_vocab(line, extend is not None))
 
 
 def _check_usage(extend: Path | None, config: VocabularyConfig, given: set[str]) -> None:

@@ -8,8 +8,10 @@ import click
 
 from bmtools.cli.closing import after_card
 from bmtools.cli.options import Command, existing_directory, writes_file, writes_records
-from bmtools.cli.results import finish, write_lines
-from bmtools.commands.compare_models import Scores
+from bmtools.cli.parameters import InputFile, InputPath, InputRecords, NamedInput
+from bmtools.cli.results import finish
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.io.provenance.manifest import CARD
 
 
@@ -20,19 +22,20 @@ from bmtools.io.provenance.manifest import CARD
             "Further files": "bom eval-results"},
     meanings={"output": "Write the card here."})
 @click.argument("model", type=existing_directory, metavar="CKPT")
-@click.option("--about", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+@click.option("--about", type=InputFile(Path, allow_dash=False),
               metavar="FILE", help="What only people know, in TOML or Markdown: intended_use, "
                                    "risks, contact ...")
-@click.option("--scores", multiple=True, type=Scores(), metavar="[SET=]FILE",
+@click.option("--scores", multiple=True, type=NamedInput(InputRecords()), metavar="[SET=]FILE",
               help="Scores of score-pppl, score-mrr, score-tasks or score-suite; SET names what "
                    "they were measured on.")
-@click.option("--search", multiple=True, type=click.Path(path_type=Path, exists=True),
+@click.option("--search", multiple=True, type=InputPath(Path),
               metavar="PATH", help="Also look here for what it was made from.")
 @writes_file("--bom", "Write a bill of materials here, CycloneDX 1.6 in JSON.")
 @writes_file("--eval-results", "Write scores of the Hub's benchmarks here, in YAML.")
 @writes_records
-def command(model: Path, about: Path | None, scores: tuple[str, ...], search: tuple[Path, ...],
-            bom: str | None, eval_results: str | None, output: str) -> None:
+def command(step: CommandStep, model: Path, about: Path | None, scores: tuple[str, ...],
+            search: tuple[Path, ...], bom: str | None, eval_results: str | None,
+            output: str) -> None:
     """Write the card of a checkpoint, an exported model or a vocabulary.
 
     Facts come from the model's files, from records of all steps that led to it, from scores and,
@@ -46,8 +49,8 @@ def command(model: Path, about: Path | None, scores: tuple[str, ...], search: tu
                      eval_results=eval_results is not None)
     for text, path in ((made.card, output), (made.bom, bom), (made.eval_results, eval_results)):
         if path is not None:
-            write_lines([text.encode()], path)
-    finish(after_card(str(model), made.known))
+            write_lines(step, [text.encode()], path)
+    finish(step, after_card(str(model), made.known))
 
 
 def _keep_hash(model: Path, *outputs: str | None) -> None:

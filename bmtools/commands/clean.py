@@ -18,8 +18,10 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, write_lines
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -50,8 +52,8 @@ from bmtools.io.workers import RecordWorker
 @takes_settings(FilterConfig, "filters")
 @takes_settings(PersonalDataConfig, "personal_data")
 @takes_passes
-def command(records: RecordReader, reject: Reject, output: str, dropped: str | None,
-            remove: str | None, passes: Passes, **configs: Any) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            dropped: str | None, remove: str | None, passes: Passes, **configs: Any) -> None:
     """Repair the texts of records, and leave out those a corpus should not have.
 
     Entities, answers and sections move with their text. Each rule is counted on stderr; records
@@ -75,5 +77,5 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
             configs["copied_lines"] = copied_lines(records, most)
         worker = partial(RecordWorker, partial(cleaning_step, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
-        write_lines(lines, output)
-    finish(*after_clean(run.records, run.counts, output))
+        write_lines(step, lines, output)
+    finish(step, *after_clean(run.records, run.counts, output))

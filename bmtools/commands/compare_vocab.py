@@ -12,12 +12,13 @@ from bmtools.cli.closing import after_compare_vocab
 from bmtools.cli.options import (
     Command,
     named_paths,
-    sources,
     takes_rejects,
     writes_plot,
     writes_records,
 )
+from bmtools.cli.parameters import InputFile, NamedInput
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject
@@ -33,12 +34,13 @@ from bmtools.status import counted
             "Report": "worst corpus-words table plot output"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
 @click.argument("files", nargs=-1, metavar="[FILES]...",
-                type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+                type=InputFile())
 @click.option("--vocab", "vocabs", multiple=True, required=True, metavar="[NAME=]PATH",
+              type=NamedInput(),
               help="Tokenizer, checkpoint, tokenizer.json or vocab.txt; repeat it. Tokens are "
                    "related to the first one's.")
 @click.option("--terms", metavar="FILE",
-              type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+              type=InputFile(),
               help="Terms to look at, one a line, each with a type behind a tab or without. "
                    "Records are not needed then.")
 @click.option("--worst", type=click.IntRange(min=0), default=10, show_default=True, metavar="N",
@@ -51,9 +53,9 @@ from bmtools.status import counted
 @writes_plot("pieces per word")
 @takes_rejects
 @writes_records
-def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, worst: int,
-            corpus_words: int | None, segmenter: str | None, plot: Path | None, reject: Reject,
-            output: str) -> None:
+def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None,
+            worst: int, corpus_words: int | None, segmenter: str | None, plot: Path | None,
+            reject: Reject, output: str) -> None:
     """Compare how vocabularies split text, entities and terms.
 
     Prints a JSON line for each scope and vocabulary: the records' text, their entities by type,
@@ -69,7 +71,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     from bmtools.vocab.comparison import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
-    records = RecordReader(sources(files) if files or terms is None else (), reject)
+    records = RecordReader(step.sources(files) if files or terms is None else (), reject)
     lines = list(compare_vocab(
         load_vocabularies(paths), counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, corpus_words=corpus_words,
@@ -78,8 +80,8 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
         plot_pieces({name: {line["scope"]: line["pieces_per_word"] for line in lines
                             if line["vocabulary"] == name and "words" in line}
                      for name in paths}, plot)
-    print_results(lines, output, _print_tables)
-    finish(*after_compare_vocab(lines, paths))
+    print_results(step, lines, output, _print_tables)
+    finish(step, *after_compare_vocab(lines, paths))
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from bmtools.cli.options import (
     writes_directory,
 )
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.step import CommandStep
 from bmtools.models.settings import Casing
 
 
@@ -31,8 +32,8 @@ from bmtools.models.settings import Casing
 @click.option("--casing", type=Choice(get_args(Casing)),
               help="Whether text keeps its case; needed where vocab.txt is alone.")
 @prints_results
-def command(checkpoint: Path, output: Path, overwrite: bool, tokenizer: Path | None,
-            casing: Casing | None) -> None:
+def command(step: CommandStep, checkpoint: Path, output: Path, overwrite: bool,
+            tokenizer: Path | None, casing: Casing | None) -> None:
     """Turn a checkpoint as it is published into one that all commands read.
 
     DIR holds pytorch_model.bin, whole or in parts, or Megatron-LM's model_optim_rng.pt, for BERT.
@@ -44,7 +45,7 @@ def command(checkpoint: Path, output: Path, overwrite: bool, tokenizer: Path | N
 
     with usage_errors():
         line = convert(checkpoint, output, tokenizer=tokenizer, casing=casing,
-                       overwrite=overwrite)
+                       overwrite=overwrite, step=step)
     write_cards(output)
-    print_results([line])
-    finish(*after_convert(line))
+    print_results(step, [line])
+    finish(step, *after_convert(line))

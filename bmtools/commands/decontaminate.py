@@ -18,8 +18,10 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, write_lines
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.corpus.dedup.settings import ContaminationConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -43,8 +45,9 @@ from bmtools.io.output import open_output
                        "the first run of words and how much of the text.")
 @takes_settings(ContaminationConfig, "config")
 @takes_passes
-def command(records: RecordReader, reject: Reject, output: str, evaluation: tuple[str, ...],
-            hits: str | None, config: ContaminationConfig, passes: Passes) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            evaluation: tuple[str, ...], hits: str | None, config: ContaminationConfig,
+            passes: Passes) -> None:
     """Find records that hold evaluation texts, and leave them out.
 
     A record is contaminated if it shares a run of words with one, of case, white space and
@@ -63,5 +66,5 @@ def command(records: RecordReader, reject: Reject, output: str, evaluation: tupl
     with passes.opened(output, settings) as run, \
             nullcontext() if hits is None else open_output(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
-        write_lines(run.lines(read_blocks(records), finder, reject, stream), output)
-    finish(*after_decontaminate(run.counts, len(runs.names) - runs.short, output))
+        write_lines(step, run.lines(read_blocks(records), finder, reject, stream), output)
+    finish(step, *after_decontaminate(run.counts, len(runs.names) - runs.short, output))

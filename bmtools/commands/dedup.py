@@ -12,14 +12,16 @@ from bmtools.cli.closing import after_dedup
 from bmtools.cli.options import (
     Command,
     allows_empty,
-    directory,
     reads_records,
     writes_file,
     writes_records,
 )
+from bmtools.cli.parameters import InputPath, WorkDirectory
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, write_lines
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.corpus.dedup.settings import Bands, DedupConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -42,17 +44,17 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 @writes_records
 @writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
                           "place and the similarity.")
-@click.option("--against", multiple=True, metavar="PATH", type=click.Path(exists=True),
+@click.option("--against", multiple=True, metavar="PATH", type=InputPath(),
               help="Leave out duplicates of the records of this file, or of a directory that "
                    "--signatures wrote; may be repeated.")
-@click.option("--signatures", type=directory, metavar="DIR",
+@click.option("--signatures", type=WorkDirectory(), metavar="DIR",
               help="Leave out duplicates of the corpora whose signatures are here, and add those "
                    "of the records that stay.")
 @takes_settings(DedupConfig, "config")
 @takes_passes
-def command(records: RecordReader, reject: Reject, output: str, dropped: str | None,
-            against: tuple[str, ...], signatures: Path | None, config: DedupConfig,
-            passes: Passes) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            dropped: str | None, against: tuple[str, ...], signatures: Path | None,
+            config: DedupConfig, passes: Passes) -> None:
     """Leave out duplicates and near duplicates of records, by their texts.
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
@@ -71,13 +73,13 @@ def command(records: RecordReader, reject: Reject, output: str, dropped: str | N
                                 "signatures": known}) as run, \
             deduplicate(records, run, config, against, signatures) as found, \
             nullcontext() if dropped is None else open_output(dropped) as stream:
-        write_lines(found.write(run, stream), output)
+        write_lines(step, found.write(run, stream), output)
         if signatures is not None:
-            add_signatures(signatures, found)
+            add_signatures(signatures, found, step)
     if config.duplicates == "near":
         click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
                    err=True)
-    finish(*after_dedup(run.counts, output))
+    finish(step, *after_dedup(run.counts, output))
 
 
 def _describe(bands: Bands) -> str:

@@ -13,15 +13,16 @@ import click
 from bmtools.cli.options import (
     Command,
     named_paths,
-    sources,
     takes_files,
     takes_rejects,
     writes_plot,
     writes_records,
 )
+from bmtools.cli.parameters import NamedInput, NameOrFile
 from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
@@ -39,9 +40,11 @@ from bmtools.study.corpora.settings import DescribeConfig
 @takes_files
 @takes_rejects
 @click.option("--vocab", "vocabs", multiple=True, metavar="[NAME=]PATH",
+              type=NamedInput(),
               help="Also count the tokens of this tokenizer, checkpoint, tokenizer.json or "
                    "vocab.txt; repeat it.")
 @click.option("--topics", metavar="medicine|FILE",
+              type=NameOrFile(lambda name: name == "medicine", lambda: ["medicine"]),
               help="Also count records by topic: that of most keywords in them. A TOML file has a "
                    "list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
 @click.option("--total", is_flag=True, help="Also describe all files together.")
@@ -51,9 +54,9 @@ from bmtools.study.corpora.settings import DescribeConfig
 @writes_plot("lengths, words by frequency, topics, years and origins")
 @takes_workers
 @writes_records
-def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], topics: str | None,
-            total: bool, compare: bool, config: DescribeConfig, plot: Path | None, workers: Workers,
-            output: str) -> None:
+def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...],
+            topics: str | None, total: bool, compare: bool, config: DescribeConfig,
+            plot: Path | None, workers: Workers, output: str) -> None:
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
 
     Prints a JSON line for each file: records, documents, megabytes of text (10^6 bytes of UTF-8,
@@ -69,8 +72,8 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
     from bmtools.study.corpora.topics import read_topics
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
-    lines = print_results(describe(
-        _named(sources(files)), vocabularies=vocabularies, total=total, compare=compare,
+    lines = print_results(step, describe(
+        _named(step.sources(files)), vocabularies=vocabularies, total=total, compare=compare,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
         output, _print_tables)
@@ -79,7 +82,7 @@ def command(files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...], top
 
         plot_corpora(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
-    finish(f"described {count_of(sum(line['records'] for line in own), 'records')}, "
+    finish(step, f"described {count_of(sum(line['records'] for line in own), 'records')}, "
            f"{count_of(sum(line['words'] for line in own), 'words')}")
 
 

@@ -15,6 +15,7 @@ from bmtools.cli.options import (
     usage_errors,
     writes_directory,
 )
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
@@ -70,10 +71,10 @@ from bmtools.training.run_directories import kept_directory
 @takes_run_config(warmup_ratio=DISTILLATION_WARMUP)
 @takes_distillation
 @resumes(write_run_cards)
-def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, teacher: Path,
-            student: Path | None, architecture: str | None, take_layers: str,
-            tokenizer: Path | None, settings: DistillationConfig, config: RunConfig,
-            resume: bool, processes: int, shard: bool) -> None:
+def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, overwrite: bool,
+            teacher: Path, student: Path | None, architecture: str | None, take_layers: str,
+            tokenizer: Path | None, settings: DistillationConfig, config: RunConfig, resume: bool,
+            processes: int, shard: bool) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -81,11 +82,12 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
     """
     with usage_errors():
         init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
-        plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
-    check_and_launch(plan, init, data, processes, shard, teacher)
+        plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings,
+                         step)
+    check_and_launch(step, plan, init, data, processes, shard, teacher)
     with interruptible(lambda: describe_leftover(output)):
         from bmtools.study.cards.card import with_cards
         from bmtools.training.distillation.distill import distill_lines
 
         lines = distill_lines(plan, init, teacher, data, settings, reject)
-        print_metrics(with_cards(lines, output, kept_directory(output)), after_training)
+        print_metrics(step, with_cards(lines, output, kept_directory(output)), after_training)

@@ -9,8 +9,10 @@ import click
 
 from bmtools.cli.closing import after_energy
 from bmtools.cli.options import Command, writes_records
+from bmtools.cli.parameters import InputPath
 from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_lines
 from bmtools.errors import DataError
 from bmtools.io.energy.settings import EnergyConfig
@@ -21,14 +23,15 @@ from bmtools.io.energy.settings import EnergyConfig
     "bmtools energy model scores.jsonl --watts 350 --country ITA --statement"),
     groups={"Report": "statement output"},
     meanings={"output": "Write the lines here; .gz and .zst compress."})
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path),
+@click.argument("paths", nargs=-1, required=True, type=InputPath(Path),
                 metavar="PATH...")
 @takes_settings(EnergyConfig, "config")
 @click.option("--statement", is_flag=True,
               help="Print a statement of environmental impact with its arithmetic instead.")
 @prints_results
 @writes_records
-def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, output: str) -> None:
+def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, statement: bool,
+            output: str) -> None:
     """Add up the energy and emissions of all steps, and state them.
 
     Prints a JSON line for each command and one for all: hours, GPU-hours, kWh and kgCO2eq of the
@@ -51,8 +54,8 @@ def command(paths: tuple[Path, ...], config: EnergyConfig, statement: bool, outp
         with open_output(output) as stream:
             stream.write(statement_of(lines).encode())
     else:
-        print_results(lines, output, _print_table)
-    finish(*after_energy(lines))
+        print_results(step, lines, output, _print_table)
+    finish(step, *after_energy(lines))
 
 
 def _print_table(lines: Sequence[Line]) -> None:

@@ -22,6 +22,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
 from bmtools.errors import RecordError, Reject
 from bmtools.io.jsonl import RecordReader
@@ -58,7 +59,7 @@ def _format(name: str, options: str, *examples: str) -> Callable[..., click.Comm
               help="What separates tokens: white space, or punctuation too.")
 @reads_records
 @writes_records
-def conll(records: RecordReader, reject: Reject, output: str, scheme: Scheme,
+def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str, scheme: Scheme,
           tokenization: Tokenization) -> None:
     """Tokens and tags by tab, a blank line behind every sentence.
 
@@ -69,14 +70,14 @@ def conll(records: RecordReader, reject: Reject, output: str, scheme: Scheme,
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities",))
-    _write(conll_lines(kept, scheme, tokenization, counts), output, counts)
+    _write(step, conll_lines(kept, scheme, tokenization, counts), output, counts)
 
 
 @_format("pubtator", "", "train.jsonl -o train.pubtator.txt",
          "train.jsonl --rejects bad.jsonl")
 @reads_records
 @writes_records
-def pubtator(records: RecordReader, reject: Reject, output: str) -> None:
+def pubtator(step: CommandStep, records: RecordReader, reject: Reject, output: str) -> None:
     """PubTator's title, abstract, mentions and relations of concepts.
 
     The title is the key title, or the first section in meta, or the whole text. Concepts are those
@@ -93,14 +94,14 @@ def pubtator(records: RecordReader, reject: Reject, output: str) -> None:
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities", "relations", "title"))
-    _write(lines(kept), output, counts)
+    _write(step, lines(kept), output, counts)
 
 
 @_format("squad", "", "answers.jsonl -o answers.json",
          "answers.jsonl --rejects bad.jsonl")
 @reads_records
 @writes_records
-def squad(records: RecordReader, reject: Reject, output: str) -> None:
+def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str) -> None:
     """Questions and answers of SQuAD.
 
     The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
@@ -110,14 +111,15 @@ def squad(records: RecordReader, reject: Reject, output: str) -> None:
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("question", "answers", "title"))
-    _write(squad_parts(kept, counts, reject), output, counts)
+    _write(step, squad_parts(kept, counts, reject), output, counts)
 
 
 @_format("brat", "", "train.jsonl -o folder",
          "train.jsonl -o folder --rejects bad.jsonl")
 @reads_records
 @writes_directory
-def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -> None:
+def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
+         overwrite: bool) -> None:
     """Texts and annotations of BRAT, named by the ids of records.
 
     Ids of entities that are not T1, T2 and so on are replaced; further annotations that import
@@ -128,7 +130,7 @@ def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities", "relations"))
     write_brat(kept, output, overwrite, counts, reject)
-    finish(after_export(counts.pop(_RECORDS, 0), counts, str(output)))
+    finish(step, after_export(counts.pop(_RECORDS, 0), counts, str(output)))
 
 
 @command.command("model", cls=Command, examples=(
@@ -141,8 +143,8 @@ def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -
 @takes_settings(ExportConfig, "config")
 @writes_directory
 @prints_results
-def model(model: Path, calibration: tuple[str, ...], config: ExportConfig, output: Path,
-          overwrite: bool) -> None:
+def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: ExportConfig,
+          output: Path, overwrite: bool) -> None:
     """A checkpoint for another engine, checked against its own outputs.
 
     Prints a JSON line per format: its precision, size, and how far logits are from the checkpoint's
@@ -154,10 +156,10 @@ def model(model: Path, calibration: tuple[str, ...], config: ExportConfig, outpu
     from bmtools.tasks.inference import load_for_export
 
     lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
-                         **asdict(config))
+                         step=step, **asdict(config))
     write_cards(output)
-    print_results(lines)
-    finish(*after_export_model(lines))
+    print_results(step, lines)
+    finish(step, *after_export_model(lines))
 
 
 _RECORDS = "records"
@@ -175,10 +177,10 @@ def _counting(records: Iterable[Record], counts: Counter[str],
         yield record
 
 
-def _write(parts: Iterable[str], output: str, counts: Counter[str]) -> None:
+def _write(step: CommandStep, parts: Iterable[str], output: str, counts: Counter[str]) -> None:
     with open_output(output) as stream:
         for part in parts:
             stream.write(part.encode())
-    finish(after_export(counts.pop(_RECORDS, 0), counts, output))
+    finish(step, after_export(counts.pop(_RECORDS, 0), counts, output))
 
 

@@ -15,15 +15,18 @@ from bmtools.cli.options import (
     writes_file,
     writes_records,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.parameters import InputFile, InputPath
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.status import counted
 from bmtools.text.settings import ContextConfig
 
-_existing = click.Path(path_type=Path, exists=True)
+_existing = InputPath(Path)
 
 
 @click.command("find-contexts", cls=Command, examples=(
@@ -36,7 +39,7 @@ _existing = click.Path(path_type=Path, exists=True)
 @allows_empty
 @writes_records
 @click.option("--words", metavar="FILE",
-              type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+              type=InputFile(),
               help="Words to look for, one a line; several parts are allowed (TNF-alpha).")
 @click.option("--tokenizer", type=_existing, metavar="DIR",
               help="Tokenizer or checkpoint by whose rule case and accents are folded; without "
@@ -52,9 +55,9 @@ _existing = click.Path(path_type=Path, exists=True)
               help="Processes that search; 0: one for each core.")
 @writes_file("--report", "Write for each word how often it occurs and how many "
              "sentences were sampled.")
-def command(records: RecordReader, reject: Reject, output: str, words: str | None,
-            tokenizer: Path | None, base: Path | None, uncased: bool, config: ContextConfig,
-            segmenter: str, processes: int, report: str | None) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            words: str | None, tokenizer: Path | None, base: Path | None, uncased: bool,
+            config: ContextConfig, segmenter: str, processes: int, report: str | None) -> None:
     """Sample sentences that contain new words, for init-weights.
 
     Each sentence is written once, with its sampled words and their first positions in it.
@@ -66,10 +69,10 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
                            segmenter=segmenter, processes=processes,
                            progress=partial(counted, activity="searching",
                                             unit="megabytes"))
-    sentences = write_stream(sample.sentences(), output, "writing", "sentences")
+    sentences = write_stream(step, sample.sentences(), output, "writing", "sentences")
     if report:
         write_records(sample.report(), report)
-    finish(*after_find_contexts(sample.summary(), sentences, output, tokenizer))
+    finish(step, *after_find_contexts(sample.summary(), sentences, output, tokenizer))
 
 
 def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,

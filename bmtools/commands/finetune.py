@@ -11,17 +11,17 @@ from bmtools.cli.closing import after_finetune
 from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
-    InputFile,
     checkpoint_directory,
     inference_directory,
     input_file,
-    sources,
     takes_rejects,
     usage_errors,
     writes_directory,
 )
+from bmtools.cli.parameters import InputRecords
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import interruptible, print_metrics
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
@@ -54,7 +54,7 @@ _LEFTOVER = ("nothing was written, the best seed is chosen at the end, and fine-
              "resumed; the same command starts again")
 
 
-class TrainingSet(InputFile):
+class TrainingSet(InputRecords):
     """A file to read, or `-` for stdin, or a directory of folds."""
 
     def convert(self, value: Any, param: click.Parameter | None,
@@ -103,8 +103,7 @@ class TaskGroup(Group):
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
-        @click.pass_context
-        def run(ctx: click.Context, train: str, dev: str | None, test: str | None,
+        def run(step: CommandStep, train: str, dev: str | None, test: str | None,
                 unlabelled: tuple[str, ...], reject: Reject, output: Path, overwrite: bool,
                 **options: Any) -> None:
             files = {"train": train, **({"dev": dev} if dev else {}),
@@ -113,20 +112,21 @@ class TaskGroup(Group):
                 raise click.UsageError("only one of --train, --dev, --test and --unlabelled can be "
                                        "stdin")
             with usage_errors():
-                plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+                plan = FinetunePlan(name, output=output, overwrite=overwrite, step=step, **options)
                 if unlabelled and not plan.teacher:
                     raise click.UsageError("--unlabelled needs a --teacher")
                 others = {name: file for name, file in files.items() if name != "train"}
                 if not uses_folds(train, others, plan.finetuning) and not dev:
-                    raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--dev'")
+                    raise click.MissingParameter(ctx=step.context, param_type="option",
+                                                 param_hint="'--dev'")
             with interruptible(lambda: _LEFTOVER):
                 from bmtools.study.cards.card import with_cards
                 from bmtools.tasks.finetune import run_sources
 
                 lines = run_sources(plan, {
-                    **{name: sources((file,))[0] for name, file in files.items()},
+                    **{name: step.sources((file,))[0] for name, file in files.items()},
                     **({"unlabelled": unlabelled} if unlabelled else {})}, reject)
-                print_metrics(with_cards(lines, output), after_finetune)
+                print_metrics(step, with_cards(lines, output), after_finetune)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[

@@ -14,15 +14,15 @@ from bmtools.cli.closing import after_comparing_inits, after_init_weights
 from bmtools.cli.options import (
     Command,
     base_directory,
-    sources,
     takes_files,
     takes_overwrite,
     takes_rejects,
     tokenizer_directory,
 )
-from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.parameters import InputFile, OutputDirectory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -70,13 +70,13 @@ _NEAREST = 3
 @takes_settings(FocusConfig, "focus")
 @takes_settings(TokenDistillationConfig, "distil")
 @takes_settings(CompareConfig, "compare")
-@click.option("--held-out", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+@click.option("--held-out", type=InputFile(allow_dash=False), metavar="FILE",
               help="Records on which --compare evaluates; without it, a share of the input.")
 @prints_results
-def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwrite: bool,
-            base: Path, tokenizer: Path | None, lang: str, settings: TransferConfig,
-            focus: FocusConfig, distil: TokenDistillationConfig, compare: CompareConfig,
-            held_out: str | None) -> None:
+def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: Path | None,
+            overwrite: bool, base: Path, tokenizer: Path | None, lang: str,
+            settings: TransferConfig, focus: FocusConfig, distil: TokenDistillationConfig,
+            compare: CompareConfig, held_out: str | None) -> None:
     """Give a checkpoint a new vocabulary, a larger size or longer positions.
 
     Tokens, layers and units that are new get a head start from those of the base. A decoder
@@ -95,7 +95,7 @@ def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwri
         raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "
                                "--grow, --max-positions, --rope-base or a decoder as --base")
     reads_text = tokenizer and (compare.methods() or settings.method in READING_METHODS)
-    records = RecordReader(sources(files) if reads_text else files, reject)
+    records = RecordReader(step.sources(files) if reads_text else files, reject)
     if compare.methods():
         if output is not None or settings.grow:
             raise click.UsageError("found both --compare, which writes no checkpoint, and "
@@ -107,7 +107,7 @@ def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwri
             base, str(tokenizer), counted(records, "reading"), compare,
             held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
             transfer=settings, focus=focus, distil=distil, reject=reject)
-        finish(*after_comparing_inits(print_results(lines, print_tables=_print_tables)))
+        finish(step, *after_comparing_inits(print_results(step, lines, print_tables=_print_tables)))
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -116,12 +116,12 @@ def command(files: tuple[str, ...], reject: Reject, output: Path | None, overwri
 
     transferred = init_weights(
         base, tokenizer, records, output, lang=lang, overwrite=overwrite, reject=reject,
-        progress=partial(counted, activity="sampling contexts"),
+        progress=partial(counted, activity="sampling contexts"), step=step,
         **asdict(settings), **asdict(focus), **asdict(distil))
     write_cards(output)
     made = {} if tokenizer is None else {"method": settings.method}
-    [line] = print_results([{"checkpoint": str(output), **made, **transferred.report}])
-    finish(*after_init_weights(line))
+    [line] = print_results(step, [{"checkpoint": str(output), **made, **transferred.report}])
+    finish(step, *after_init_weights(line))
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:

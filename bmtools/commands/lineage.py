@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, writes_records
+from bmtools.cli.parameters import InputDirectory, InputPath
 from bmtools.cli.results import finish
+from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, encode_lines, open_output
 
@@ -20,17 +22,17 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
     groups={"Places": "search", "Output": "format settings output"},
     meanings={"output": "Write here; .gz and .zst compress."})
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
-                type=click.Path(path_type=Path))
+                type=InputPath(Path, exists=False))
 @click.option("--search", multiple=True, metavar="DIR",
-              type=click.Path(path_type=Path, exists=True, file_okay=False),
+              type=InputDirectory(is_hashed=False),
               help="Look for what records name in this directory and below, too; repeat it.")
 @click.option("--format", "form", type=click.Choice(["tree", "json", "dot", "mermaid"]),
               default="tree", show_default=True,
               help="A tree for people, all records as JSON, or a graph for Graphviz or Mermaid.")
 @click.option("--settings", is_flag=True, help="Show the settings of each step in the tree.")
 @writes_records
-def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settings: bool,
-            output: str) -> None:
+def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
+            settings: bool, output: str) -> None:
     """Follow outputs back to the first bytes: commands, hashes, licences, hours.
 
     PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote,
@@ -67,5 +69,5 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], form: str, settin
             stream.write(draw(lineage).encode())
     missing = len(lineage.unresolved)
     links = count_of(len(lineage.edges), "links")
-    finish(f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (
+    finish(step, f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (
         f"; {missing} not found, --search DIR looks further" if missing else ""))

@@ -10,6 +10,7 @@ import click
 from bmtools.cli.closing import after_merge
 from bmtools.cli.options import Command, checkpoint_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.step import CommandStep
 from bmtools.training.run_directories import last_kept
 
 
@@ -21,7 +22,8 @@ from bmtools.training.run_directories import last_kept
               help="Average the last N checkpoints that --keep-steps kept of each run instead.")
 @writes_directory
 @prints_results
-def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: bool) -> None:
+def command(step: CommandStep, models: Sequence[Path], kept: int | None, output: Path,
+            overwrite: bool) -> None:
     """Average the weights of checkpoints: seeds, folds or stages of one run.
 
     They must have one architecture, vocabulary and list of labels. What comes out is an ordinary
@@ -35,7 +37,7 @@ def command(models: Sequence[Path], kept: int | None, output: Path, overwrite: b
     if len(models) < 2:
         raise click.UsageError(f"found 1 checkpoint, {models[0]}, expected 2 or more to average"
                                + ("; raise --kept, or name more runs" if kept else ""))
-    line = merge(models, output, overwrite=overwrite)
+    line = merge(models, output, overwrite=overwrite, step=step)
     write_cards(output)
-    print_results([line])
-    finish(*after_merge(line))
+    print_results(step, [line])
+    finish(step, *after_merge(line))

@@ -14,9 +14,12 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
+from bmtools.cli.parameters import NamedInput
 from bmtools.cli.pass_options import require_files
-from bmtools.cli.results import finish, write_lines
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN, source_stem
@@ -30,13 +33,14 @@ from bmtools.status import counted
     groups={"Mixture": "corpus weights size words repeat seed", "Output": "output jobs ray"},
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
+              type=NamedInput(),
               help="A file of records, and its name if it is another one; repeat it.")
 @takes_rejects
 @takes_settings(MixConfig, "config")
 @takes_settings(Workers, "workers")
 @writes_records
-def command(files: tuple[str, ...], reject: Reject, config: MixConfig, workers: Workers,
-            output: str) -> None:
+def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: MixConfig,
+            workers: Workers, output: str) -> None:
     """Mix corpora into one by weights, sizes or words, and shuffle it.
 
     Records are chosen as by sample, and their order is a hash of id and seed, too: it is the same
@@ -50,8 +54,8 @@ def command(files: tuple[str, ...], reject: Reject, config: MixConfig, workers: 
     from bmtools.corpus.sampling.mix import mix
 
     with mix(paths, config, reject, workers) as mixture:
-        write_lines(counted(mixture.lines(), "writing"), output)
-        finish(*after_mix(mixture.parts, output))
+        write_lines(step, counted(mixture.lines(), "writing"), output)
+        finish(step, *after_mix(mixture.parts, output))
 
 
 def _is_source(path: str) -> bool:

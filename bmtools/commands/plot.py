@@ -11,12 +11,14 @@ from typing import Any
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import Command, sources, takes_files
-from bmtools.cli.progress import hide_status, is_terminal, status_paused
+from bmtools.cli.options import Command, takes_files
+from bmtools.cli.progress import is_terminal
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import terminal_width
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
 from bmtools.io.sources import STDIN
+from bmtools.io.system import Ended, interruption
 
 _LOG = {"x": "x", "y": "y", "both": "xy"}
 _PIPE_WIDTH = 80
@@ -38,8 +40,8 @@ _PIPE_WIDTH = 80
               help="Characters; those of the terminal without it, 80 in a pipe.")
 @click.option("--height", type=click.IntRange(min=8), default=16, show_default=True, metavar="N",
               help="Lines of a frame of curves.")
-def command(files: tuple[str, ...], x: str | None, keys: tuple[str, ...], log: str | None,
-            width: int | None, height: int) -> None:
+def command(step: CommandStep, files: tuple[str, ...], x: str | None, keys: tuple[str, ...],
+            log: str | None, width: int | None, height: int) -> None:
     """Draw training logs as curves and scores as bars, in the terminal.
 
     Curves of several files share a frame. Bars have the intervals of their scores. Colours and
@@ -49,7 +51,7 @@ def command(files: tuple[str, ...], x: str | None, keys: tuple[str, ...], log: s
     from bmtools.cli.plots import PlotStyle, drawing_live, plots, require_plotext
 
     require_plotext()
-    names = sources(files)
+    names = step.sources(files)
     encoding = (sys.stdout.encoding or "").lower()
     on_terminal = is_terminal(sys.stdout)
     style = PlotStyle(width or (terminal_width() if on_terminal else _PIPE_WIDTH), height,
@@ -61,19 +63,20 @@ def command(files: tuple[str, ...], x: str | None, keys: tuple[str, ...], log: s
         return list(plots(lines[:], x, keys, style))
 
     def show() -> None:
-        with status_paused():
+        with step.paused():
             print("\n\n".join(draw(style)), flush=True)
 
     is_live = STDIN in names and on_terminal and is_terminal(sys.stderr) and not sys.stdin.isatty()
     if is_live:
-        hide_status()
+        step.hide_status()
     try:
         with drawing_live(lines, draw, style, get_terminal_size().lines) if is_live \
                 else nullcontext():
             for name in names:
                 for _, line in read_objects(name):
                     lines.append((name, line))
-    except KeyboardInterrupt:
+        interruption.check()
+    except Ended:
         if is_live:
             with suppress(DataError):
                 show()

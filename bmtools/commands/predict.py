@@ -16,8 +16,10 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.checks import check_into, find_tasks
@@ -40,8 +42,8 @@ from bmtools.tasks.run_settings import PredictConfig
               show_default="from bmtools.json",
               help="Task of a model that was fine-tuned elsewhere.")
 @takes_settings(PredictConfig, "config")
-def command(records: RecordReader, reject: Reject, output: str, models: tuple[Path, ...],
-            task: str | None, config: PredictConfig) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            models: tuple[Path, ...], task: str | None, config: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records.
 
     Predictions are an object under the key "predicted": entities, relations, answers, or label,
@@ -54,7 +56,7 @@ def command(records: RecordReader, reject: Reject, output: str, models: tuple[Pa
     from bmtools.tasks.inference import Predictor
 
     predictor = Predictor(models, config, task or "")
-    written = write_stream(predictor.predict(records), output, "predicting")
+    written = write_stream(step, predictor.predict(records), output, "predicting")
     for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)
-    finish(*after_predict(written, output, " and ".join(map(str, models))))
+    finish(step, *after_predict(written, output, " and ".join(map(str, models))))

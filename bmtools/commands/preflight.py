@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from bmtools.cli.closing import after_preflight
-from bmtools.cli.options import Command, directory, usage_errors
+from bmtools.cli.options import Command, usage_errors
+from bmtools.cli.parameters import WorkDirectory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
@@ -45,7 +47,7 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @shard_option
 @takes_data
 @click.option("--rejects", metavar="FILE", help="Skip bad records; nothing is written.")
-@click.option("-o", "--output", type=directory, metavar="DIR",
+@click.option("-o", "--output", type=WorkDirectory(), metavar="DIR",
               help="Ignored: nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Ignored: nothing is written.")
 @click.option("--resume", is_flag=True, help="Ignored: nothing is written.")
@@ -53,9 +55,9 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @takes_run_config()
 @takes_model_init
 @prints_results
-def command(data: DataConfig, rejects: str | None, output: Path | None, overwrite: bool,
-            resume: bool, model: ModelInit, config: RunConfig, probe: PreflightConfig,
-            processes: int, shard: bool) -> None:
+def command(step: CommandStep, data: DataConfig, rejects: str | None, output: Path | None,
+            overwrite: bool, resume: bool, model: ModelInit, config: RunConfig,
+            probe: PreflightConfig, processes: int, shard: bool) -> None:
     """Forecast memory, speed and hours of pretraining on this machine.
 
     Takes the options of "bmtools pretrain", checks them in the same way, times some real steps of
@@ -74,13 +76,13 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
 
     reject: Reject = (lambda _error: None) if rejects else refuse
     forecast = forecast_run(plan, model, data, reject, probe, processes, shard)
-    [line] = print_results([forecast.record()],
+    [line] = print_results(step, [forecast.record()],
                            print_tables=lambda _lines: click.echo("\n".join(_summary(forecast))))
     for note in forecast.notes:
         click.echo(f"bmtools: {note}", err=True)
     for warning in forecast.warnings:
         click.echo(f"bmtools: warning: {warning}", err=True)
-    finish(*after_preflight(line, "" if forecast.hours is None
+    finish(step, *after_preflight(line, "" if forecast.hours is None
                             else format_duration(3600 * forecast.hours)))
 
 

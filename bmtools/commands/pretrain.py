@@ -8,6 +8,7 @@ import click
 
 from bmtools.cli.closing import after_training
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_directory
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
@@ -48,8 +49,8 @@ def write_run_cards(output: Path) -> None:
 @takes_run_config()
 @takes_model_init
 @resumes(write_run_cards)
-def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, model: ModelInit,
-            config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
+def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, overwrite: bool,
+            model: ModelInit, config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -61,11 +62,11 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
     written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
     """
     with usage_errors():
-        plan = make_plan(output, config, model, data, resume, overwrite)
-    check_and_launch(plan, model, data, processes, shard)
+        plan = make_plan(output, config, model, data, resume, overwrite, step=step)
+    check_and_launch(step, plan, model, data, processes, shard)
     with interruptible(lambda: describe_leftover(output)):
         from bmtools.study.cards.card import with_cards
         from bmtools.training.pretrain import pretrain_lines
 
         lines = pretrain_lines(plan, model, data, reject)
-        print_metrics(with_cards(lines, output, kept_directory(output)), after_training)
+        print_metrics(step, with_cards(lines, output, kept_directory(output)), after_training)

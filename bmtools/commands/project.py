@@ -21,8 +21,10 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.results import finish
+from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
+from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
@@ -65,10 +67,10 @@ if TYPE_CHECKING:
 @takes_engine(required=False)
 @writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
              "confidence on them, and write that here instead of records.")
-def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
-            pairing: Pairing, projection: ProjectionConfig, fit_confidence: str | None,
-            review: str | None, review_page: str | None, accept: tuple[str, ...],
-            **options: Any) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
+            translations: tuple[str, ...], pairing: Pairing, projection: ProjectionConfig,
+            fit_confidence: str | None, review: str | None, review_page: str | None,
+            accept: tuple[str, ...], **options: Any) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
@@ -82,7 +84,7 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
         config.require_resources()
     reader = RecordReader(translations, reject, records.allow_empty)
     if fit_confidence:
-        _fit(records, reader, config, reject, Path(fit_confidence))
+        _fit(step, records, reader, config, reject, Path(fit_confidence))
         return
     from bmtools.translation.projection.project import project
     from bmtools.translation.projection.review import Decisions
@@ -92,7 +94,7 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
     with usage_errors():
         projected = project(records, reader, config, reject, counts,
                             Decisions.read(accept) if accept else None, items.append)
-        number = write_stream(projected, output, "projecting")
+        number = write_stream(step, projected, output, "projecting")
     if review:
         write_records(items, review)
     if review_page:
@@ -100,7 +102,7 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
 
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items) if review or review_page else 0
-    finish(*after_project(number, counts, output))
+    finish(step, *after_project(number, counts, output))
 
 
 def _engine(options: dict[str, Any]) -> EngineConfig | None:
@@ -117,8 +119,8 @@ def _engine(options: dict[str, Any]) -> EngineConfig | None:
     return EngineConfig(**options)
 
 
-def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, reject: Reject,
-         path: Path) -> None:
+def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: ProjectionConfig,
+         reject: Reject, path: Path) -> None:
     """Calibrate the confidence, and write the calibration."""
     from bmtools.io.output import new_file
     from bmtools.translation.projection.gold import calibrate, encode_calibration
@@ -128,4 +130,4 @@ def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, re
         stream.write(encode_calibration(calibration))
     error = "" if calibration.error is None else \
         f", expected calibration error {calibration.error:.4f} on sets left out"
-    finish(f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")
+    finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")

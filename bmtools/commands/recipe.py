@@ -12,6 +12,7 @@ import click
 from bmtools.cli.help import Group, offers
 from bmtools.cli.options import Command
 from bmtools.cli.results import print_results, prints_results
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.io.output import encode_lines
 from bmtools.io.sources import STDIN
@@ -31,12 +32,12 @@ def command() -> None:
 @command.command("list", cls=Command, examples=(
     "bmtools recipe list", "bmtools recipe list --json"), topics="phases")
 @prints_results
-def list_recipes() -> None:
+def list_recipes(step: CommandStep) -> None:
     """Name the recipes, a line each."""
     recipes = {name: load_recipe(name) for name in recipe_names()}
     lines = [{"recipe": name, "title": one.title, "phases": [phase.name for phase in one.phases],
               "source": one.source} for name, one in recipes.items()]
-    print_results(lines, print_tables=_print_table)
+    print_results(step, lines, print_tables=_print_table)
 
 
 @command.command("show", cls=Command, examples=(

@@ -6,19 +6,21 @@ import click
 
 from bmtools.cli.closing import after_report
 from bmtools.cli.options import Command, OutputFile
+from bmtools.cli.parameters import InputPath
 from bmtools.cli.results import finish
+from bmtools.cli.step import CommandStep
 
 
 @click.command("report", cls=Command, examples=(
     "bmtools report base model scores.jsonl -o report.html",
     "bmtools report . -o report.html --title 'Italian study'"),
     groups={"Page": "title output"})
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=InputPath(), metavar="PATH...")
 @click.option("--title", default="", metavar="TEXT",
               help="Title of the page; the names of the paths without.")
 @click.option("-o", "--output", required=True, type=OutputFile(), metavar="FILE.html",
               help="Page to write.")
-def command(paths: tuple[str, ...], title: str, output: str) -> None:
+def command(step: CommandStep, paths: tuple[str, ...], title: str, output: str) -> None:
     """Draw a run or a whole study on one page that opens without a network.
 
     PATHS are checkpoints, unfinished runs, what training, the score commands, describe,
@@ -28,4 +30,4 @@ def command(paths: tuple[str, ...], title: str, output: str) -> None:
     """
     from bmtools.study.reports.report import write_report
 
-    finish(*after_report(write_report(paths, output, title), output))
+    finish(step, *after_report(write_report(paths, output, title), output))

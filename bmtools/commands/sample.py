@@ -12,17 +12,18 @@ import click
 from bmtools.cli.closing import after_sample
 from bmtools.cli.options import (
     Command,
-    sources,
     takes_files,
     takes_overwrite,
     takes_rejects,
     writes_file,
     writes_records,
 )
-from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import finish, print_results, write_lines
+from bmtools.cli.results import finish, print_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines
 from bmtools.corpus.sampling.settings import SampleConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
 @takes_overwrite
 @takes_settings(SampleConfig, "config")
 @takes_workers
-def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | None,
-            rest: str | None, compression: str, overwrite: bool, config: SampleConfig,
-            workers: Workers) -> None:
+def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: str,
+            ladder: Path | None, rest: str | None, compression: str, overwrite: bool,
+            config: SampleConfig, workers: Workers) -> None:
     """Choose records at random by size, words, number or share.
 
     The order of choice is a hash of each record's id and the seed, so a sample has all that a
@@ -69,17 +70,18 @@ def command(files: tuple[str, ...], reject: Reject, output: str, ladder: Path | 
         raise click.UsageError("found --ladder and --rest, expected --rest beside one sample")
     from bmtools.corpus.sampling.sample import sample, write_ladder
 
-    records = RecordReader(sources(files), reject)
+    records = RecordReader(step.sources(files), reject)
     if ladder is not None:
         ending = ".jsonl" if compression == "none" else f".jsonl.{compression}"
-        [line] = print_results([write_ladder(records, ladder, config, workers=workers,
-                                             ending=ending, overwrite=overwrite)])
-        finish(*after_sample(line["samples"], line["output"]))
+        [line] = print_results(step, [write_ladder(records, ladder, config, workers=workers,
+                                                   ending=ending, overwrite=overwrite,
+                                                   step=step)])
+        finish(step, *after_sample(line["samples"], line["output"]))
         return
     with sample(records, config, workers) as chosen, \
             nullcontext() if rest is None else open_output(rest) as others:
-        write_lines(_without_rest(chosen, others), output)
-        finish(*after_sample(chosen.rungs, output))
+        write_lines(step, _without_rest(chosen, others), output)
+        finish(step, *after_sample(chosen.rungs, output))
 
 
 def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:

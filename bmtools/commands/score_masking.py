@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, reads_records, writes_records
+from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import read_list
@@ -36,13 +38,13 @@ from bmtools.status import counted
 @writes_records
 @prints_results
 @takes_settings(MaskedLmLossConfig, "config")
-@click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+@click.option("--terms", type=InputFile(Path, allow_dash=False),
               metavar="FILE", help="Terms for --masking terms, one a line.")
 @takes_groups
 @takes_settings(StatisticsConfig, "statistics")
 @takes_settings(AutocastInferenceConfig, "inference")
-def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], output: str,
-            config: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
+def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
+            output: str, config: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
             statistics: StatisticsConfig, inference: AutocastInferenceConfig) -> None:
     """Score checkpoints by what they restore under several ways of masking.
 
@@ -64,5 +66,5 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
         records, models, terms=term_list, by=by, reject=reject,
         progress=partial(counted, activity="scoring", unit="passes"),
         **asdict(config), **asdict(statistics), **asdict(inference))
-    print_results(lines, output)
-    finish(*after_scoring(lines, "perplexity", "masked_tokens", output))
+    print_results(step, lines, output)
+    finish(step, *after_scoring(lines, "perplexity", "masked_tokens", output))

@@ -10,10 +10,11 @@ import click
 
 from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
-from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.parameters import InputFile, OutputDirectory
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import scores_checkpoints
+from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
@@ -35,7 +36,7 @@ from bmtools.study.reports.drawing import ImageFormat
               "details": "Write a line for each masked word and checkpoint here."})
 @scores_checkpoints(MrrConfig)
 @reads_records
-@click.option("--terms", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+@click.option("--terms", type=InputFile(allow_dash=False), metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they occur in texts "
                    "without a mask.")
 @click.option("--mask-unit", type=Choice(["word", "mention"]), default="word",
@@ -52,13 +53,13 @@ from bmtools.study.reports.drawing import ImageFormat
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's mrr is below X.")
 @click.option("--fail-below-baseline", metavar="FILE",
-              type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              type=InputFile(Path, allow_dash=False),
               help="Exit with 1 if a checkpoint's mrr is below that in this file: lines that "
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
-def command(records: RecordReader, models: tuple[Path, ...], baseline: str | None, output: str,
-            word_report: str | None, plot: Path | None, plot_format: ImageFormat,
-            sentence: str | None, overwrite: bool, fail_under: float | None,
-            fail_below_baseline: Path | None, **options: Any) -> None:
+def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
+            baseline: str | None, output: str, word_report: str | None, plot: Path | None,
+            plot_format: ImageFormat, sentence: str | None, overwrite: bool,
+            fail_under: float | None, fail_below_baseline: Path | None, **options: Any) -> None:
     """Score checkpoints by mean reciprocal rank of masked words.
 
     Records have a text with one [MASK], whatever the checkpoint's own mask token is, the word
@@ -91,7 +92,7 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     for reason, count in skipped.items():
         if count:
             click.echo(f"bmtools: {count_of(count, reason)}", err=True)
-    print_results(lines, output)
+    print_results(step, lines, output)
     checkpoints = lines[:len(models)]
     names = [line["model"] for line in checkpoints]
     if collector and word_report:
@@ -103,4 +104,4 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
         check_bound(checkpoints, "mrr", at_least=fail_under)
     if fail_below_baseline:
         check_regression(fail_below_baseline, reference, lines, len(models))
-    finish(*after_scoring(lines, "mrr", "maskings", output, lowest=False))
+    finish(step, *after_scoring(lines, "mrr", "maskings", output, lowest=False))

@@ -11,6 +11,7 @@ from bmtools.cli.options import Command, reads_records
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import scores_checkpoints
+from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader
 from bmtools.scoring.settings import PpplConfig
@@ -28,8 +29,8 @@ from bmtools.scoring.settings import PpplConfig
 @reads_records
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
-def command(records: RecordReader, models: tuple[Path, ...], output: str, fail_over: float | None,
-            **options: Any) -> None:
+def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], output: str,
+            fail_over: float | None, **options: Any) -> None:
     """Score checkpoints by pseudo-perplexity.
 
     Prints a JSON line per checkpoint: pppl over all tokens with an interval over sentences, the
@@ -42,7 +43,7 @@ def command(records: RecordReader, models: tuple[Path, ...], output: str, fail_o
 
     lines = pppl(records, models, **options)
     if is_main_process():
-        print_results(lines, output)
+        print_results(step, lines, output)
         if fail_over is not None:
             check_bound(lines[:len(models)], "pppl", at_most=fail_over)
-        finish(*after_scoring(lines, "pppl", "sentences", output))
+        finish(step, *after_scoring(lines, "pppl", "sentences", output))

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
-from bmtools.cli.outputs import OutputFile
+from bmtools.cli.parameters import OutputFile
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
@@ -48,7 +49,7 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
               callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
 @prints_results
-def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
+def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: StateReadingConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
     """Score the spread of words in embedding space, and the separation of rare ones.
@@ -83,9 +84,9 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
             spaces.append(space)
             yield line
 
-    lines = print_results(score_each(), output)
+    lines = print_results(step, score_each(), output)
     if plot is not None:
         plot_spaces(make_panels(lines, spaces, config), spaces[0].sample, plot)
     if vectors is not None:
         save_vectors([line["model"] for line in lines], spaces, vectors)
-    finish(*after_scoring(lines, "average_cosine", "words", output))
+    finish(step, *after_scoring(lines, "average_cosine", "words", output))

@@ -9,35 +9,31 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.help import offers
 from bmtools.cli.options import (
     Command,
-    InputFile,
-    sources,
     usage_errors,
     writes_plot,
     writes_records,
 )
+from bmtools.cli.parameters import Given, InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import as_tables, finish, print_results, prints_results
 from bmtools.cli.score_closing import after_score_suite
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table, terminal_width
 from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
 _UNLIMITED_WIDTH = 10_000
 
 
-class Results(InputFile):
+class Results(NamedInput):
     """A file, a directory of finetune or `-`, which may have a name in front: SET=PATH."""
 
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
+    def convert(self, value: Given, param: click.Parameter | None,
+                ctx: click.Context | None) -> str:
         """Check the path; the name stays in front."""
-        name, _, path = value.partition("=")
-        named = bool(name and path and not Path(value).exists())
-        place = path if named else value
-        if not Path(place).is_dir():
-            super().convert(place, param, ctx)
-        return value
+        if not Path(self.split(str(value))[1]).is_dir():
+            return super().convert(value, param, ctx)
+        return str(value)
 
 
 def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
@@ -51,9 +47,9 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
     groups={"Suite": "suite sets published baseline name", "Report": "table format plot output"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
-@click.argument("results", nargs=-1, type=Results(), metavar="[[SET=]RESULTS]...")
+@click.argument("results", nargs=-1, type=Results(InputRecords()), metavar="[[SET=]RESULTS]...")
 @click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
-              shell_complete=offers(suite_names, file=True),
+              type=NameOrFile(lambda name: name in suite_names(), suite_names),
               help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
 @click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
               help="Published scores beside one's own: tables that compare models, or all.")
@@ -68,9 +64,9 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
 @prints_results
 @writes_plot("the scores of all models")
 @writes_records
-def command(results: tuple[str, ...], suite: str, published: Shown, baseline: str | None,
-            name: str | None, lists_sets: bool, form: str | None, plot: Path | None,
-            output: str) -> None:
+def command(step: CommandStep, results: tuple[str, ...], suite: str, published: Shown,
+            baseline: str | None, name: str | None, lists_sets: bool, form: str | None,
+            plot: Path | None, output: str) -> None:
     """Average scores on a benchmark suite as its paper does.
 
     RESULTS are JSON Lines of score-tasks or finetune, or directories of finetune; none or - means
@@ -80,21 +76,21 @@ def command(results: tuple[str, ...], suite: str, published: Shown, baseline: st
     """
     chosen = load_suite(suite)
     if lists_sets:
-        print_results(map(_describe, chosen.sets), output)
+        print_results(step, map(_describe, chosen.sets), output)
         return
     from bmtools.study.suites.suite_scores import suite_scores
 
     with usage_errors():
-        lines = suite_scores(suite, sources(results), published=published, baseline=baseline,
+        lines = suite_scores(suite, step.sources(results), published=published, baseline=baseline,
                              name=name)
     if plot is not None:
         from bmtools.study.suites.suite_report import plot_suite
 
         plot_suite(lines, chosen, plot)
     if form:
-        as_tables()
-    print_results(lines, output, lambda shown: _print_tables(shown, chosen, form))
-    finish(*after_score_suite(lines, len(chosen.sets), output))
+        as_tables(step)
+    print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form))
+    finish(step, *after_score_suite(lines, len(chosen.sets), output))
 
 
 def _describe(one: SuiteSet) -> dict[str, Any]:

@@ -9,34 +9,32 @@ import click
 
 from bmtools.cli.options import (
     Command,
-    InputFile,
     takes_rejects,
     usage_errors,
     writes_file,
     writes_plot,
     writes_records,
 )
+from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.score_closing import after_scoring
 from bmtools.cli.scoring_options import takes_groups
 from bmtools.cli.settings import with_options
+from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.metrics.settings import TaskScoresConfig
 
 
-class NamedInputFile(InputFile):
+class NamedPredictions(NamedInput):
     """A file to read, or `-` for stdin, which may have a name in front: NAME=PATH."""
 
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        """Check the file; the name stays in front."""
+    def split(self, value: str) -> tuple[str, str]:
+        """Split the name off as `score_tasks` does."""
         from bmtools.tasks.metrics.task_scores import split_name
 
-        name, path = split_name(value)
-        found = super().convert(path, param, ctx)
-        return f"{name}={found}" if name else found
+        return split_name(value)
 
 
 @click.command("score-tasks", cls=Command, examples=(
@@ -45,8 +43,8 @@ class NamedInputFile(InputFile):
     groups={"Predictions": "predicted task negative types undirected group-seeds",
             "Scores": "by details plot output fail-under"}, topics="records",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
-@click.argument("gold", type=InputFile())
-@click.argument("predictions", nargs=-1, type=NamedInputFile(),
+@click.argument("gold", type=InputRecords())
+@click.argument("predictions", nargs=-1, type=NamedPredictions(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
 @takes_groups
@@ -59,8 +57,8 @@ class NamedInputFile(InputFile):
               help="Exit with 1 if the first metric of any predictions is below X.")
 @(lambda function: with_options(function, TaskScoresConfig))
 @(lambda function: with_options(function, StatisticsConfig))
-def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path | None,
-            output: str, fail_under: float | None, **options: Any) -> None:
+def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: Reject,
+            plot: Path | None, output: str, fail_under: float | None, **options: Any) -> None:
     """Score predictions of a task against gold records, and compare models.
 
     GOLD has annotated records, PREDICTIONS the same ones as predict wrote them, in any order; none
@@ -79,7 +77,7 @@ def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path 
             raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
         runs = name_predictions(predictions or (STDIN,), options["group_seeds"])
         lines = task_scores(gold, runs, reject=reject, **options)
-    print_results(lines, output)
+    print_results(step, lines, output)
     if plot is not None:
         from bmtools.study.reports.calibration_plot import plot_calibration
 
@@ -88,4 +86,4 @@ def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path 
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:
         check_bound(scored, main, at_least=fail_under)
-    finish(*after_scoring(lines, main, "records", output, lowest=False))
+    finish(step, *after_scoring(lines, main, "records", output, lowest=False))

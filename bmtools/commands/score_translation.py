@@ -9,14 +9,15 @@ import click
 
 from bmtools.cli.options import (
     Command,
-    InputFile,
     takes_rejects,
     usage_errors,
     writes_records,
 )
+from bmtools.cli.parameters import InputFile, InputRecords
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.score_closing import after_score_translation
 from bmtools.cli.settings import with_options
+from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
@@ -30,20 +31,20 @@ from bmtools.translation.settings import QualityConfig
     groups={"Comparison": "plain source-lang target-lang glossary baseline",
             "Scores": "resamples output"},
     topics="records", meanings={"output": "Write the scores here; .gz and .zst compress."})
-@click.argument("hypotheses", type=InputFile())
-@click.argument("references", type=InputFile(), default=STDIN)
-@click.argument("sources", type=InputFile(), required=False)
+@click.argument("hypotheses", type=InputRecords())
+@click.argument("references", type=InputRecords(), default=STDIN)
+@click.argument("sources", type=InputRecords(), required=False)
 @takes_rejects
-@click.option("--baseline", type=InputFile(), metavar="FILE",
+@click.option("--baseline", type=InputRecords(), metavar="FILE",
               help="Other translations of the same, to compare with.")
-@click.option("--glossary", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+@click.option("--glossary", type=InputFile(Path, allow_dash=False),
               metavar="FILE", help="Terms and their translations, to count those kept: TSV or TMX. "
                                    "Needs SOURCES.")
 @writes_records
 @prints_results
 @(lambda function: with_options(function, QualityConfig))
-def command(hypotheses: str, references: str, sources: str | None, reject: Reject, output: str,
-            **options: Any) -> None:
+def command(step: CommandStep, hypotheses: str, references: str, sources: str | None,
+            reject: Reject, output: str, **options: Any) -> None:
     """Score translations against references.
 
     HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids, or, with
@@ -60,5 +61,5 @@ def command(hypotheses: str, references: str, sources: str | None, reject: Rejec
         if [hypotheses, references, sources, options["baseline"]].count(STDIN) > 1:
             raise click.UsageError("found stdin more than once, expected one file from there")
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
-    print_results(lines, output)
-    finish(*after_score_translation(lines, output))
+    print_results(step, lines, output)
+    finish(step, *after_score_translation(lines, output))

@@ -8,17 +8,19 @@ import click
 
 from bmtools.cli.closing import after_sign
 from bmtools.cli.options import Command, existing_directory
+from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.step import CommandStep
 
 
 @click.command("sign", cls=Command, examples=(
     "bmtools sign model --key key.pem", "bmtools sign vocabulary --key key.pem --table"),
     groups={"Key": "key"}, topics="checkpoints")
 @click.argument("directory", type=existing_directory, metavar="DIR")
-@click.option("--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
+@click.option("--key", type=InputFile(Path, allow_dash=False), required=True,
               metavar="FILE", help="Private key of an elliptic curve, as openssl makes it (PEM).")
 @prints_results
-def command(directory: Path, key: Path) -> None:
+def command(step: CommandStep, directory: Path, key: Path) -> None:
     """Sign the files of a directory with a key of your own.
 
     The signature is the file model.sig in DIR, in the format of model-signing (extra "sign"); the
@@ -31,5 +33,5 @@ def command(directory: Path, key: Path) -> None:
     """
     from bmtools.study.lineages.sign import sign
 
-    [line] = print_results([sign(directory, key)])
-    finish(*after_sign(line))
+    [line] = print_results(step, [sign(directory, key)])
+    finish(step, *after_sign(line))

@@ -10,9 +10,10 @@ import click
 
 from bmtools.cli.closing import after_split
 from bmtools.cli.options import Command, input_file, reads_records, takes_overwrite
-from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.corpus.overlap import SHARED, overlaps
 from bmtools.corpus.splits import SplitConfig, split
@@ -39,8 +40,8 @@ _COLUMNS = ("of", "in", "records", *SHARED)
 @click.option("--check", is_flag=True,
               help="Write nothing; tell what the files, which are parts of a set, share.")
 @prints_results
-def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
-            config: SplitConfig, by: str | None, check: bool) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path | None,
+            overwrite: bool, config: SplitConfig, by: str | None, check: bool) -> None:
     """Split records into train, dev and test or folds, by document.
 
     A document is what meta.document names, or the record. The same documents, settings and seed
@@ -50,13 +51,13 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
     if check == (output is not None):
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")
     if check:
-        lines = print_results(_compare(records), print_tables=_print_overlap)
-        finish(*after_split(lines, None))
+        lines = print_results(step, _compare(records), print_tables=_print_overlap)
+        finish(step, *after_split(lines, None))
         return
     assert output is not None
-    report = split(records, output, config, by, reject, overwrite)
-    [line] = print_results([report])
-    finish(*after_split(line["overlap"], line))
+    report = split(records, output, config, by, reject, overwrite, step)
+    [line] = print_results(step, [report])
+    finish(step, *after_split(line["overlap"], line))
 
 
 def _compare(records: RecordReader) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from bmtools.cli.options import Command, sources, takes_files
+from bmtools.cli.options import Command, takes_files
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import fitting_columns, print_table, terminal_width
 from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
@@ -23,12 +24,13 @@ from bmtools.statistics.table import gather_rows, number_keys
               help="Keys to show; a dot reaches into objects: test_f1.mean. Without it, those of "
                    "numbers that fit the terminal.")
 @click.option("--title", help="Title of the table.")
-def command(files: tuple[str, ...], key: str, columns: str | None, title: str | None) -> None:
+def command(step: CommandStep, files: tuple[str, ...], key: str, columns: str | None,
+            title: str | None) -> None:
     """Show JSON Lines of several models as one table."""
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
     if columns is not None and not names:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    lines = [line for _, line in read_objects(*sources(files))]
+    lines = [line for _, line in read_objects(*step.sources(files))]
     known = names or number_keys(lines, key)
     if not known:
         raise DataError(f"no line has {key!r} and a number; --key names another key")

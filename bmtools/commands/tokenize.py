@@ -11,6 +11,7 @@ from bmtools.cli.closing import after_tokenize
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -31,7 +32,7 @@ from bmtools.status import counted
               help="Processes that encode; 0: one for each core.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
 @prints_results
-def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
     """Tokenize records once, into memory-mapped shards for pretrain and distill."""
     from bmtools.data.tokenize import check_shard_target, tokenize
@@ -40,7 +41,8 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     check_shard_target(output, resume, overwrite)
     manifest = tokenize(records, load_tokenizer(tokenizer), output, settings,
                         processes=processes, resume=resume, overwrite=overwrite,
-                        watch=partial(counted, activity="encoding", unit="megabytes"))
-    [line] = print_results([{"output": str(output), **manifest["results"],
+                        watch=partial(counted, activity="encoding", unit="megabytes"),
+                        step=step)
+    [line] = print_results(step, [{"output": str(output), **manifest["results"],
                              "vocabulary": manifest["vocabulary"]}])
-    finish(*after_tokenize(line, tokenizer))
+    finish(step, *after_tokenize(line, tokenizer))

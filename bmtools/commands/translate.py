@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -19,6 +18,7 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
+from bmtools.cli.parameters import WorkDirectory
 from bmtools.cli.pass_options import (
     is_finished,
     require_file_to_resume,
@@ -30,9 +30,11 @@ from bmtools.cli.projection_options import (
     refuse_projection_options,
     takes_projection,
 )
-from bmtools.cli.results import finish, write_stream
+from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
+from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
+from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import is_regular
@@ -85,7 +87,7 @@ from bmtools.translation.settings import (
 @click.option("--translate-mentions", is_flag=True,
               help="Translate annotated words by themselves, too, for method exact to look for.")
 @takes_projection(without=("glossary",))
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+@click.option("--cache", type=WorkDirectory(), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @takes_resume
 @takes_shard("Translate")
@@ -93,8 +95,8 @@ from bmtools.translation.settings import (
 @takes_settings(AuditConfig, "audit")
 @takes_settings(ProtectionConfig, "protection")
 @takes_settings(RayConfig, "cluster")
-def command(records: RecordReader, reject: Reject, output: str, resume: bool, overwrite: bool,
-            project: bool, projection: ProjectionConfig, **options: Any) -> None:
+def command(step: CommandStep, records: RecordReader, reject: Reject, output: str, resume: bool,
+            overwrite: bool, project: bool, projection: ProjectionConfig, **options: Any) -> None:
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
@@ -110,8 +112,8 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
     counts = TranslationCounts()
     require_file_to_resume(resume, output)
     if resume and not overwrite and is_finished(output):
-        return finish(f"{output} is there already, and stays as it is")
-    run = TranslationRun(output) if is_regular(output) else None
+        return finish(step, f"{output} is there already, and stays as it is")
+    run = TranslationRun(output, step) if is_regular(output) else None
     with opened_run(run, resume, overwrite) if run else nullcontext():
         with usage_errors():
             translated = translate(records, run=run, reject=reject, counts=counts,
@@ -120,8 +122,8 @@ def command(records: RecordReader, reject: Reject, output: str, resume: bool, ov
             counts = run.counts
             run.write(translated)
         else:
-            write_stream(translated, output)
+            write_stream(step, translated, output)
     totals, *remarks = counts.lines()
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
-    finish(*after_translate(totals, output))
+    finish(step, *after_translate(totals, output))

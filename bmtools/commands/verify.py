@@ -8,7 +8,9 @@ import click
 
 from bmtools.cli.closing import after_verify
 from bmtools.cli.options import Command
+from bmtools.cli.parameters import InputDirectory, InputFile, InputPath
 from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.step import CommandStep
 from bmtools.errors import DataError
 
 
@@ -16,15 +18,16 @@ from bmtools.errors import DataError
     "bmtools verify model", "bmtools verify model --search . --json"),
     groups={"Inputs": "search", "Signature": "public-key"}, topics="checkpoints")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...",
-                type=click.Path(exists=True, path_type=Path))
+                type=InputPath(Path))
 @click.option("--search", multiple=True, metavar="DIR",
-              type=click.Path(exists=True, file_okay=False, path_type=Path),
+              type=InputDirectory(is_hashed=False),
               help="Look for inputs here, too; may be repeated.")
 @click.option("--public-key", metavar="FILE",
-              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              type=InputFile(Path, allow_dash=False),
               help="Check the signatures of PATHS, which are directories, by this key.")
 @prints_results
-def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path | None) -> None:
+def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...],
+            public_key: Path | None) -> None:
     """Hash outputs and their inputs again, and name what changed.
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
@@ -34,8 +37,8 @@ def command(paths: tuple[Path, ...], search: tuple[Path, ...], public_key: Path 
     """
     from bmtools.study.lineages.verify import differs, verify
 
-    lines = print_results(verify(paths, search, public_key))
-    finish(*after_verify(lines))
+    lines = print_results(step, verify(paths, search, public_key))
+    finish(step, *after_verify(lines))
     if faults := [str(line["path"]) for line in lines if differs(line)]:
         raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"
                         + ", ..." * (len(faults) > 5))

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
 
 from bmtools.cli.options import Command
-from bmtools.cli.progress import hide_status
+from bmtools.cli.parameters import InputPath
 from bmtools.cli.results import print_results, prints_results, shows_tables
-from bmtools.cli.streams import Ended
+from bmtools.cli.step import CommandStep
+from bmtools.io.system import Ended
 
 
 @click.command("watch", cls=Command, examples=(
     "bmtools watch model --once",
     "bmtools watch model notes.jsonl"), groups={"Output": "once table"})
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...",
-                type=click.Path(path_type=Path))
+                type=InputPath(Path, exists=False))
 @click.option("--once", is_flag=True, help="Print the present state and end.")
 @prints_results
-def command(outputs: tuple[Path, ...], once: bool) -> None:
+def command(step: CommandStep, outputs: tuple[Path, ...], once: bool) -> None:
     """Follow commands that run in another shell or on another machine.
 
     OUTPUT is the directory or file that a command writes with -o, on a disk that both machines see,
@@ -35,13 +35,13 @@ def command(outputs: tuple[Path, ...], once: bool) -> None:
     if once:
         refresh(jobs)
     else:
-        hide_status()
+        step.hide_status()
         try:
             follow(jobs)
-        except KeyboardInterrupt as error:
-            raise Ended(signal.SIGINT, "the command goes on") from error
-    if once or not shows_tables():
-        print_results([job.described() for job in jobs],
+        except Ended as error:
+            raise Ended(error.number, "the command goes on") from error
+    if once or not shows_tables(step):
+        print_results(step, [job.described() for job in jobs],
                       print_tables=lambda _lines: print_jobs(jobs))
     if codes := [job.ending.code for job in jobs if job.ending and job.ending.code]:
         raise click.exceptions.Exit(min(codes))

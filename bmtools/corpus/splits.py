@@ -30,6 +30,7 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.io.step import Step
 from bmtools.records import Record, document_of
 from bmtools.settings import Settings, option
 
@@ -101,7 +102,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def split(records: RecordReader, output: Path, config: SplitConfig | None = None,
           by: str | None = None, reject: Reject = refuse,
-          overwrite: bool = False) -> dict[str, Any]:
+          overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
     """Write the parts of a set, so that all records of a document are in one of them.
 
     `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
@@ -117,6 +118,7 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
             takes the place of the settings but for `folds`.
         reject: receives records whose document `by` does not list.
         overwrite: replace a directory that is not empty.
+        step: the command, if one runs.
 
     Returns:
         the report: documents, records, values of `stratify` and overlap of the parts.
@@ -139,7 +141,7 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
         report = _report(by_part, config)
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
                  wall_seconds=monotonic() - started, results=report,
-                 licences={"text": records.licences()}).write(directory)
+                 licences={"text": records.licences()}, step=step).write(directory)
     return {"output": str(output), **report}
 
 

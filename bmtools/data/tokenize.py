@@ -41,6 +41,7 @@ from bmtools.io.jsonl import Block, RecordReader, parse_json
 from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.sources import source_name
+from bmtools.io.step import Step
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.ragged import offsets
 from bmtools.records import ORIGINS, JsonObject, Record, full_text
@@ -174,7 +175,8 @@ class _Progress:
 
 def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: Path,
              settings: ShardConfig | None = None, *, processes: int = 1, resume: bool = False,
-             overwrite: bool = False, watch: Watch = iter) -> JsonObject:
+             overwrite: bool = False, watch: Watch = iter,
+             step: Step | None = None) -> JsonObject:
     """Encode titles and texts, and write a directory of shards.
 
     The output has the same bytes for any number of processes and of interruptions. Memory does
@@ -191,6 +193,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
             is read again, to check that it is the same, but not encoded. Finished shards are
             checked to be of this text.
         overwrite: replace existing output.
+        step: the command, if one runs.
         watch: wraps the iterator over blocks of text.
 
     Returns:
@@ -232,7 +235,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
                         results={"shards": writer.number, **_results(counts)},
-                        licences={"text": stated_licences(_results(counts))})
+                        licences={"text": stated_licences(_results(counts))}, step=step)
     return _finish(run, output, tokenizer, manifest, overwrite)
 
 

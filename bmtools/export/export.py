@@ -19,6 +19,7 @@ from bmtools.io.directories import directory_bytes, new_directory, refuse_existi
 from bmtools.io.failures import reading, require_room
 from bmtools.io.jsonl import as_records
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, read_manifest
+from bmtools.io.step import Step
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import (
     Checkpoint,
@@ -68,6 +69,7 @@ class Source:
 def export_model(model: str | PathLike[str], output: str | PathLike[str],
                  calibration: str | PathLike[str] | Iterable[Any] = (), *, overwrite: bool = False,
                  load: Callable[[Path], Checkpoint | None] = lambda _: None,
+                 step: Step | None = None,
                  **settings: Any) -> list[dict[str, Any]]:
     """Write a checkpoint for other engines, and check their outputs against its own.
 
@@ -79,6 +81,7 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
         output: directory to write; of several formats each gets one of its name in it.
         calibration: file or records whose texts int8 is calibrated on, and outputs compared on.
         overwrite: replace the content of the output directory.
+        step: the command, if one runs.
         load: loads a model with a head of its own, and no other, as
             `bmtools.tasks.inference.load_for_export` does.
         settings: fields of `ExportConfig`.
@@ -109,9 +112,9 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
         for name in config.formats:
             part = name if len(config.formats) > 1 else ""
             (partial / part).mkdir(exist_ok=True)
-            line = _export(*prepared, name, partial / part) \
+            line = _export(*prepared, name, partial / part, step) \
                 if prepared and name != STATIC_FORMAT else \
-                _export_static(checkpoint, config.dimensions, partial / part)
+                _export_static(checkpoint, config.dimensions, partial / part, step)
             lines.append({"model": str(target / part), **line})
     return lines
 
@@ -147,7 +150,7 @@ def _prepare(checkpoint: Checkpoint, model_class: str,
 
 
 def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
-            directory: Path) -> dict[str, Any]:
+            directory: Path, step: Step | None) -> dict[str, Any]:
     """Write a format's files and the manifest into an unfinished directory, and check them.
 
     Returns:
@@ -177,11 +180,13 @@ def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
             "parameters": checkpoint.model.num_parameters(), "difference": difference}
     Manifest(COMMAND, {**read_manifest(checkpoint.path).get("settings", {}),
                        "exported": asdict(exported)}, checkpoint.vocabulary,
-             parents=DirectoryHashes({"source": checkpoint.path}), results=line).write(directory)
+             parents=DirectoryHashes({"source": checkpoint.path}), results=line,
+             step=step).write(directory)
     return line
 
 
-def _export_static(teacher: Checkpoint, dimensions: int, directory: Path) -> dict[str, Any]:
+def _export_static(teacher: Checkpoint, dimensions: int, directory: Path,
+                   step: Step | None) -> dict[str, Any]:
     """Write a static model, which is a checkpoint, into an unfinished directory."""
     from bmtools.models.static import distill_static
 
@@ -190,7 +195,7 @@ def _export_static(teacher: Checkpoint, dimensions: int, directory: Path) -> dic
             "dimensions": model.config.hidden_size}
     write_checkpoint_files(directory, model, teacher.tokenizer, Manifest(
         f"{COMMAND} --format {STATIC_FORMAT}", {"teacher": str(teacher.path)}, teacher.vocabulary,
-        parents=DirectoryHashes({"teacher": teacher.path}), results=line))
+        parents=DirectoryHashes({"teacher": teacher.path}), results=line, step=step))
     return {**line, "megabytes": round(directory_bytes(directory) / 1e6, 1)}
 
 

@@ -12,7 +12,7 @@ from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import WriteError, cannot_write, reason, write_error
-from bmtools.io.system import read_system, signals_deferred
+from bmtools.io.system import interruption, read_system, signals_deferred
 from bmtools.io.unfinished import (
     hidden_path,
     is_hidden,
@@ -55,6 +55,7 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
         try:
             yield partial
             _set_permissions(partial, target)
+            interruption.check()
         except BaseException as error:
             explained = _explained(error, partial, path)
             with signals_deferred():

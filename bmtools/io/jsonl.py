@@ -15,11 +15,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
-from bmtools.io.digests import note_source
 from bmtools.io.foreign import importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.io.record_size import to_end_of_line
-from bmtools.io.sources import open_text, read_lines, source_name, split_line, with_newlines
+from bmtools.io.sources import (
+    note_of,
+    open_text,
+    read_lines,
+    source_name,
+    split_line,
+    with_newlines,
+)
 from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check, passes_check
 
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])
@@ -134,7 +140,8 @@ class RecordReader:
             earlier_lines += lines
             earlier.update(digest.digest())
             self.hashes[source_name(name)] = digest.hexdigest()
-            note_source(name, digest.hexdigest())
+            if note := note_of(name):
+                note(name, digest.hexdigest())
 
     def own_part(self, content: bytes, number: int, start: int) -> tuple[int, int]:
         """Return where the lines that this reader reads begin and end in whole lines of a source.

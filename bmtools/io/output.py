@@ -18,9 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.digests import HashedFile, HashedPacker
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
-from bmtools.io.system import signals_deferred
+from bmtools.io.system import interruption, signals_deferred
 from bmtools.io.unfinished import hidden_path, locked, real_path
 
 if sys.version_info >= (3, 14):
@@ -74,18 +73,18 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             target.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
                                  0o600 if target.exists() else 0o666)
-        raw = HashedFile(descriptor, "w", str(path))
+        raw = NamedFile(descriptor, "w", str(path))
         with io.BufferedWriter(raw, _BUFFER_BYTES) as stream, locked(descriptor):
             _keep_permissions(target, partial)
             yield stream
             stream.flush()
             with naming(path):
                 os.fsync(descriptor)
+            interruption.check()
             with signals_deferred():
                 with suppress(OSError):
                     record_of(target).unlink()  # it is of an older file
                 _rename(partial, target, path)
-        raw.note(target)
     except BaseException:
         with signals_deferred():
             partial.unlink(missing_ok=True)
@@ -103,7 +102,7 @@ def open_output(name: str) -> Iterator[IO[bytes]]:
         if not (packer := _packer(name, stream)):
             yield stream
             return
-        with packer, io.BufferedWriter(HashedPacker(packer, stream), _BUFFER_BYTES) as packed:
+        with packer, io.BufferedWriter(packer, _BUFFER_BYTES) as packed:
             yield packed
 
 

@@ -39,6 +39,7 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.directories import discard_run
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage, opened_run
+from bmtools.io.step import Step
 from bmtools.io.workers import Outcome, Part, Worker, Workers, results_of
 from bmtools.status import set_status
 
@@ -47,7 +48,8 @@ ASIDE = "aside.jsonl"
 
 @contextmanager
 def opened_pass(output: str | None, settings: Mapping[str, Any], workers: Workers,
-                resume: bool = False, overwrite: bool = False) -> Iterator[PassRun]:
+                resume: bool = False, overwrite: bool = False,
+                step: Step | None = None) -> Iterator[PassRun]:
     """Open the passes of a command, and close them.
 
     Args:
@@ -56,6 +58,7 @@ def opened_pass(output: str | None, settings: Mapping[str, Any], workers: Worker
         workers: do the work.
         resume: go on with an unfinished run, if there is one.
         overwrite: discard an unfinished run without `resume`.
+        step: the command.
 
     Raises:
         BmtoolsError: there is an unfinished run, which is another one or is not to be resumed.
@@ -64,12 +67,12 @@ def opened_pass(output: str | None, settings: Mapping[str, Any], workers: Worker
         from tempfile import TemporaryDirectory
 
         with TemporaryDirectory(prefix="bmtools-") as directory:
-            run = ResumableRun(str(Path(directory) / "pass"))
+            run = ResumableRun(str(Path(directory) / "pass"), step)
             run.begin(settings)
             with closing(run):
                 yield PassRun(run, workers, False)
         return
-    with opened_run(ResumableRun(output), resume, overwrite) as run:
+    with opened_run(ResumableRun(output, step), resume, overwrite) as run:
         run.begin(settings)
         yield PassRun(run, workers, True)
         discard_run(run.directory)

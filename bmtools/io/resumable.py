@@ -6,7 +6,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,7 @@ from bmtools.io.directories import RUN, beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.jsonl import parse_json
 from bmtools.io.output import encode_lines
+from bmtools.io.step import Step
 
 RECORDS, REJECTS = "records.jsonl", "rejects.jsonl"
 _SETTINGS, _PROGRESS = "settings.json", "progress.json"
@@ -35,9 +36,6 @@ COMMIT_SECONDS = 1.0
 _WORTH_KEEPING_SECONDS = 10.0
 _CONTEXT = 30  # characters
 _CHUNK_BYTES = 1 << 20
-NOTES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
-"""Notes that are kept with the progress of a run, by name: what returns one, and what takes the
-last one when the run is resumed."""
 
 
 @contextmanager
@@ -81,14 +79,15 @@ class ResumableRun:
 
     Args:
         output: a regular file, or a free name.
+        step: command that the run belongs to; the energy of earlier sessions is added to its own.
 
     Attributes:
         directory: the one beside the file.
         existed: whether it is an earlier run's.
     """
 
-    def __init__(self, output: str) -> None:
-        self.output = output
+    def __init__(self, output: str, step: Step | None = None) -> None:
+        self.output, self.step = output, step or Step()
         self.directory = run_directory(output)
         self.existed = self.directory.exists()
         self._files = ExitStack()
@@ -122,13 +121,13 @@ class ResumableRun:
                     "resume with what it was started with, or start again with "
                     f"{setting('overwrite')}")
         noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
-        for name, note in read_whole(noted[-1], Progress).notes.items() if noted else ():
-            NOTES[name][1](note)
+        if noted:
+            self.step.resume_energy(read_whole(noted[-1], Progress).notes.get("energy", {}))
         return str(found["run"])
 
     def stage(self, name: str = "") -> Stage:
         """Open a stage of the run, where it is; its files are closed with the run."""
-        return Stage(self.directory, self.output, self._files, f"{name}-" if name else "")
+        return Stage(self, self._files, f"{name}-" if name else "")
 
     def close(self) -> None:
         """Close its files."""
@@ -153,7 +152,7 @@ class Progress:
         input_hash: of them.
         sizes: bytes of its files, by name.
         counts: for people.
-        notes: by the names of `NOTES`.
+        notes: `energy` of the work so far.
     """
 
     inputs: int
@@ -167,8 +166,7 @@ class Stage:
     """Stage of a run: files that grow, and how far they are.
 
     Args:
-        directory: of the run.
-        output: the run's file, for messages.
+        run: that it belongs to.
         files: closes those that are opened.
         prefix: of the names of its files.
 
@@ -176,8 +174,9 @@ class Stage:
         progress: as last noted.
     """
 
-    def __init__(self, directory: Path, output: str, files: ExitStack, prefix: str) -> None:
-        self._directory, self._output, self._opened, self._prefix = directory, output, files, prefix
+    def __init__(self, run: ResumableRun, files: ExitStack, prefix: str) -> None:
+        self._directory, self._output, self._step = run.directory, run.output, run.step
+        self._opened, self._prefix = files, prefix
         self._files: dict[str, io.BufferedRandom] = {}
         path = self.path(_PROGRESS)
         self.progress = read_whole(path, Progress) if path.exists() else Progress(0, "", {})
@@ -214,8 +213,8 @@ class Stage:
             file.flush()
             os.fsync(file.fileno())
         sizes = {name: file.tell() for name, file in self._files.items()}
-        notes = {name: take() for name, (take, _) in NOTES.items()}
-        self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts), notes)
+        self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts),
+                                 {"energy": self._step.energy()})
         replace_whole(self.path(_PROGRESS), self.progress, self._output)
 
     def rejecting(self, reject: Reject) -> Reject:

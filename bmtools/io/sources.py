@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from bmtools.errors import DataError
-from bmtools.io.digests import hashed_source
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, not_utf8
 from bmtools.io.record_size import limited_lines
 
@@ -27,24 +28,57 @@ STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
+_BUFFER_BYTES = 1 << 17
 _CARRIAGE_RETURNS = re.compile(rb"\r+\n|\r")
 
 
-class MemberName(str):
-    """Name of a file in an archive, which knows how to open it.
+Note = Callable[[str, str], None]
+
+
+class SourceName(str):
+    """Name of an input of a command that notes the SHA-256 of what is read under it.
+
+    Args:
+        name: of a file; `-` for stdin.
+        note: gets the name and the digest of the uncompressed content once that was read to its
+            end; None for files in archives, whose archive is the input.
+    """
+
+    __slots__ = ("note",)
+    note: Note | None
+
+    def __new__(cls, name: str, note: Note | None) -> Self:
+        self = super().__new__(cls, name)
+        self.note = note
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Become a plain name in another process, which notes nothing."""
+        return str, (str(self),)
+
+
+class MemberName(SourceName):
+    """Name of a file in an archive, or of a copy of stdin, which knows how to open it.
 
     Args:
         name: as a path through the archive.
         opener: opens it.
+        note: as for `SourceName`.
     """
 
     __slots__ = ("opener",)
     opener: Callable[[], BinaryIO]
 
-    def __new__(cls, name: str, opener: Callable[[], BinaryIO]) -> MemberName:
-        self = super().__new__(cls, name)
+    def __new__(cls, name: str, opener: Callable[[], BinaryIO],
+                note: Note | None = None) -> Self:
+        self = super().__new__(cls, name, note)
         self.opener = opener
         return self
+
+
+def note_of(name: str) -> Note | None:
+    """Return the function that notes the digest of an input; None if nothing does."""
+    return name.note if isinstance(name, SourceName) else None
 
 
 def _open_raw(name: str) -> AbstractContextManager[Any]:
@@ -59,7 +93,7 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
 
     Args:
         name: of the file.
-        takes_digest: whether the digest of what is read is taken here, where digests are.
+        takes_digest: whether the digest of what is read is taken here, if the name notes it.
 
     Raises:
         DataError: the file is missing, unreadable or damaged.
@@ -73,8 +107,9 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
                 stream = io.BufferedReader(zstd.ZstdFile(raw))
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
-            is_member = isinstance(name, MemberName) and name != STDIN
-            yield hashed_source(stream, name) if takes_digest and not is_member else stream
+            note = note_of(name) if takes_digest else None
+            yield io.BufferedReader(_HashedSource(stream, name, note), _BUFFER_BYTES) \
+                if note else stream
     except _damage() as error:
         raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
                         "copy or download the file again") from error
@@ -83,6 +118,26 @@ def open_bytes(name: str, takes_digest: bool = True) -> Iterator[BinaryIO]:
             raise
         raise DataError(f"{name}: {(error.strerror or 'cannot be read').lower()}; "
                         "expected a readable file") from error
+
+
+class _HashedSource(io.RawIOBase):
+    """Source whose digest is taken while it is read."""
+
+    def __init__(self, stream: Any, name: str, note: Note) -> None:
+        self._stream, self._digest = stream, hashlib.sha256()
+        self._note = partial(note, name)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # readinto1 would wait for more if the stream's buffer holds less than it is asked for.
+        content: bytes = self._stream.read1(len(buffer))
+        buffer[:len(content)] = content
+        self._digest.update(content)
+        if not content:
+            self._note(self._digest.hexdigest())
+        return len(content)
 
 
 def _gzip_file(raw: BinaryIO) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bmtools.io.output import temporary_file
-from bmtools.io.sources import STDIN, MemberName
+from bmtools.io.sources import STDIN, MemberName, note_of
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def _copy(name: str, stack: ExitStack) -> MemberName:
     with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as source:
         shutil.copyfileobj(source, copy)
     copy.flush()
-    return MemberName(name, _opener(copy))
+    return MemberName(name, _opener(copy), note_of(name))
 
 
 def _opener(copy: BinaryIO) -> Callable[[], BinaryIO]:

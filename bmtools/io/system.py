@@ -1,16 +1,98 @@
-"""System: signals, and the cores and memory that a process may use within its containers."""
+"""System: signals that end a process, and the cores and memory that it may use in containers."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # Ctrl-C, a lost terminal, a scheduler's SIGTERM and its warning.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
+# Programs such as uv forward a Ctrl-C that the terminal has sent already.
+REPEAT_SECONDS = 0.2
+_ENDING = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+_INTERRUPTED = 130
+_UNNOTICED_SECONDS, _CLEAN_UP_SECONDS = 0.5, 5.0
 _SYSTEM = Path("/")
+
+
+class Ended(BaseException):
+    """A signal that ends the command.
+
+    Args:
+        number: of the signal; all except SIGTERM and SIGHUP end it as Ctrl-C does.
+        left: what that leaves, in words.
+    """
+
+    def __init__(self, number: int, left: str = "") -> None:
+        word = _ENDING.get(signal.Signals(number), "interrupted")
+        super().__init__(f"{word}: {left}" if left else word)
+        self.number = number
+        self.exit_code = 128 + number if number in _ENDING else _INTERRUPTED
+
+
+class Interruption:
+    """Signals that were sent to this process and have not ended it yet.
+
+    The handler only sets `number`, since Python drops an exception that is raised inside a
+    destructor. Work that reports its status, and files before they are put in place, call `check`.
+    If nothing has checked for half a second, as in a read that waits for a pipe, a timer sends the
+    signal again, and only then the handler raises. A second signal ends the process at once.
+
+    A process has one set of signal handlers, and so one of these; a thread or a function called
+    from Python without the command line never sees a signal here.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._received_at = 0.0
+        self._is_overdue = False
+        self._timer: threading.Timer | None = None
+
+    def receive(self, number: int) -> None:
+        """Handle a signal."""
+        if self._is_overdue:
+            self._is_overdue = False
+            self._remind(_CLEAN_UP_SECONDS)
+            raise Ended(self.number)
+        now = time.monotonic()
+        if not self.number:
+            self.number, self._received_at = number, now
+            self._remind(_UNNOTICED_SECONDS)
+        elif now - self._received_at > REPEAT_SECONDS:
+            os._exit(Ended(number).exit_code)
+
+    def check(self) -> None:
+        """Raise `Ended` if a signal was received; does nothing outside the main thread."""
+        if self.number and threading.current_thread() is threading.main_thread():
+            self._remind(_CLEAN_UP_SECONDS)
+            raise Ended(self.number)
+
+    def clear(self) -> None:
+        """Forget the signal: the command has ended, or saves its state first."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.number, self._timer, self._is_overdue = 0, None, False
+
+    def _remind(self, seconds: float) -> None:
+        """Send the signal again after some time, unless it is cleared by then."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+        def send() -> None:
+            self._is_overdue = True
+            os.kill(os.getpid(), self.number)
+
+        self._timer = threading.Timer(seconds, send)
+        self._timer.daemon = True
+        self._timer.start()
+
+
+interruption = Interruption()
 
 
 def usable_cores() -> int:

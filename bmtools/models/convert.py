@@ -19,6 +19,7 @@ from bmtools.installation import require_versions
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
 from bmtools.io.provenance.manifest import Manifest, directory_licences, hash_file, read_object
+from bmtools.io.step import Step
 from bmtools.models.checkpoint import (
     require_fitting_tokenizer,
     silence_transformers,
@@ -57,7 +58,7 @@ _BERT_ATTENTION = "encoder.layer.0.attention.self.query.weight"
 
 def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
             tokenizer: str | PathLike[str] | None = None, casing: Casing | None = None,
-            overwrite: bool = False) -> dict[str, Any]:
+            overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
     """Write a published checkpoint as safetensors, with its tokenizer and `bmtools.json`.
 
     Its weights are `pytorch_model.bin`, whole or in several files, safetensors with an old
@@ -71,6 +72,7 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
         tokenizer: directory of its vocabulary where the checkpoint has none.
         casing: whether text keeps its case; needed where the files do not say.
         overwrite: replace the content of the output directory.
+        step: the command, if one runs.
 
     Returns:
         `checkpoint`, the `class` of the model, its number of `weights`, tokens of its `vocabulary`,
@@ -96,7 +98,7 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
                         fingerprint(words), inputs=_hashes(sources),
                         results={"left_out": left_out},
-                        licences={"published": directory_licences(source)})
+                        licences={"published": directory_licences(source)}, step=step)
     with new_directory(Path(output), overwrite) as partial:
         write_checkpoint_files(partial, model, words, manifest)
     return {"checkpoint": str(output), **line}

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from bmtools.distributed import local_rank, world_size
-from bmtools.io.energy.meter import watch_gpus
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
 from bmtools.models.architectures import build_model
 from bmtools.models.device import check_device, refuse_device
@@ -105,7 +104,6 @@ def prepare_cuda(deterministic: bool = False) -> None:
     """
     if torch.version.cuda is not None and not any(map(os.environ.get, _ALLOCATOR_VARIABLES)):
         os.environ[_ALLOCATOR_VARIABLES[0]] = "expandable_segments:True"
-    watch_gpus()
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 

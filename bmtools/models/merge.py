@@ -17,6 +17,7 @@ from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, read_manifest
+from bmtools.io.step import Step
 from bmtools.models.checkpoint_files import (
     WEIGHTS,
     check_checkpoint,
@@ -39,7 +40,7 @@ _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers
 
 
 def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
-          overwrite: bool = False) -> dict[str, Any]:
+          overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
     """Write a checkpoint whose weights are the means of those of others, in float32.
 
     Its tokenizer, labels and settings are theirs; a task's model can `predict`.
@@ -50,6 +51,7 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
         models: checkpoints of one architecture and vocabulary, with the same labels.
         output: directory to write.
         overwrite: replace the content of the output directory.
+        step: the command, if one runs.
 
     Returns:
         `checkpoint`, the number of `models` and of `weights`, and their mean `distance` to the
@@ -80,7 +82,7 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
     manifest = Manifest("merge", {**read_manifest(first).get("settings", {}),
                                   "merged": [str(path) for path in paths]}, vocabulary,
                         parents=DirectoryHashes({f"merged {number}": path for number, path
-                                                 in enumerate(paths, 1)}))
+                                                 in enumerate(paths, 1)}), step=step)
     with new_directory(Path(output), overwrite) as partial:
         require_room(partial / WEIGHTS, weight_bytes(first))
         config.save_pretrained(partial)

@@ -12,7 +12,6 @@ from typing import Any
 
 from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
-from bmtools.io.energy.meter import metering
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
@@ -90,7 +89,7 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
     sources = {name: source for name, source in (
         (TRAIN, train), (DEV, dev), (TEST, test), (UNLABELLED, unlabelled)) if source is not None}
     line: Report = {}
-    with metering():
+    with plan.step.metered():
         for line in run_sources(plan, sources, reject):
             if report:
                 report(line)
@@ -270,7 +269,8 @@ def _manifest(runs: Runs, sets: Sequence[Mapping[str, Iterable[Record]]], summar
                     best.tokens_seen, _seconds_since(started),
                     {**summary, **(train.origins() if isinstance(train, RecordReader) else {})},
                     {name: source.licences() for name, source in sets[0].items()
-                     if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)})
+                     if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)},
+                    plan.step)
 
 
 def _summarize_folds(lines: Sequence[Report], lost: int) -> Report:

@@ -16,6 +16,7 @@ from bmtools.errors import (
     require_at_least,
     setting,
 )
+from bmtools.io.step import Step
 from bmtools.recipes.settings import (
     FreezeConfig,
     LearningRateConfig,
@@ -183,6 +184,7 @@ class FinetunePlan:
     lora: LoraConfig = field(default_factory=LoraConfig)
     overwrite: bool = False
     teacher: Path | None = None
+    step: Step = field(default_factory=Step)
     distillation: TaskDistillationConfig = field(default_factory=TaskDistillationConfig)
 
     def __post_init__(self) -> None:

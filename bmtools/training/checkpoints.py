@@ -23,7 +23,6 @@ from torch import Tensor
 from bmtools.data.sampler import STREAM, StreamPosition
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
-from bmtools.io.energy import meter
 from bmtools.io.failures import reading, require_room
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest, add_input, read_object
@@ -213,8 +212,8 @@ class Checkpointer:
         return written
 
     def _take_energy(self) -> None:
-        meter.gather(gather_object)
-        self.progress.energy = meter.current()
+        self.plan.step.gather_energy(gather_object)
+        self.progress.energy = self.plan.step.energy()
 
     def _next_sentence(self) -> dict[str, Tensor]:
         """Gather the head of next-sentence prediction; empty before anything trained one."""
@@ -251,7 +250,7 @@ class Checkpointer:
         return Manifest(plan.command, plan.settings(), self.initial.vocabulary,
                         plan.optimization.seed, hashes, plan.parents,
                         progress.tokens_seen, progress.wall_seconds, results,
-                        {"text": self.datasets.licences()})
+                        {"text": self.datasets.licences()}, plan.step)
 
 
 def save_state(directory: Path, progress: Progress, objective: Objective,

@@ -16,6 +16,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import refuse_existing
 from bmtools.io.provenance.manifest import DirectoryHashes
+from bmtools.io.step import Step
 from bmtools.models.sizes import named_size
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
@@ -121,6 +122,7 @@ class TrainingPlan:
         resume: continue from the newest state, if there is one.
         overwrite: replace an existing checkpoint or unfinished run.
         began: start of this session on the monotonic clock, in seconds.
+        step: the command; its energy is that of the run.
     """
 
     command: str
@@ -137,6 +139,7 @@ class TrainingPlan:
     resume: bool = False
     overwrite: bool = False
     began: float = field(default_factory=time.monotonic)
+    step: Step = field(default_factory=Step)
 
     @property
     def layout(self) -> str:
@@ -288,7 +291,8 @@ def distillation_init(teacher: str | Path, student: str | Path | None, architect
 
 def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
               resume: bool = False, overwrite: bool = False, teacher: Path | None = None,
-              distillation: DistillationConfig | None = None) -> TrainingPlan:
+              distillation: DistillationConfig | None = None,
+              step: Step | None = None) -> TrainingPlan:
     """Plan a run of `pretrain`, or of `distill` where there is a teacher.
 
     Args:
@@ -300,6 +304,7 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         overwrite: replace what is there.
         teacher: checkpoint to learn from.
         distillation: settings of its losses.
+        step: the command.
 
     Raises:
         ValueError: neither or both of a checkpoint and an architecture, one of two settings that
@@ -337,7 +342,8 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         run_settings(config.run, RegularizationConfig), replay, adversarial,
         run_settings(config.run, InitializationConfig),
         {**own, "terms": data.terms and str(data.terms)},
-        DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite)
+        DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite,
+        step=step or Step())
 
 
 def check_targets(plan: TrainingPlan) -> None:

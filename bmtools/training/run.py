@@ -17,7 +17,6 @@ from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
-from bmtools.io.energy import meter
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
@@ -101,7 +100,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
             another run is in the way, or the loss diverged.
     """
-    with meter.metering(), \
+    with plan.step.metered(), \
             prepare_run(plan, initial, data, reject, make_objective) as run, \
             handled_signals(lambda _number: run.trainer.stop_on_signal()):
         for line in run.lines():
@@ -164,7 +163,7 @@ class Run:
         self.notes = (*notes, *damaged, *self._notes_on_head(),
                       *self.schedule.unfinished_warmups())
         self._began = plan.began - self._progress.wall_seconds
-        meter.resume(self._progress.energy)
+        plan.step.resume_energy(self._progress.energy)
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)

@@ -13,8 +13,8 @@ import msgspec
 from bmtools.errors import RecordError, Reject
 from bmtools.io.directories import discard_run
 from bmtools.io.output import encode_lines, open_output
-from bmtools.io.provenance.step import noting_licences
 from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
+from bmtools.io.step import Step
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE
 from bmtools.translation.counts import TranslationCounts
@@ -28,14 +28,15 @@ class TranslationRun(ResumableRun):
 
     Args:
         output: a regular file, or a free name.
+        step: the command.
 
     Attributes:
         counts: of the records done, those before an interruption included.
         finish: makes what the file gets of all records; None leaves them as they are.
     """
 
-    def __init__(self, output: str) -> None:
-        super().__init__(output)
+    def __init__(self, output: str, step: Step | None = None) -> None:
+        super().__init__(output, step)
         self._hashes: deque[str] = deque()  # of the inputs so far, after each one that is not done
         self._stage: Stage
         self.counts = TranslationCounts()
@@ -83,13 +84,13 @@ class TranslationRun(ResumableRun):
         if self.finish and self.counts.inputs > self._stage.progress.inputs:
             self._commit()
         written.seek(0)
+        lines: Iterable[bytes] = written if self.finish is None else (
+            encode_lines([record]) for record
+            in self.finish(map(Record, map(msgspec.json.decode, written))))
         with open_output(self.output) as stream:
-            if self.finish is None:
-                stream.writelines(noting_licences(written))
-            else:
-                stream.writelines(noting_licences(
-                    encode_lines([record]) for record
-                    in self.finish(map(Record, map(msgspec.json.decode, written)))))
+            for line in lines:
+                self.step.licences.note(line)
+                stream.write(line)
         discard_run(self.directory)
 
     def _commit(self) -> None:

@@ -18,6 +18,7 @@ from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.sources import read_list
+from bmtools.io.step import Step
 from bmtools.records import full_text
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
@@ -50,7 +51,8 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
                 config: VocabularyConfig = VocabularyConfig(),  # noqa: B008 (frozen)
                 output: Path | None = None, *, extend: Path | None = None,
                 size_search: SizeSearchConfig = SizeSearchConfig(),  # noqa: B008
-                overwrite: bool = False, progress: Progress = iter) -> BuiltVocabulary:
+                overwrite: bool = False, progress: Progress = iter,
+                step: Step | None = None) -> BuiltVocabulary:
     """Train a tokenizer, choosing its size if requested, or extend one.
 
     Args:
@@ -61,6 +63,7 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
         extend: tokenizer or checkpoint whose tokens and ids stay; new ones follow.
         size_search: how a size is chosen.
         overwrite: replace what the output directory holds.
+        step: the command, if one runs.
         progress: passes records on, to show progress.
 
     Raises:
@@ -95,7 +98,8 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
             built.fingerprint, seed=config.seed, inputs=getattr(records, "hashes", {}),
             parents=DirectoryHashes({} if extend is None else {"extended": Path(extend)}),
             wall_seconds=time.monotonic() - started, results=results,
-            licences={"text": records.licences()} if isinstance(records, RecordReader) else {})
+            licences={"text": records.licences()} if isinstance(records, RecordReader) else {},
+            step=step)
         with new_directory(output, overwrite) as partial:
             save_tokenizer(tokenizer, partial)
             manifest.write(partial)

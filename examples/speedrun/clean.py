@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bmtools.records import MASK
 from bmtools.search.segment import sentence_spans
+
+from bmtools.records import MASK
 
 SHARED_WORDS = 8
 FEWEST_WORDS = 4

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from bmtools.provenance.manifest import Manifest
 
 from bmtools.data.shards import Corpus
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.provenance.manifest import Manifest
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 WINDOW_TOKENS = 4

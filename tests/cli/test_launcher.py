@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from bmtools.cli.launcher import run_processes
 from bmtools.cli.main import STOPPED
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import print_metrics
 
 # Beginning of each process: it writes its process id.
@@ -190,7 +191,7 @@ def test_no_process_outlives_a_launcher_that_is_killed(
     """Otherwise two runs would write to one directory."""
     program = program_of(f"""
 from bmtools.cli.launcher import launch
-launch(2)
+launch(None, 2)
 {WAITS}
 time.sleep(60)
 """)
@@ -215,5 +216,7 @@ def test_only_torchrun_takes_a_stopped_run_for_a_crash(
         monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], code: int) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    stop = click.command(lambda: print_metrics(iter([{"stopped": 3}]), lambda line: ("", "")))
+    step = CommandStep(click.Context(click.Command("pretrain")))
+    stop = click.command(
+        lambda: print_metrics(step, iter([{"stopped": 3}]), lambda line: ("", "")))
     assert CliRunner().invoke(stop).exit_code == code

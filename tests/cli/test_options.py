@@ -8,14 +8,15 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from bmtools.cli.options import add_options
+from bmtools.cli.options import Command, add_options
+from bmtools.cli.step import CommandStep
 
 
-def compute_area(values: dict[str, Any]) -> None:
+def compute_area(_step: CommandStep, values: dict[str, Any]) -> None:
     values["area"] = values.pop("width") ** 2
 
 
-def compute_volume(values: dict[str, Any]) -> None:
+def compute_volume(_step: CommandStep, values: dict[str, Any]) -> None:
     if values["height"] < 0:
         raise ValueError("height: found less than 0")
     values["volume"] = values.pop("area") * values.pop("height")
@@ -26,7 +27,7 @@ takes_volume = partial(add_options, [takes_area, click.option("--height", defaul
                        compute_volume)
 
 
-@click.command()
+@click.command(cls=Command)
 @takes_volume
 @click.option("--unit", default="l")
 def command(volume: int, unit: str) -> None:

@@ -21,9 +21,10 @@ import pytest
 from rich.console import Console
 
 from bmtools.cli import progress, status_view
-from bmtools.cli.progress import hide_status, showing_status, status_paused
+from bmtools.cli.progress import Display
 from bmtools.cli.status_view import StatusView
-from bmtools.status import Status, counted, set_status
+from bmtools.cli.step import CommandStep
+from bmtools.status import Status, counted, set_status, watching_status
 from bmtools.training.signals import handled_signals
 
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
@@ -42,12 +43,12 @@ class Terminal(io.StringIO):
 
 
 @contextmanager
-def showing_on(stream: io.StringIO, command: str = "pretrain") -> Iterator[None]:
+def showing_on(stream: io.StringIO, command: str = "pretrain") -> Iterator[Display]:
     """Show the status of a command on a stream in the place of stderr."""
     before, sys.stderr = sys.stderr, stream
     try:
-        with showing_status(command):
-            yield
+        with Display(command) as display, watching_status(display.view.update):
+            yield display
         assert sys.stderr is stream
     finally:
         sys.stderr = before
@@ -165,13 +166,13 @@ def test_a_signal_waits_for_a_block_that_is_half_drawn(
 def test_stdout_is_printed_while_the_block_is_away(
         terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal)
-    with showing_on(terminal):
+    with showing_on(terminal) as display:
         wait_for(lambda: "loading" in terminal.getvalue())
-        with status_paused():
+        with display.paused():
             print("a row")
             assert terminal.screen == ["a row"]
         wait_for(lambda: len(terminal.screen) == 3)
-        hide_status()
+        display.close()
         assert terminal.screen == ["a row"]
     assert terminal.screen == ["a row"]
 
@@ -224,10 +225,12 @@ def test_short_commands_show_nothing(terminal: Terminal, monkeypatch: pytest.Mon
 
 def test_other_processes_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    with showing_on(terminal):
+    monkeypatch.setattr(sys, "stderr", terminal)
+    step = CommandStep(click.Context(click.Command("pretrain")))
+    with step.opened():
         set_status("training", 1, 2)
         time.sleep(0.05)
-    assert terminal.getvalue() == ""
+    assert step.display is None and terminal.getvalue() == ""
 
 
 def on_terminal(*arguments: object, stdin: Any = subprocess.DEVNULL, wait: str = "",

@@ -9,6 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from bmtools.cli.options import Command
 from bmtools.cli.settings import takes_settings
 from bmtools.settings import Settings, option
 
@@ -30,7 +31,7 @@ class Varnish(Paint, title="Varnish"):
     drying: int = option(3, "Hours.")
 
 
-@click.command()
+@click.command(cls=Command)
 @takes_settings(Paint, "paint")
 def command(paint: Paint) -> None:
     click.echo(repr(paint))

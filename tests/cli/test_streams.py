@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.cli.streams import Ended, ended_by_signals, warnings_as_lines
+from bmtools.cli.streams import ended_by_signals, warnings_as_lines
 from bmtools.errors import BmtoolsWarning
+from bmtools.io.system import Ended, interruption
 
 
 @pytest.fixture
@@ -112,10 +113,8 @@ def test_a_signal_to_a_process(tmp_path: Path, number: signal.Signals, ignored: 
 def test_an_error_that_a_signal_causes_is_that_signal() -> None:
     """As Ctrl-C within the import of a compiled module, which becomes an ImportError."""
     with pytest.raises(Ended) as ended, ended_by_signals():
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            raise ImportError("initialization failed") from None
+        signal.raise_signal(signal.SIGINT)
+        raise ImportError("initialization failed")
     assert (str(ended.value), ended.value.exit_code) == ("interrupted", 130)
 
 
@@ -126,8 +125,40 @@ def test_a_signal_within_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[
 
     with pytest.raises(Ended, match="terminated"), ended_by_signals():
         Loud()
-        time.sleep(5)
+        time.sleep(5)  # nothing checks, so a timer ends the wait
     assert "ignored" not in capsys.readouterr().err
+
+
+def test_work_that_reports_ends_at_once() -> None:
+    began = time.monotonic()
+    with pytest.raises(Ended, match="hung up"), ended_by_signals():
+        signal.raise_signal(signal.SIGHUP)
+        interruption.check()
+    assert time.monotonic() - began < 0.4, "the timer was not needed"
+    interruption.check()  # forgotten
+
+
+_BUSY = """
+import signal, time
+from bmtools.cli.streams import ended_by_signals
+class Deaf:
+    def __del__(self):
+        print("ready", flush=True)
+        time.sleep(20)
+with ended_by_signals():
+    Deaf()
+"""
+
+
+def test_a_second_signal_ends_the_process_directly() -> None:
+    with subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert process.poll() is None
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 143 and time.monotonic() - began < 5
 
 
 def test_a_warning_that_comes_twice_stands_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 
+import click
 import pytest
 
 from bmtools.cli import results, tables
+from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import fitting_columns, flattened, print_lines
 
 SCORES = [
@@ -88,7 +90,7 @@ def test_a_pipe_gets_markdown_without_escape_codes(
 def test_a_phase_with_other_figures_opens_another_table(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     make_terminal(monkeypatch)
-    table = results._GrowingTable()
+    table = results._GrowingTable(CommandStep(click.Context(click.Command("pretrain"))))
     for line in ({"step": 1, "phase": "causal", "loss": 6.0, "causal_accuracy": 0.1},
                  {"step": 2, "phase": "causal", "loss": 5.0, "causal_accuracy": 0.2},
                  {"step": 3, "phase": "masked", "loss": 6.5, "mlm_accuracy": 0.05}):

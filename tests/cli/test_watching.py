@@ -20,9 +20,11 @@ from rich.console import Console
 
 from bmtools.cli import status_file, watching
 from bmtools.cli.main import STOPPED
+from bmtools.cli.progress import Display
 from bmtools.cli.results import finish
-from bmtools.cli.status_file import hand_over_status, keeping_status, watched_path
+from bmtools.cli.status_file import StatusFile, watched_path
 from bmtools.cli.status_view import StatusView
+from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import print_metrics
 from bmtools.cli.watching import Job, find_jobs, follow
 from bmtools.errors import BmtoolsError, DataError
@@ -55,7 +57,7 @@ def view() -> StatusView:
 @pytest.fixture
 def write_status(path: Path, view: StatusView) -> Callable[..., Path]:
     """Write a status as a command leaves it: `write_status(host="node7", age=40)`."""
-    with keeping_status(path, view):
+    with StatusFile(path, view):
         content = json.loads(wait_for(path))
     path.unlink(missing_ok=True)
 
@@ -82,7 +84,7 @@ def job(tmp_path: Path) -> Job:
 
 def test_a_status_says_what_the_command_was_told(path: Path, view: StatusView) -> None:
     Path(f"{path}.new").write_text("{}")  # of a run that was killed
-    with keeping_status(path, view):
+    with StatusFile(path, view):
         content = json.loads(wait_for(path))
         assert (content["command"], content["activity"]) == ("pretrain", "training")
         assert (content["done"], content["total"], content["figures"]) == (
@@ -95,7 +97,7 @@ def test_a_status_says_what_the_command_was_told(path: Path, view: StatusView) -
 def test_a_failure_stays_after_a_while(path: Path, view: StatusView, worth: float, kept: bool,
                                        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(status_file, "_WORTH_KEEPING_SECONDS", worth)
-    with pytest.raises(DataError), keeping_status(path, view):
+    with pytest.raises(DataError), StatusFile(path, view):
         wait_for(path)
         raise DataError("notes.jsonl:4: key 'text' is missing")
     assert path.exists() is kept
@@ -112,9 +114,9 @@ def test_a_run_that_was_stopped_is_resumed(path: Path, view: StatusView, tmp_pat
     """Also one that ran for a moment only, and one whose launcher gets 0."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with suppress(click.exceptions.Exit), keeping_status(path, view), \
-            click.Context(click.Command("pretrain")):
-        print_metrics(iter([{"stopped": 3}]), lambda _line: ("", ""))
+    step = CommandStep(click.Context(click.Command("pretrain")))
+    with suppress(click.exceptions.Exit), Display("pretrain", path) as step.display:
+        print_metrics(step, iter([{"stopped": 3}]), lambda _line: ("", ""))
     found = job(tmp_path)
     assert found.ending and (found.ending.state, found.ending.code) == ("stopped", STOPPED)
     assert found.line() == "pretrain stopped: --resume continues it"
@@ -124,27 +126,27 @@ def test_a_disk_that_fails_is_no_matter_of_the_command(tmp_path: Path, view: Sta
     gone = tmp_path / "gone"
     gone.mkdir()
     path = status_path(gone / "model", gone)
-    with keeping_status(path, view):
+    with StatusFile(path, view):
         wait_for(path)
         gone.rename(tmp_path / "elsewhere")
         time.sleep(0.05)
     blocked = status_path(tmp_path / "model", tmp_path)
     Path(f"{blocked}.new").mkdir()
-    with keeping_status(blocked, view):
+    with StatusFile(blocked, view):
         time.sleep(0.05)
     assert not blocked.exists()
 
 
 def test_other_processes_of_a_command_leave_the_file_to_one(path: Path, view: StatusView) -> None:
-    with pytest.raises(DataError), keeping_status(path, view):
-        hand_over_status()
+    with pytest.raises(DataError), StatusFile(path, view) as file:
+        file.stop()
         path.write_text('{"command": "the other"}')
         raise DataError("killed")
     assert json.loads(path.read_text()) == {
         "command": "the other", "ending": {"code": 1, "message": "killed"}}
     path.write_text('{"ending": {"code": 0, "message": "all is well"}}')
-    with keeping_status(path, view):
-        hand_over_status()
+    with StatusFile(path, view) as file:
+        file.stop()
     assert "all is well" in path.read_text()
 
 
@@ -154,7 +156,7 @@ def test_the_block_is_that_of_the_command(tmp_path: Path, path: Path, view: Stat
         Console(file=stream, width=80).print(block)
         return [line[2:].rstrip() for line in stream.getvalue().splitlines()]  # after the spinner
 
-    with keeping_status(path, view):
+    with StatusFile(path, view):
         wait_for(path)
         own, watched = drawn(view.snapshot().block()), drawn(job(tmp_path).block())
     assert "training" in own[0] and "25%" in own[1]
@@ -225,7 +227,9 @@ def test_following_to_the_end(tmp_path: Path, path: Path, view: StatusView,
     monkeypatch.setattr(watching, "_POLL_SECONDS", 0.3)
     watchers = [threading.Thread(target=follow, args=[[Job(tmp_path / "model")]])
                 for _ in range(2)]
-    with keeping_status(path, view):
+    step = CommandStep(click.Context(click.Command("pretrain")))
+    step.display = Display("pretrain")
+    with step.display, StatusFile(path, view) as step.display.file:
         wait_for(path)
         for watcher in watchers:
             watcher.start()
@@ -233,7 +237,7 @@ def test_following_to_the_end(tmp_path: Path, path: Path, view: StatusView,
         while len(following) < len(watchers):
             time.sleep(0.01)
         (tmp_path / "model").write_text("made")
-        finish("wrote model: loss 2.50", "bmtools score-pppl FILE --model model")
+        finish(step, "wrote model: loss 2.50", "bmtools score-pppl FILE --model model")
     for watcher in watchers:
         watcher.join(20)
     lines = capsys.readouterr().err.splitlines()

@@ -22,8 +22,9 @@ import click
 import pytest
 from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
 
-from bmtools.cli import options
+from bmtools.cli import step
 from bmtools.cli.main import bmtools
+from bmtools.cli.parameters import OutputFile
 from bmtools.errors import BmtoolsError
 from bmtools.io.directories import place_of
 from bmtools.io.provenance.manifest import Manifest
@@ -125,15 +126,15 @@ def full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fill a disk when a command has checked its outputs; there is room again afterwards."""
     filler = disk / "filler"
 
-    def prepare(context: click.Context, overwrite: bool) -> None:
-        prepare_outputs(context, overwrite)
+    def check(*arguments: Any) -> None:
+        check_outputs(*arguments)
         with filler.open("wb", buffering=0) as stream, pytest.raises(OSError, match="No space"):
             while True:
                 stream.write(bytes(4096))
 
-    prepare_outputs = options.prepare_outputs
+    check_outputs = step.check_outputs
     with monkeypatch.context() as patch:
-        patch.setattr(options, "prepare_outputs", prepare)
+        patch.setattr(step, "check_outputs", check)
         yield
     filler.unlink()
 
@@ -385,6 +386,6 @@ def test_every_command_that_writes_is_here() -> None:
                 lambda sub, group=command: group.get_command(context, sub),
                 command.list_commands(context)):
             flags = {max(param.opts, key=len) for param in own.params
-                     if isinstance(param.type, options.OutputFile)}
+                     if isinstance(param.type, OutputFile)}
             assert flags <= {flag for _, flag, _ in FILES} | OF_CARD, own.name
             assert not flags or "--overwrite" in {flag for p in own.params for flag in p.opts}

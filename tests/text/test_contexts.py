@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools import search
+from bmtools import text as search
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bmtools.corpus import words
+from bmtools.text import words
 from bmtools.text.words import ChunkWords
 from bmtools.vocab.words import find_words
 

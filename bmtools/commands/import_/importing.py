@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import click
 
@@ -21,10 +21,10 @@ from bmtools.cli.closing import after_import
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
+    Values,
     add_options,
     allows_empty,
     input_file,
-    sources,
     takes_abbreviations,
     takes_files,
     takes_rejects,
@@ -32,7 +32,9 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import Passes, takes_passes
-from bmtools.cli.results import finish, write_lines, write_stream
+from bmtools.cli.results import finish
+from bmtools.cli.step import CommandStep
+from bmtools.cli.writing import write_lines, write_stream
 from bmtools.corpus.importing import (
     Account,
     Duplicates,
@@ -74,7 +76,7 @@ class Source(NamedTuple):
     plan: Plan | None = None
 
 
-def _make_changes(values: dict[str, Any]) -> None:
+def _make_changes(_step: CommandStep, values: Values) -> None:
     path, sentences = values.pop("abbreviations"), values.pop("sentences")
     if path and not sentences:
         raise click.UsageError("--abbreviations: expected --sentences beside it")
@@ -115,17 +117,17 @@ def imports(make_reader: Callable[..., Reader], folders: bool = False) -> Callab
     @(takes_sets if folders else takes_files)
     @_takes_changes
     @wraps(make_reader)
-    def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
-            check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            **options: object) -> None:
-        names, counts = sources(files), Counter[str]()
+    def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
+            duplicates: Duplicates, check_against: tuple[str, ...], allow_empty: bool,
+            reject: Reject, output: str, **options: object) -> None:
+        names, counts = step.sources(files), Counter[str]()
         records = make_reader(**options)(names, counts=counts, reject=reject)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
         records = changes.split(records, counts, reject)
         seen = _seen(check_against, output)
-        written = write_stream(seen.passing(_not_empty(records, names, allow_empty, counts)),
+        written = write_stream(step, seen.passing(_not_empty(records, names, allow_empty, counts)),
                                output, "importing")
-        _close(written, counts, output, seen)
+        _close(step, written, counts, output, seen)
 
     return run
 
@@ -147,10 +149,11 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
     @_takes_changes
     @takes_passes
     @wraps(make_source)
-    def run(files: tuple[str, ...], changes: RecordChanges, duplicates: Duplicates,
-            check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
-            passes: Passes, with_account: bool = False, **options: object) -> None:
-        names = sources(files)
+    def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
+            duplicates: Duplicates, check_against: tuple[str, ...], allow_empty: bool,
+            reject: Reject, output: str, passes: Passes, with_account: bool = False,
+            **options: object) -> None:
+        names = step.sources(files)
         if STDIN in names:
             if with_account:
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
@@ -162,7 +165,7 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
         parts = list(input_files(planned))
         seen = _seen(check_against, output)
         imported = ImportedRecords(duplicates, changes, seen)
-        settings = {"format": click.get_current_context().command.name, "duplicates": duplicates,
+        settings = {"format": step.context.command.name, "duplicates": duplicates,
                     **options, **changes.given, "sentences": changes.sentences,
                     **({"files": parts[-1].after} if source.plan else {})}
         make_worker = partial(FileWorker, source.read, changes,
@@ -172,12 +175,12 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
             imported.resume(run)
             lines = run.lines(passes.of_files(parts), make_worker, reject, nowhere, "importing",
                               imported.amend)
-            write_lines(_not_empty(lines, names, allow_empty, run.counts), output)
+            write_lines(step, _not_empty(lines, names, allow_empty, run.counts), output)
         if with_account:
             from bmtools.corpus.account import account_in_words
 
             click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
-        _close(run.records, run.counts, output, seen)
+        _close(step, run.records, run.counts, output, seen)
 
     return run
 
@@ -188,8 +191,9 @@ def _seen(check_against: Iterable[str], output: str) -> SetSeen:
                            map(keys_of, RecordReader([name]))) for name in check_against)
 
 
-def _close(written: int, counts: Counter[str], output: str, seen: SetSeen) -> None:
-    finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
+def _close(step: CommandStep, written: int, counts: Counter[str], output: str,
+           seen: SetSeen) -> None:
+    finish(step, *after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
 
 def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,

@@ -6,6 +6,7 @@ from typing import TypeVar, get_args
 import click
 
 from bmtools.cli.help import Choice
+from bmtools.cli.parameters import InputFile
 from bmtools.corpus.formats.settings import MentionPairs
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -29,5 +30,5 @@ def takes_tables(name: str, help: str = "",
         required: whether there must be one.
     """
     return click.option(f"--{name}", multiple=True, required=required, metavar="FILE",
-                        type=click.Path(exists=True, dir_okay=False),
+                        type=InputFile(allow_dash=False),
                         help=f"{help or f'Table of {name} by tab.'} May be given again.")

@@ -4,15 +4,16 @@ from functools import partial
 
 import click
 
+from bmtools.cli.parameters import InputFile
 from bmtools.commands.import_.importing import Reader, imports, source_format
 
 
 @source_format("JSON of PubMedQA", "ids without-ids",
                "pubmedqa.json --ids test_ground_truth.json -o test.jsonl",
                "pubmedqa.json --without-ids test_ground_truth.json -o train.jsonl")
-@click.option("--ids", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+@click.option("--ids", metavar="FILE", type=InputFile(allow_dash=False),
               help="Take the questions of these PMIDs alone: keys of JSON, or one a line.")
-@click.option("--without-ids", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+@click.option("--without-ids", metavar="FILE", type=InputFile(allow_dash=False),
               help="Leave the questions of these PMIDs out.")
 @imports
 def command(ids: str | None, without_ids: str | None) -> Reader:

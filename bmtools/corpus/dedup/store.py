@@ -19,6 +19,7 @@ from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
 from bmtools.io.provenance.manifest import Manifest, read_manifest
 from bmtools.io.sources import source_name
+from bmtools.io.step import Step
 
 if TYPE_CHECKING:
     from bmtools.corpus.dedup.deduplicate import Deduplicated
@@ -90,7 +91,7 @@ def refuse_known(directory: Path, hashes: Mapping[str, str]) -> None:
                                 "would be duplicates; leave it out, or remove that part")
 
 
-def add_signatures(directory: Path, found: Deduplicated) -> Path:
+def add_signatures(directory: Path, found: Deduplicated, step: Step | None = None) -> Path:
     """Add a part with the records that stay of a corpus."""
     part, numbers, hashes = found.part, np.flatnonzero(found.stays), found.hashes
     directory.mkdir(parents=True, exist_ok=True)
@@ -117,7 +118,7 @@ def add_signatures(directory: Path, found: Deduplicated) -> Path:
                     part.forget_pages()
         Manifest(COMMAND, _identity(found.config), "", found.config.seed,
                  {source_name(name): digest for name, digest in hashes.items()},
-                 results={"records": len(numbers)}).write(unfinished)
+                 results={"records": len(numbers)}, step=step).write(unfinished)
     return target
 
 

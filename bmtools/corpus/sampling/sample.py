@@ -28,6 +28,7 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.sources import source_name
 from bmtools.io.spool import rereadable
+from bmtools.io.step import Step
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.status import counted
 
@@ -164,7 +165,7 @@ def _spelled(amount: int, unit: str) -> str:
 
 def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
                  workers: Workers = ONE_WORKER, ending: str = ".jsonl",
-                 overwrite: bool = False) -> dict[str, Any]:
+                 overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
     """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
 
     Args:
@@ -174,6 +175,7 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
         workers: read the records.
         ending: of the files; `.jsonl.gz` and `.jsonl.zst` compress.
         overwrite: replace a directory that is not empty.
+        step: the command, if one runs.
 
     Returns:
         the report: the directory, and for each sample its file, records and megabytes.
@@ -191,5 +193,5 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
         report = {"samples": rungs}
         Manifest("sample", asdict(config), "", config.seed,
                  {source_name(name): own for name, own in records.hashes.items()},
-                 wall_seconds=monotonic() - started, results=report).write(directory)
+                 wall_seconds=monotonic() - started, results=report, step=step).write(directory)
     return {"output": str(output), **report}

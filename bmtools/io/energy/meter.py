@@ -12,10 +12,9 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Self
 
 from bmtools.distributed import is_main_process, local_rank, local_world_size, world_size
 from bmtools.io.energy.counters import (
@@ -27,72 +26,21 @@ from bmtools.io.energy.counters import (
 )
 from bmtools.io.energy.figures import add, declare, rounded
 from bmtools.io.energy.settings import EnergyConfig, from_environment
-from bmtools.io.resumable import NOTES
 from bmtools.io.system import read_system
+from bmtools.records import JsonObject
 
 _JOULES_PER_KWH = 3.6e6
 _KILOBYTE = 1 if sys.platform == "darwin" else 1024  # of the peak memory that the system tells
 
 
-@contextmanager
-def metering() -> Iterator[None]:
-    """Meter what a command does inside; within another one's metering this does nothing.
+class Meter:
+    """Counters from the start of a work until the end of a `with` block.
+
+    Args:
+        config: what is declared; by default what the environment declares.
 
     Raises:
         ValueError: a variable of the environment declares what cannot be.
-    """
-    global _meter
-    if _meter is not None:
-        yield
-        return
-    _meter = meter = Meter(from_environment())
-    try:
-        yield
-    finally:
-        _meter = None
-        meter.close()
-
-
-def current() -> dict[str, Any]:
-    """Return the figures of the work so far; empty outside of `metering`.
-
-    Keys: `run`, which all outputs of one work have alike, `hours` of the clock, `gpu_hours`,
-    `cpu_hours` of this work and `machine_cpu_hours` of all cores, `hardware`, and where they exist
-    `measured`, `allotted`, `declared`, `grid`, `pue` and `kg_co2eq` by kind; `machine_hours` where
-    several machines work.
-    """
-    return _meter.total() if _meter else {}
-
-
-def watch_gpus() -> None:
-    """Begin to count the energy of GPUs; called before the first one is used."""
-    if _meter:
-        _meter.watch_gpus()
-
-
-def resume(figures: Mapping[str, Any]) -> None:
-    """Add the figures of a run's earlier sessions to those of this one."""
-    if _meter and figures and is_main_process():
-        _meter.earlier, _meter.run = figures, figures.get("run", _meter.run)
-
-
-def gather(all_gather: Callable[[list[Any]], list[Any]]) -> None:
-    """Add the figures of a launcher's other processes; each of them must call.
-
-    Args:
-        all_gather: joins the lists of all processes in the order of their ranks.
-    """
-    if _meter and world_size() > 1:
-        own = _meter.own()
-        others = all_gather([own])
-        _meter.others = others[1:] if is_main_process() else []
-
-
-class Meter:
-    """Counters from the start of a work on.
-
-    Args:
-        config: what is declared.
 
     Attributes:
         earlier: figures of earlier sessions.
@@ -100,35 +48,55 @@ class Meter:
         run: name of the work in all figures of it, whenever they are taken.
     """
 
-    def __init__(self, config: EnergyConfig) -> None:
-        self.earlier: Mapping[str, Any] = {}
-        self.others: list[Mapping[str, Any]] = []
+    def __init__(self, config: EnergyConfig | None = None) -> None:
+        self.earlier: JsonObject = {}
+        self.others: list[JsonObject] = []
         self.run = os.urandom(8).hex()
-        self._config = config
+        self._config = config or from_environment()
         self._year = datetime.now(UTC).year
         self._began, self._cpu_began = time.monotonic(), _cpu_seconds()
-        self._gpus: Gpus | None = None
-        self._gpus_began = 0.0
-        self._rapl = Rapl()
+        self._gpus, self._rapl = Gpus(), Rapl()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         if self._rapl.joules:
             self._keep_polling(SECONDS_BETWEEN_POLLS)
+        if self._gpus.method == SAMPLED:
+            self._keep_polling(SECONDS_BETWEEN_SAMPLES)
 
-    def watch_gpus(self) -> None:
-        """Begin to count the energy of GPUs, unless that has begun."""
-        if self._gpus is None:
-            self._gpus, self._gpus_began = Gpus(), time.monotonic()
-            if self._gpus.method == SAMPLED:
-                self._keep_polling(SECONDS_BETWEEN_SAMPLES)
+    def __enter__(self) -> Self:
+        return self
 
-    def total(self) -> dict[str, Any]:
-        """Return the figures of all sessions and processes, with what is declared."""
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()  # counts no further in the background
+
+    def resume(self, earlier: JsonObject) -> None:
+        """Add the values of a run's earlier sessions to those of this one."""
+        if is_main_process():
+            self.earlier, self.run = earlier, earlier.get("run", self.run)
+
+    def gather(self, all_gather: Callable[[list[JsonObject]], list[JsonObject]]) -> None:
+        """Add the values of a launcher's other processes; each of them must call.
+
+        Args:
+            all_gather: joins the lists of all processes in the order of their ranks.
+        """
+        if world_size() > 1:
+            others = all_gather([self.own()])
+            self.others = others[1:] if is_main_process() else []
+
+    def total(self) -> JsonObject:
+        """Return the values of all sessions and processes, with what is declared.
+
+        Keys: `run`, which is the same in all outputs of one work, `hours` of the clock,
+        `gpu_hours`, `cpu_hours` of this work and `machine_cpu_hours` of all cores, `hardware`, and
+        if they exist `measured`, `allotted`, `declared`, `grid`, `pue` and `kg_co2eq` by kind;
+        `machine_hours` if several machines work.
+        """
         session = add([self.own(), *self.others])
         done = declare(session, self._config, self._year)
         return {"run": self.run, **add([self.earlier, done])}
 
-    def own(self) -> dict[str, Any]:
+    def own(self) -> JsonObject:
         """Return the figures of this process and its children that have ended.
 
         The machine is counted by the first of its processes alone.
@@ -136,25 +104,25 @@ class Meter:
         self._poll()
         seconds = max(time.monotonic() - self._began, 1e-9)
         cores, cpu_seconds = os.cpu_count() or 1, _cpu_seconds() - self._cpu_began
-        used = self._gpus.used() if self._gpus else {}
+        used = self._gpus.used()
         found = {"cpu_hours": cpu_seconds / 3600}
         if used:
-            found["gpu_hours"] = len(used) * (time.monotonic() - self._gpus_began) / 3600
+            found["gpu_hours"] = len(used) * seconds / 3600
         if local_rank() == 0:
             found["machine_cpu_hours"] = cores * seconds / 3600
             found |= {"machine_hours": seconds / 3600} if local_world_size() < world_size() else {}
         if is_main_process():
             found["hours"] = seconds / 3600
-        figures: dict[str, Any] = {name: rounded(value) for name, value in found.items()}
+        figures: JsonObject = {name: rounded(value) for name, value in found.items()}
         for name, kind in self._energy(used, min(cpu_seconds / (cores * seconds), 1)).items():
             figures[name] = {**kind, "hours": figures.get("hours", 0)}
         return {**figures, "hardware": _hardware(used)}
 
-    def _energy(self, used: Mapping[str, str], cpu_share: float) -> dict[str, dict[str, Any]]:
+    def _energy(self, used: Mapping[str, str], cpu_share: float) -> dict[str, JsonObject]:
         """Return what counters measured, and the part of it that is this process's."""
-        joules = [self._gpus.joules(uuid) for uuid in used] if self._gpus else []
+        joules = [self._gpus.joules(uuid) for uuid in used]
         counted = [one for one in joules if one is not None]
-        by = [self._gpus.method] if self._gpus and counted and len(counted) == len(used) else []
+        by = [self._gpus.method] if counted and len(counted) == len(used) else []
         package, memory = (self._rapl.joules.get(name, 0.0) for name in ("package", "dram"))
         gpu = sum(counted) if by else 0.0
         cpu = package + memory if local_rank() == 0 else 0.0
@@ -170,8 +138,7 @@ class Meter:
     def _poll(self) -> None:
         with self._lock:
             self._rapl.poll()
-            if self._gpus:
-                self._gpus.poll()
+            self._gpus.poll()
 
     def _keep_polling(self, seconds: float) -> None:
         def run() -> None:
@@ -179,10 +146,6 @@ class Meter:
                 self._poll()
 
         threading.Thread(target=run, daemon=True).start()
-
-    def close(self) -> None:
-        """Count no further in the background."""
-        self._ended.set()
 
 
 def _cpu_seconds() -> float:
@@ -208,7 +171,3 @@ def _hardware(used: Mapping[str, str]) -> str:
 
 def _kwh(joules: float) -> float:
     return rounded(joules / _JOULES_PER_KWH)
-
-
-_meter: Meter | None = None
-NOTES["energy"] = current, resume

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -206,15 +206,13 @@ class WrittenLicences:
         self._found: set[bytes] = set()
         self._stated = self._lines = 0
 
-    def passing(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield lines, one or more at a time, and look at the licence of each."""
-        for some in lines:
-            self._lines += some.count(b"\n")
-            if b'"licence"' in some:
-                found = _KEY.findall(some)
-                self._stated += len(found)
-                self._found.update(found)
-            yield some
+    def note(self, lines: bytes) -> None:
+        """Note the licences of lines of records."""
+        self._lines += lines.count(b"\n")
+        if b'"licence"' in lines:
+            found = _KEY.findall(lines)
+            self._stated += len(found)
+            self._found.update(found)
 
     def keys(self) -> dict[str, object]:
         """Return the keys of a step record; none where nothing was written."""

@@ -19,7 +19,7 @@ from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import ManifestRecord
 from bmtools.io.provenance.licence_names import licence_parts
 from bmtools.io.provenance.licences import UNKNOWN, licence_record
-from bmtools.io.provenance.step import common_keys, known_directories, versions_used
+from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import is_hidden
 from bmtools.records import readable
 
@@ -48,6 +48,7 @@ class Manifest:
         results: measured values.
         licences: of its text, by the name `text`, and of other inputs; those of checkpoints whose
             hashes are `DirectoryHashes` are found.
+        step: the command that writes it; None from Python.
     """
 
     command: str
@@ -60,6 +61,7 @@ class Manifest:
     wall_seconds: float = 0.0
     results: Mapping[str, Any] = field(default_factory=dict)
     licences: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    step: Step | None = None
 
     def write(self, directory: Path) -> dict[str, Any]:
         """Write `bmtools.json` and return its content.
@@ -68,6 +70,7 @@ class Manifest:
         one name are numbered.
         """
         inputs, files = dict[str, str](), described_files(directory)
+        step = self.step or Step()
         for name, digest in self.inputs.items():
             add_input(inputs, without_places(name), digest)
         content = {
@@ -75,8 +78,10 @@ class Manifest:
             "seed": self.seed, "vocabulary": self.vocabulary, "inputs": inputs,
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
-            "versions": versions_used(*_PACKAGES), **common_keys(self.wall_seconds),
+            "versions": versions_used(*_PACKAGES), **step.keys(self.wall_seconds),
             "sha256": hash_files(files), "files": files, **self._licences()}
+        step.directories.update((path.resolve(), self.parents[role])
+                                for role, path in directories(self.parents).items())
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
@@ -177,14 +182,6 @@ def hash_directory(directory: Path) -> str:
     return hash_files(described_files(directory))
 
 
-def hash_input(directory: Path) -> str:
-    """Hash a directory that the running command reads, once for all records that it writes."""
-    known, path = known_directories(), directory.resolve()
-    if path not in known:
-        known[path] = hash_directory(directory)
-    return known[path]
-
-
 def described_files(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of each file in a directory by name, except its descriptions, and a card
     that is being written."""
@@ -235,7 +232,7 @@ class DirectoryHashes(Mapping[str, str]):
 
     def __getitem__(self, role: str) -> str:
         if role not in self._hashes:
-            self._hashes[role] = hash_input(self.directories[role])
+            self._hashes[role] = hash_directory(self.directories[role])
         return self._hashes[role]
 
     def __iter__(self) -> Iterator[str]:

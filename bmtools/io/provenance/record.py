@@ -22,8 +22,8 @@ from bmtools.io.directories import RUN
 from bmtools.io.output import RECORD, record_of
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import NAME, hash_directory, read_object, without_places
-from bmtools.io.provenance.step import Step, common_keys, versions_used
 from bmtools.io.sources import open_bytes
+from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import hidden_path
 
 _CHUNK_BYTES = 1 << 20
@@ -44,7 +44,7 @@ def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str
     return {"command": step.command, "settings": settings, "seed": settings.get("seed"),
             "inputs": dict(inputs), "parents": dict(parents),
             "wall_seconds": round(step.seconds, 3), "versions": versions_used(),
-            **common_keys(step.seconds), **step.licences.keys(), "sha256": sha256}
+            **step.keys(), **step.licences.keys(), "sha256": sha256}
 
 
 def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:

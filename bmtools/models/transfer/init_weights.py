@@ -19,6 +19,7 @@ from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
+from bmtools.io.step import Step
 from bmtools.models.architectures import (
     build_model,
     set_vocabulary,
@@ -71,6 +72,7 @@ class Transfer:
 def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                  records: str | PathLike[str] | Iterable[Any] = (),
                  output: str | Path | None = None, *, lang: str = "en", overwrite: bool = False,
+                 step: Step | None = None,
                  reject: Reject = refuse,
                  progress: Callable[[Iterable[Record]], Iterable[Record]] = iter,
                  **settings: Any) -> Transfer:
@@ -87,6 +89,7 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
         output: checkpoint directory to write; None writes nothing.
         lang: language of records without one; sentences are split by it.
         overwrite: replace the content of the output directory.
+        step: the command, if one runs.
         reject: receives records with unusable targets; by default the first one raises.
         progress: passes records on, to show progress.
         settings: of `TransferConfig`, `FocusConfig` or `TokenDistillationConfig`, by name, such as
@@ -148,7 +151,7 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
             read.hashes if read else {},
             DirectoryHashes({"base": checkpoint.path}), wall_seconds=time.monotonic() - started,
             results={**transferred.report, **(read.origins() if read else {})},
-            licences={"text": read.licences()} if read and read.hashes else {})
+            licences={"text": read.licences()} if read and read.hashes else {}, step=step)
         joined = join_head(model, head.state_dict() if head else {})
         save_checkpoint(Path(output), joined, new, manifest, overwrite)
     return transferred

@@ -11,7 +11,7 @@ from bmtools.errors import BmtoolsError, DataError, setting
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import read_objects
 from bmtools.io.provenance.fields import StepRecord
-from bmtools.io.provenance.manifest import hash_input, read_object
+from bmtools.io.provenance.manifest import hash_directory, read_object
 from bmtools.io.provenance.record import record_path
 from bmtools.io.sources import split_name
 from bmtools.study.cards.about import Benchmark
@@ -127,6 +127,6 @@ def _require_same_model(facts: ModelFacts, path: str) -> None:
     """Refuse scores whose step record names models, but not this one."""
     record = record_path(Path(path))
     parents = read_object(record, StepRecord).get("parents", {}) if record.is_file() else {}
-    if parents and hash_input(facts.path) not in parents.values():
+    if parents and hash_directory(facts.path) not in parents.values():
         raise DataError(f"{path}: found scores of other weights than those of {facts.path} "
                         f"({record.name} has another hash), expected its own; score it again")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bmtools.io.energy import meter
-from bmtools.io.energy.meter import current, metering, watch_gpus
+from bmtools.io.energy.meter import Meter
 from bmtools.io.resumable import ResumableRun
+from bmtools.io.step import Step
 
 KWH = 3_600_000_000_000  # microjoules
 
@@ -33,17 +34,20 @@ def machine(rapl: Any, gpus: Any, clock: Any) -> Any:
 
 
 def test_nothing_is_metered_outside() -> None:
-    assert current() == {}
-    with metering():
-        assert current()["hours"] >= 0
-    assert current() == {}
+    step = Step()
+    assert step.energy() == {}
+    with step.metered():
+        outer = step.meter
+        with step.metered():
+            assert step.meter is outer, "work inside a metered step is metered once"
+        assert step.energy()["hours"] >= 0
+    assert step.energy() == {}
 
 
 def test_measured_of_devices_and_allotted_by_shares(machine: Any) -> None:
-    with metering():
-        watch_gpus()
+    with Meter() as work:
         machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1.0)
-        found = current()
+        found = work.total()
     assert found["hardware"] == "NVIDIA A100, Test CPU (4 cores)"
     assert found["measured"] == {"kwh": 1.6, "by": ["nvml", "rapl"], "gpu_kwh": 1.0,
                                  "cpu_kwh": 0.6, "hours": 2.0}
@@ -60,11 +64,11 @@ def test_declared_beside_measured(machine: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "300")
     monkeypatch.setenv("BMTOOLS_GRID_G_PER_KWH", "250")
     monkeypatch.setenv("BMTOOLS_PUE", "1.2")
-    with metering():
-        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1.0)
-        found = current()
+    with Meter() as work:
+        machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
+        found = work.total()
     assert found["declared"] == {"kwh": 0.6, "watts": 300, "hours": 2}
-    assert found["measured"]["kwh"] == 0.6, "no GPU was watched"
+    assert found["measured"]["kwh"] == 0.6
     assert found["grid"] == {"g_per_kwh": 250, "source": "declared"}
     assert found["kg_co2eq"] == {"measured": 0.18, "allotted": 0.045, "declared": 0.18}
 
@@ -72,10 +76,10 @@ def test_declared_beside_measured(machine: Any, monkeypatch: pytest.MonkeyPatch)
 def test_allotted_of_a_declared_machine(clock: Any, system: Any,
                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
-    with metering():
+    with Meter() as work:
         clock.seconds += 3600
         clock.cpu_seconds += 1800
-        found = current()
+        found = work.total()
     assert "measured" not in found
     assert found["declared"]["kwh"] == 0.4
     assert found["allotted"] == {"kwh": 0.05, "hours": 1.0, "of": "declared", "share": 0.125}
@@ -86,22 +90,21 @@ def test_no_share_of_a_declared_machine_whose_gpu_is_used(
     monkeypatch.setenv("BMTOOLS_POWER_WATTS", "400")
     nvml = gpus({"GPU-a": 0}, used=[0])
     nvml.millijoules.clear()  # NVML knows of no GPU: a slice of one (MIG), say
-    with metering():
-        watch_gpus()
+    with Meter() as work:
         clock.seconds += 3600
-        found = current()
+        found = work.total()
     assert found["gpu_hours"] == 1 and found["declared"]["kwh"] == 0.4
     assert not found.keys() & {"measured", "allotted"}
 
 
 def test_sessions_add_up(machine: Any) -> None:
-    with metering():
+    with Meter() as work:
         machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
-        first = current()
-    with metering():
-        meter.resume(first)
+        first = work.total()
+    with Meter() as work:
+        work.resume(first)
         machine(hours=1, cpu_hours=1, package=0.7, dram=0.4, gpu=0)
-        both = current()
+        both = work.total()
     assert (both["hours"], both["cpu_hours"]) == (3, 2)
     assert both["measured"]["kwh"] == pytest.approx(1.1)
     assert both["measured"]["hours"] == 3
@@ -110,29 +113,32 @@ def test_sessions_add_up(machine: Any) -> None:
 
 def test_a_pass_that_was_killed_keeps_what_it_took(clock: Any, tmp_path: Path) -> None:
     for session in (1, 2, 3):
-        with metering():
-            run = ResumableRun(str(tmp_path / "out.jsonl"))
+        step = Step()
+        with step.metered():
+            run = ResumableRun(str(tmp_path / "out.jsonl"), step)
             run.begin({"lang": "it"})
             clock.seconds += 3600
             run.stage("second" if session == 3 else "first").commit(session, "hash", {})
             clock.seconds += 36000  # lost
-            last = current()
+            last = step.energy()
     assert last["hours"] == 1 + 1 + 11
-    with metering():
-        ResumableRun(str(tmp_path / "out.jsonl")).begin({"lang": "it"})
-        assert (current()["hours"], current()["run"]) == (3, last["run"])
+    with step.metered():
+        ResumableRun(str(tmp_path / "out.jsonl"), step).begin({"lang": "it"})
+        assert (step.energy()["hours"], step.energy()["run"]) == (3, last["run"])
 
 
 def test_a_session_without_counters_is_not_covered(machine: Any, monkeypatch: Any) -> None:
-    with metering():
+    with Meter() as work:
         machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=0)
-        first = current()
+        first = work.total()
     monkeypatch.setattr("bmtools.io.energy.meter.Rapl.__init__",
                         lambda self: vars(self).update(joules={}, _domains={}))
-    with metering():
-        meter.resume(first)
+    monkeypatch.setattr("bmtools.io.energy.meter.Gpus.__init__",
+                        lambda self: vars(self).update(by_uuid={}))
+    with Meter() as work:
+        work.resume(first)
         machine(hours=3, cpu_hours=1, package=0.7, dram=0.4, gpu=0)
-        both = current()
+        both = work.total()
     assert (both["hours"], both["measured"]["hours"], both["measured"]["kwh"]) == (5, 2, 0.6)
 
 
@@ -146,12 +152,11 @@ def test_processes_of_two_machines(machine: Any, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("LOCAL_RANK", str(rank % 2))
         machine(hours=0, cpu_hours=0, package=0, dram=0, gpu=0)
-        with metering():
-            watch_gpus()
+        with Meter() as work:
             machine(hours=2, cpu_hours=1, package=0.4, dram=0.2, gpu=1)
-            meter.gather(lambda own: [*own, *reversed(found)])
-            found.append(meter._meter.own())  # type: ignore[union-attr]
-            total = current()
+            work.gather(lambda own: [*own, *reversed(found)])
+            found.append(work.own())
+            total = work.total()
     assert (total["hours"], total["gpu_hours"], total["cpu_hours"]) == (2, 8, 4)
     assert total["measured"]["kwh"] == pytest.approx(4 * 1 + 2 * 0.6)
     assert total["allotted"]["kwh"] == pytest.approx(4 * (1 + 0.4 / 8 + 0.1))
@@ -163,8 +168,8 @@ def test_polls_in_the_background_catch_what_wraps(rapl: Any, system: Any,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "SECONDS_BETWEEN_POLLS", 0.001)
     rapl("0", "package-0", 0, 100_000_000)
-    with metering():
-        counter = meter._meter._rapl  # type: ignore[union-attr]
+    with Meter() as work:
+        counter = work._rapl
         for microjoules, expected in ((90, 90), (80, 180), (70, 270)):
             system("sys/class/powercap/intel-rapl:0/energy_uj", str(microjoules * 1_000_000))
             deadline = time.monotonic() + 20

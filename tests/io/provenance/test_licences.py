@@ -133,7 +133,7 @@ def test_records() -> None:
 
 
 def test_the_table_of_pairs_in_the_documents() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "licences.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "licences.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in text.splitlines()
             if re.match(r"\| \d+ ", line)]
     names = [row[0].partition(" ")[2].rstrip(" |") for row in rows]

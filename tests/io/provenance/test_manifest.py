@@ -20,11 +20,10 @@ from bmtools.io.provenance.manifest import (
     DirectoryHashes,
     Manifest,
     hash_directory,
-    hash_input,
     is_finished,
     read_manifest,
 )
-from bmtools.io.provenance.step import Step, running
+from bmtools.io.step import Step
 from bmtools.io.unfinished import hidden_path, status_path
 
 
@@ -62,7 +61,7 @@ def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
     assert written == read_manifest(tmp_path)
 
 
-def test_a_command_hashes_a_directory_that_it_reads_once(
+def test_a_directory_is_hashed_once_in_a_manifest(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[Path] = []
 
@@ -71,13 +70,12 @@ def test_a_command_hashes_a_directory_that_it_reads_once(
         return "ab"
 
     monkeypatch.setattr("bmtools.io.provenance.manifest.hash_directory", count)
-    monkeypatch.chdir(tmp_path)
-    with running(Step("merge", {}, [], {})):
-        parents = DirectoryHashes({"merged 1": tmp_path, "merged 2": Path()})
-        assert {*parents.values(), hash_input(tmp_path)} == {"ab"}
-        assert hashed == [tmp_path]
-    hash_input(tmp_path)  # it may have changed
-    assert len(hashed) == 2
+    (tmp_path / "out").mkdir()
+    step = Step("merge")
+    parents = DirectoryHashes({"merged 1": tmp_path})
+    Manifest("merge", {}, "", parents=parents, step=step).write(tmp_path / "out")
+    assert parents["merged 1"] == "ab" and hashed == [tmp_path]
+    assert step.directories == {tmp_path.resolve(): "ab"}, "the command's records use the same hash"
 
 
 def test_it_is_readable_text(tmp_path: Path) -> None:

@@ -6,19 +6,18 @@ import hashlib
 import os
 import threading
 
-from bmtools.io.digests import Digests, hashed_source, taking_digests
+from bmtools.io.sources import SourceName, open_bytes
 
 
 def test_what_has_come_is_read_before_more_comes() -> None:
-    """Also where the source's own buffer, which was looked into, is the smaller one."""
+    """Also if the source's own buffer, which was looked into, is the smaller one."""
     reads, writes = os.pipe()
-    digests, lines = Digests(("-",)), list[bytes]()
+    digests, lines = dict[str, str](), list[bytes]()
     came = threading.Event()
 
     def read() -> None:
-        with os.fdopen(reads, "rb") as source, taking_digests(digests):
-            source.peek(4)
-            for line in hashed_source(source, "-"):
+        with open_bytes(SourceName(f"/dev/fd/{reads}", digests.__setitem__)) as source:
+            for line in source:
                 lines.append(line)
                 came.set()
 
@@ -30,4 +29,4 @@ def test_what_has_come_is_read_before_more_comes() -> None:
     os.close(writes)
     thread.join(20)
     assert lines == [b"first\n", b"second\n"]
-    assert digests.read == {"-": hashlib.sha256(b"first\nsecond\n").hexdigest()}
+    assert digests == {f"/dev/fd/{reads}": hashlib.sha256(b"first\nsecond\n").hexdigest()}

@@ -1,0 +1,217 @@
+"""Types of parameters that name files and directories, as inputs or as outputs.
+
+The frame of a command reads only these types: to keep outputs apart from inputs, to hash inputs
+for records, and for completion. A parameter whose value is opened as a file has one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bmtools.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Checked = Callable[[Path], object]
+Given = str | PathLike[str]
+Converted = str | bytes | PathLike[str]
+
+
+class NamedPath(click.Path):
+    """A parameter that names a file or a directory.
+
+    Attributes:
+        is_output: whether it is written.
+        is_directory: whether it is a directory to write.
+        is_records: whether it is a file of records, whose size is limited.
+        is_hashed: whether step records contain its hash.
+    """
+
+    is_output = is_directory = is_records = False
+    is_hashed = True
+
+    def paths(self, value: object) -> Iterator[str]:
+        """Yield the paths in a converted value of one parameter; none if it names no file."""
+        yield str(value)
+
+    def check(self, value: object) -> None:
+        """Look at the files of a value, once all usage is right and before anything heavy loads.
+
+        Raises:
+            BmtoolsError: the files are not what the command needs.
+        """
+
+
+class InputFile(NamedPath):
+    """A file to read, or `-` for stdin.
+
+    Args:
+        path_type: type that the command gets.
+        allow_dash: whether `-` is stdin.
+    """
+
+    def __init__(self, path_type: type[str | Path] = str, allow_dash: bool = True) -> None:
+        super().__init__(exists=True, dir_okay=False, allow_dash=allow_dash, path_type=path_type)
+
+
+class InputRecords(InputFile):
+    """Records to read, or `-` for stdin; a directory is answered by its contents."""
+
+    is_records = True
+
+    def convert(self, value: Given, param: click.Parameter | None,
+                ctx: click.Context | None) -> Converted:
+        """Check a file."""
+        from bmtools.models.checkpoint_files import describe_directory
+
+        if Path(value).is_dir():
+            self.fail(f"found the directory {value!r}, expected files"
+                      f"{describe_directory(Path(value))}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class InputSet(InputRecords):
+    """A file to read, a folder or zip archive of such files, a path into an archive, or `-`."""
+
+    def convert(self, value: Given, param: click.Parameter | None,
+                ctx: click.Context | None) -> Converted:
+        """Accept paths that lead to files; the format decides which of them are read."""
+        from bmtools.io.folders import archive_of
+
+        if Path(value).is_dir() or archive_of(str(value)):
+            return value
+        return super().convert(value, param, ctx)
+
+
+class InputPath(NamedPath):
+    """A file or a directory to read.
+
+    Args:
+        path_type: type that the command gets.
+        exists: whether it must exist.
+        allow_dash: whether `-` is stdin.
+    """
+
+    def __init__(self, path_type: type[str | Path] = str, exists: bool = True,
+                 allow_dash: bool = False) -> None:
+        super().__init__(exists=exists, allow_dash=allow_dash, path_type=path_type)
+
+
+class InputDirectory(NamedPath):
+    """A directory to read.
+
+    Args:
+        check: raises a `BmtoolsError` if the directory is not what the command needs.
+        is_hashed: whether its hash tells what was read; not that of a directory that is also
+            written, or is only searched.
+    """
+
+    def __init__(self, check: Checked | None = None, is_hashed: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+        self._check, self.is_hashed = check, is_hashed
+
+    def convert(self, value: Given, param: click.Parameter | None,
+                ctx: click.Context | None) -> Path:
+        """Make sure that there is a directory; `check` looks at its files later."""
+        from bmtools.models.checkpoint_files import check_directory
+
+        try:
+            check_directory(Path(value))
+        except CheckpointError as error:
+            self.fail(str(error), param, ctx)
+        return Path(value)
+
+    def check(self, value: object) -> None:
+        if self._check is not None:
+            self._check(Path(str(value)))
+
+
+class WorkDirectory(NamedPath):
+    """A directory that a command reads and adds to, such as a cache; it need not exist."""
+
+    is_hashed = False
+
+    def __init__(self, path_type: type[str | Path] = Path) -> None:
+        super().__init__(path_type=path_type, file_okay=False)
+
+
+class NameOrFile(NamedPath):
+    """One of some names, or a file.
+
+    Args:
+        is_name: returns whether a value is such a name.
+        offered: lists names for completion.
+    """
+
+    def __init__(self, is_name: Callable[[str], bool],
+                 offered: Callable[[], Iterator[str] | list[str]] = list) -> None:
+        super().__init__()
+        self._is_name, self._offered = is_name, offered
+
+    def paths(self, value: object) -> Iterator[str]:
+        if not self._is_name(str(value)) and Path(str(value)).exists():
+            yield str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter,
+                       incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        items = [CompletionItem(name) for name in self._offered() if name.startswith(incomplete)]
+        return items or [CompletionItem(incomplete, type="file")]
+
+
+class NamedInput(NamedPath):
+    """A file or directory to read, which may have a name in front: NAME=PATH.
+
+    The command gets the text as it was given and splits it by `split`.
+
+    Args:
+        kind: checks the path; without it the command does.
+    """
+
+    def __init__(self, kind: InputFile | InputPath | None = None) -> None:
+        super().__init__()
+        self._kind, self.is_records = kind, kind is not None and kind.is_records
+
+    def split(self, value: str) -> tuple[str, str]:
+        """Split NAME=PATH; a path that exists as a whole has no name."""
+        name, equals, path = value.partition("=")
+        return (name, path) if equals and not Path(value).exists() else ("", value)
+
+    def convert(self, value: Given, param: click.Parameter | None,
+                ctx: click.Context | None) -> str:
+        """Check the path; the name stays in front."""
+        if self._kind is not None:
+            self._kind.convert(self.split(str(value))[1], param, ctx)
+        return str(value)
+
+    def paths(self, value: object) -> Iterator[str]:
+        yield self.split(str(value))[1]
+
+
+class OutputFile(NamedPath):
+    """The name of a file to write, or `-`.
+
+    Args:
+        path_type: type that the command gets.
+    """
+
+    is_output = True
+
+    def __init__(self, path_type: type[str | Path] = str) -> None:
+        super().__init__(readable=False, allow_dash=True, path_type=path_type)
+
+
+class OutputDirectory(NamedPath):
+    """The name of a directory to write."""
+
+    is_output = is_directory = True
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)

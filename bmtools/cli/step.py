@@ -1,0 +1,144 @@
+"""Step of the command line: the phases of every command, in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TypeVar
+
+import click
+
+from bmtools.cli.outputs import DeclaredPath, check_outputs, declared_paths, status_file
+from bmtools.cli.progress import Display
+from bmtools.cli.step_records import SWITCH, Redirected, record_outputs
+from bmtools.cli.streams import StdoutDigest, hash_stdout
+from bmtools.distributed import is_main_process
+from bmtools.errors import BmtoolsError, BmtoolsWarning
+from bmtools.io.sources import STDIN
+from bmtools.io.step import Step
+from bmtools.io.system import interruption
+from bmtools.status import Status, watching_status
+
+Result = TypeVar("Result")
+
+
+class CommandStep(Step):
+    """A command that is running: check, open, work, close, record.
+
+    Args:
+        context: of the command.
+
+    Attributes:
+        display: shows the status on stderr; None in processes other than the main one.
+    """
+
+    def __init__(self, context: click.Context) -> None:
+        super().__init__(context.command_path.partition(" ")[2])
+        self.context = context
+        self.display: Display | None = None
+
+    def run(self, may_exist: bool, work: Callable[[], Result]) -> Result:
+        """Run the command's work between the phases of its frame.
+
+        Args:
+            may_exist: whether outputs that exist may be replaced or continued.
+            work: gets the inputs and writes the outputs.
+        """
+        self.check(may_exist)
+        with self.opened(), self.recorded():
+            return work()
+
+    def check(self, may_exist: bool) -> None:
+        """Check inputs and outputs before anything heavy loads, and reserve the outputs.
+
+        Raises:
+            UsageError: two outputs, or an input and an output, are the same.
+            BmtoolsError: an input is not what the command needs, or an output exists.
+        """
+        self.paths = list(declared_paths(self.context))
+        check_outputs(self.paths, may_exist, self.context)
+        for path in self.paths:
+            path.kind.check(path.name)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Measure the command's energy and show its status until the block ends."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.metered())
+            except ValueError as error:
+                raise click.UsageError(str(error), self.context) from error
+            if is_main_process():
+                self.display = stack.enter_context(
+                    Display(self.command, status_file(self.paths)))
+            stack.enter_context(watching_status(self._follow))
+            yield
+
+    def _follow(self, status: Status) -> None:
+        interruption.check()
+        if self.display is not None:
+            self.display.view.update(status)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record how the outputs were made, once the block has ended well."""
+        if os.environ.get(SWITCH) == "0" or not is_main_process():
+            yield
+            return
+        self.settings = self._settings()
+        outputs = [path for path in self.paths if path.is_output]
+        before = {path: path.state() for path in outputs}
+        redirected = Redirected.find()
+        with hash_stdout() as stdout:
+            try:
+                yield
+            except click.exceptions.Exit:
+                self._record(before, stdout, redirected)
+                raise
+            except BaseException:
+                if redirected and stdout.size:
+                    redirected.forget()
+                raise
+            self._record(before, stdout, redirected)
+
+    def _settings(self) -> dict[str, object]:
+        """Return the values of parameters, except outputs and FILES."""
+        left_out = {path.parameter for path in self.paths if path.is_output} | {"files",
+                                                                                 "overwrite"}
+        return {name: value for name, value in self.context.params.items()
+                if name not in left_out and value not in (None, ())}
+
+    def _record(self, before: Mapping[DeclaredPath, object], stdout: StdoutDigest,
+                redirected: Redirected | None) -> None:
+        """Write the records. If that fails, warn and leave the command's result as it is."""
+        try:
+            sys.stdout.flush()
+        except (BmtoolsError, OSError, ValueError):
+            return  # the main program meets the error again and reports it
+        written = [path for path, state in before.items() if path.state() != state]
+        try:
+            record_outputs(self, [path for path in self.paths if not path.is_output], written,
+                           stdout, redirected)
+        except (BmtoolsError, OSError) as error:
+            warnings.warn(BmtoolsWarning(f"no record of how the output was made ({error}); "
+                                         f"{SWITCH}=0 asks for none"), stacklevel=2)
+
+    def sources(self, files: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of inputs to read, by default stdin; on a terminal with a note."""
+        names = files or (STDIN,)
+        if STDIN in names and sys.stdin.isatty():
+            self.hide_status()  # it would appear in the text that is typed
+            click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
+        return tuple(map(self.source, names))
+
+    def hide_status(self) -> None:
+        """Show no status for the rest of the command: others use the terminal."""
+        if self.display is not None:
+            self.display.close()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Take the live block off the terminal while stdout writes there."""
+        return self.display.paused() if self.display and sys.stdout.isatty() else nullcontext()
