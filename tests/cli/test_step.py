@@ -1,0 +1,131 @@
+"""The frame of commands: declared files, and state that belongs to one command."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.outputs import declared_paths
+from bmtools.cli.parameters import NamedPath, OutputFile
+from bmtools.errors import setting, settings_spelled_as_flags
+from bmtools.status import Status, counted, watching_status
+
+Run = Callable[..., Any]
+TRANSLATE = ("translate", "en.jsonl", "--source-lang", "en", "--target-lang", "it",
+             "--engine", "memory", "--memory", "memory.tsv")
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command and subcommand by its name."""
+    context = click.Context(bmtools)
+    for name in COMMANDS:
+        command = bmtools.get_command(context, name)
+        if isinstance(command, click.Group):
+            for one in command.list_commands(context):
+                sub = command.get_command(context, one)
+                assert sub is not None
+                yield f"{name} {one}", sub
+        elif command is not None:
+            yield name, command
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder with a small input of each kind that people write by hand."""
+    monkeypatch.chdir(tmp_path)
+    texts = {"memory.tsv": "en\tit\nFever.\tFebbre.\n", "g.tsv": "fever\tfebbre\n",
+             "p.txt": "TNF\n", "t.toml": 'Fevers = ["fever"]\n',
+             "s.toml": 'title = "x"\n',
+             "en.jsonl": '{"id":"1","text":"Fever.","lang":"en"}\n'}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("arguments", "name"), [
+    ((*TRANSLATE, "--glossary", "g.tsv", "-o", "g.tsv"), "g.tsv"),
+    ((*TRANSLATE, "--protect", "p.txt", "-o", "p.txt"), "p.txt"),
+    ((*TRANSLATE, "--cache", "c", "--abbreviations", "p.txt", "-o", "p.txt"), "p.txt"),
+    (("describe", "en.jsonl", "--topics", "t.toml", "-o", "t.toml"), "t.toml"),
+    (("score-suite", "en.jsonl", "--suite", "s.toml", "-o", "s.toml"), "s.toml"),
+    (("find-contexts", "en.jsonl", "--words", "p.txt", "-o", "p.txt"), "p.txt"),
+    (("clean", "en.jsonl", "--remove", "p.txt", "-o", "p.txt"), "p.txt"),
+    (("mix", "--corpus", "a=en.jsonl", "-o", "en.jsonl"), "en.jsonl"),
+])
+def test_an_input_is_never_overwritten(folder: Path, run: Run, arguments: tuple[str, ...],
+                                       name: str) -> None:
+    before = (folder / name).read_bytes()
+    outcome = run(*arguments, "--overwrite")
+    assert outcome.code != 0
+    assert (folder / name).read_bytes() == before
+    if not name.startswith("s."):  # a suite is read first, and this one is no suite
+        assert outcome.code == 2 and "are the same" in outcome.err
+
+
+def test_records_hash_every_file_that_was_read(folder: Path, run: Run) -> None:
+    assert run(*TRANSLATE, "--glossary", "g.tsv", "--protect", "p.txt", "-o", "it.jsonl").code == 0
+    inputs = json.loads((folder / "it.jsonl.bmtools.json").read_text())["inputs"]
+    assert inputs.keys() == {"en.jsonl", "memory.tsv", "g.tsv", "p.txt"}
+    assert run("verify", "it.jsonl").code == 0
+    (folder / "g.tsv").write_text("fever\tfebbri\n")
+    assert run("verify", "it.jsonl").code == 1
+
+
+def test_parameters_that_name_files_say_so_by_their_type() -> None:
+    """A metavar of a path is for people; the frame reads types."""
+    words = ("FILE", "DIR", "PATH", "CKPT")
+    free = {("pretrain", "architecture"), ("distill", "architecture"),
+            ("preflight", "architecture"), ("recipe show", "recipe")}
+    for name, command in all_commands():
+        for param in command.params:
+            metavar = param.metavar or ""
+            if any(word in metavar for word in words) and (name, param.name) not in free:
+                assert isinstance(param.type, NamedPath), (name, param.name, metavar)
+            assert type(param.type) is not click.Path, (name, param.name)
+
+
+def test_outputs_are_declared_as_outputs() -> None:
+    for name, command in all_commands():
+        for param in command.params:
+            if param.name == "output" and isinstance(param.type, NamedPath):
+                assert param.type.is_output or name == "preflight", name
+            if isinstance(param.type, OutputFile):
+                assert list(param.type.paths("x")) == ["x"]
+
+
+def test_a_file_in_a_pair_of_name_and_path_is_declared(folder: Path) -> None:
+    command = dict(all_commands())["mix"]
+    context = click.Context(command)
+    context.params = {"files": ("a=en.jsonl", "en.jsonl")}
+    assert [path.name for path in declared_paths(context)] == ["en.jsonl", "en.jsonl"]
+
+
+def test_two_functions_at_once_keep_their_state_apart() -> None:
+    """Status and the spelling of settings belong to a thread, not to the process."""
+    seen: dict[str, list[Status]] = {"one": [], "two": []}
+    spelled: dict[str, str] = {}
+    both = threading.Barrier(2)
+
+    def work(name: str) -> None:
+        with watching_status(seen[name].append), settings_spelled_as_flags(name == "one"):
+            both.wait(20)
+            for _ in counted(range(3), name):
+                pass
+            spelled[name] = setting("max_length")
+            both.wait(20)
+
+    threads = [threading.Thread(target=work, args=[name]) for name in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert {status.activity for status in seen["one"]} == {"one"}
+    assert {status.activity for status in seen["two"]} == {"two"}
+    assert spelled == {"one": "--max-length", "two": "max_length"}
