@@ -6,7 +6,7 @@ for records, and for completion. A parameter whose value is opened as a file has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,7 +150,7 @@ class NameOrFile(NamedPath):
     """
 
     def __init__(self, is_name: Callable[[str], bool],
-                 offered: Callable[[], Iterator[str] | list[str]] = list) -> None:
+                 offered: Callable[[], Iterable[str]] = list) -> None:
         super().__init__()
         self._is_name, self._offered = is_name, offered
 

@@ -18,7 +18,7 @@ from bmtools.cli.help import offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
 from bmtools.cli.options import Values, add_options, masked_lm_directory, tokenizer_directory
-from bmtools.cli.parameters import InputFile, InputPath, NamedInput
+from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
 from bmtools.cli.results import finish, prints_results, report_printer
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
@@ -151,7 +151,8 @@ takes_data = partial(add_options, [
 """Add FILES and the corpora beside them; passes `data`."""
 
 
-complete_architecture = offers(lambda: SIZES, file=True)
+architecture = NameOrFile(SIZES.__contains__, lambda: SIZES)
+"""Type of the name of a size, or of a config.json."""
 
 
 def _read_model_init(_step: CommandStep, values: Values) -> None:
@@ -162,7 +163,7 @@ def _read_model_init(_step: CommandStep, values: Values) -> None:
 takes_model_init = partial(add_options, [
     click.option("--model", type=masked_lm_directory, metavar="CKPT",
                  help="Checkpoint to continue."),
-    click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
+    click.option("--architecture", metavar="NAME", type=architecture,
                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
                       "config.json ..."),
     click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",

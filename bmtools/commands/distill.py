@@ -19,8 +19,8 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
+    architecture,
     check_and_launch,
-    complete_architecture,
     describe_leftover,
     interruptible,
     launches,
@@ -61,7 +61,7 @@ from bmtools.training.run_directories import kept_directory
 @click.option("--student", type=masked_lm_directory, metavar="CKPT",
               help="Pretrained checkpoint to train, with the teacher's vocabulary, or else "
                    "--align-tokens.")
-@click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
+@click.option("--architecture", metavar="NAME", type=architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @click.option("--take-layers", default="", metavar="LAYERS",
               help="Start from some layers of --student, or of the teacher: even, a number of "

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from bmtools.cli.help import Group, offers
+from bmtools.cli.help import Group
 from bmtools.cli.options import Command
+from bmtools.cli.parameters import NameOrFile
 from bmtools.cli.results import print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
@@ -43,7 +44,8 @@ def list_recipes(step: CommandStep) -> None:
 @command.command("show", cls=Command, examples=(
     "bmtools recipe show laptop > phases.toml", "bmtools recipe show pubmedbert --json"),
     topics="phases")
-@click.argument("recipe", metavar="NAME|FILE", shell_complete=offers(recipe_names, file=True))
+@click.argument("recipe", metavar="NAME|FILE",
+                type=NameOrFile(lambda name: name in recipe_names(), recipe_names))
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON.")
 def show_recipe(recipe: str, as_json: bool) -> None:
     """Print a recipe as it is written, or a phases file as it is understood.
