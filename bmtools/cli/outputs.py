@@ -164,7 +164,7 @@ def declared_paths(context: click.Context) -> Iterator[DeclaredPath]:
         if values == () and flag == "FILES":
             yield DeclaredPath("stdin", STDOUT, param.type, name)
         for value in values if isinstance(values, tuple) else (values,):
-            for path in param.type.paths(value) if value is not None else ():
+            for path in param.type.paths(value) if value not in (None, "") else ():
                 yield DeclaredPath(flag, path, param.type, name)
 
 

@@ -106,6 +106,15 @@ def test_a_file_in_a_pair_of_name_and_path_is_declared(folder: Path) -> None:
     assert [path.name for path in declared_paths(context)] == ["en.jsonl", "en.jsonl"]
 
 
+def test_a_setting_that_names_no_file_is_no_input(folder: Path, run: Run) -> None:
+    """--terms is empty by default, and an empty path would be the current directory."""
+    outcome = run("build-vocab", "en.jsonl", "--size", "60", "--allow-fewer", "-o", "v")
+    assert outcome.code == 0, outcome.err
+    context = click.Context(dict(all_commands())["build-vocab"])
+    context.params = {"files": ("en.jsonl",), "terms": ""}
+    assert [path.name for path in declared_paths(context)] == ["en.jsonl"]
+
+
 def test_two_functions_at_once_keep_their_state_apart() -> None:
     """Status and the spelling of settings belong to a thread, not to the process."""
     seen: dict[str, list[Status]] = {"one": [], "two": []}
