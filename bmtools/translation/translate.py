@@ -106,11 +106,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
         program or ProgramConfig(), server or ServerConfig(), model_licence)
     if projection:
-        resources = projection.resources
-        if protection and "dictionary" in projection.methods:
-            resources = replace(resources, glossary=protection.glossary)
-        projection = replace(projection, engine=config, resources=resources)
-        projection.require_resources()
+        projection = _with_resources(projection, config, protection)
     load, plain = partial(_open_engine, config, audit, protection), None
     if cluster and cluster.ray:
         from bmtools.translation.ray_cluster import RayTranslator
@@ -134,17 +130,19 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
                                    _open_cache(translator.fingerprint, cache, run, name), total)
     if isinstance(translator, BatchTranslator):
         translated = _left_afterwards(translator, translated)
-    if projection is None:
-        return translated
-    from bmtools.translation.projection.project import project_translated
+    return _projected(translated, projection, plain, run, reject, counts) if projection \
+        else translated
 
-    finish = partial(project_translated, config=projection, reject=reject,
-                     counts=counts.projection,
-                     engine=plain if NEEDS_ENGINE.keys() & set(projection.methods) else None)
-    if run is None:
-        return finish(translated)
-    run.finish = finish
-    return translated
+
+def _with_resources(projection: ProjectionConfig, engine: EngineConfig,
+                    protection: ProtectionConfig | None) -> ProjectionConfig:
+    """Give a projection the engine and the glossary of the translation."""
+    resources = projection.resources
+    if protection and "dictionary" in projection.methods:
+        resources = replace(resources, glossary=protection.glossary)
+    projection = replace(projection, engine=engine, resources=resources)
+    projection.require_resources()
+    return projection
 
 
 def _open_engine(config: EngineConfig, audit: AuditConfig, protection: ProtectionConfig | None,
@@ -183,6 +181,21 @@ def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | 
     database = directory / DATABASE if directory else run.cache if run else None
     label = str(directory or (run.output if run else ""))
     return SentenceCache(fingerprint, database, name, label, directory is not None)
+
+
+def _projected(translated: Iterator[Record], projection: ProjectionConfig,
+               engine: Translator | None, run: TranslationRun | None, reject: Reject,
+               counts: TranslationCounts) -> Iterator[Record]:
+    """Have annotations carried along once all is translated; by the run, if there is one."""
+    from bmtools.translation.projection.project import project_translated
+
+    finish = partial(project_translated, config=projection, reject=reject,
+                     counts=counts.projection,
+                     engine=engine if NEEDS_ENGINE.keys() & set(projection.methods) else None)
+    if run is None:
+        return finish(translated)
+    run.finish = finish
+    return translated
 
 
 def _left_afterwards(cluster: BatchTranslator, records: Iterable[Record]) -> Iterator[Record]:
