@@ -108,7 +108,7 @@ def test_a_file_in_a_pair_of_name_and_path_is_declared(folder: Path) -> None:
 
 def test_a_setting_that_names_no_file_is_no_input(folder: Path, run: Run) -> None:
     """--terms is empty by default, and an empty path would be the current directory."""
-    outcome = run("build-vocab", "en.jsonl", "--size", "60", "--allow-fewer", "-o", "v")
+    outcome = run("build-vocab", "en.jsonl", "--size", "100", "--allow-fewer", "-o", "v")
     assert outcome.code == 0, outcome.err
     context = click.Context(dict(all_commands())["build-vocab"])
     context.params = {"files": ("en.jsonl",), "terms": ""}
