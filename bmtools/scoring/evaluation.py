@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import combinations, islice
@@ -14,9 +14,8 @@ from bmtools.errors import RecordError, Reject
 from bmtools.installation import versions
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
-from bmtools.statistics.lines import FINGERPRINT_DIGITS, Line, rounded
+from bmtools.statistics.lines import FINGERPRINT_DIGITS, Line, adjust_p_values, rounded
 from bmtools.statistics.ratios import Metric, paired_difference
-from bmtools.statistics.resampling import holm
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.tokenizer import is_uncased, strips_accents
 
@@ -187,7 +186,6 @@ def compare_models(totals: Sequence[ModelTotals[Scored]],
     if not statistics.resamples:
         return []
     lines: list[Line] = []
-    by_metric = defaultdict(list)
     for first, second in combinations(totals, 2):
         others = second.metrics()
         for name, one in first.metrics().items():
@@ -203,11 +201,7 @@ def compare_models(totals: Sequence[ModelTotals[Scored]],
                 "difference": rounded(difference),
                 "interval": bounds and [rounded(bound) for bound in bounds],
                 "p": p_value, "sentences": sums.shape[1], one.items: int(both.sum())})
-            if p_value is not None:
-                by_metric[name].append(lines[-1])
-    for family in by_metric.values():
-        for line, adjusted in zip(family, holm([line["p"] for line in family]), strict=True):
-            line["p"], line["p_holm"] = rounded(line["p"]), rounded(adjusted)
+    adjust_p_values(lines)
     return lines
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from bmtools.records import JsonObject
+from bmtools.statistics.resampling import holm
 from bmtools.statistics.table import get_nested
 
 Line = JsonObject
@@ -24,6 +25,20 @@ NO_VALUE = "-"
 def rounded(value: float) -> float | None:
     """Round for output; None for what is not a number."""
     return None if math.isnan(value) else round(float(value), DIGITS)
+
+
+def adjust_p_values(lines: Iterable[Line], key: str = "p") -> None:
+    """Round the p-values of comparisons, and add adjusted ones under the key and `_holm`.
+
+    They are adjusted for as many comparisons as there are by one metric (Holm 1979).
+    """
+    families: dict[str, list[Line]] = {}
+    for line in lines:
+        if line.get(key) is not None:
+            families.setdefault(line["metric"], []).append(line)
+    for family in families.values():
+        for line, adjusted in zip(family, holm([line[key] for line in family]), strict=True):
+            line[key], line[f"{key}_holm"] = rounded(line[key]), rounded(adjusted)
 
 
 def content_key(*parts: str) -> int:

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.pairs import PairEncoder, TextInput
 from bmtools.tasks.task import encode_texts
+from bmtools.tasks.texts import PairEncoder, TextInput
 from bmtools.tasks.windows import inside_word, whole_characters
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
     from transformers import PreTrainedTokenizerBase
-
-IMPOSSIBLE = -1e9
-"""Logit of an answer in padding."""
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerWindow(TextInput):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
 
 import numpy as np
 import torch
 
 from bmtools.data.batches import RankBatch
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.answer_windows import IMPOSSIBLE
-from bmtools.tasks.task import InputT, Task
+from bmtools.tasks.task import IMPOSSIBLE, AnyTask, ModelInput
 
 _BUFFERED_BATCHES = 64
 _LABELS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class TaskBatches(Generic[InputT]):
+class TaskBatches:
     """Collated batches of a task's training inputs.
 
     Args:
@@ -32,8 +30,8 @@ class TaskBatches(Generic[InputT]):
             it alone labels.
     """
 
-    task: Task[Any, InputT]
-    inputs: Sequence[InputT]
+    task: AnyTask
+    inputs: Sequence[ModelInput]
     order: Sequence[np.ndarray]
     micro_batch_size: int = 0
     taught: Sequence[np.ndarray] = ()
@@ -95,7 +93,7 @@ def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int,
     return batches
 
 
-def input_labels(task: Task[Any, InputT], inputs: Sequence[InputT]) -> list[np.ndarray]:
+def input_labels(task: AnyTask, inputs: Sequence[ModelInput]) -> list[np.ndarray]:
     """List the label ids of each input, (labels,) each, without those that are ignored.
 
     Of sets of labels, which inputs have as ones among zeros, these are the numbers of the ones.

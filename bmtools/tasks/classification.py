@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.tasks.metrics.labels import score_labels
-from bmtools.tasks.pairs import TextInput
-from bmtools.tasks.settings import ClassificationConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, mean_loss
-from bmtools.tasks.texts import TextTask, note_unseen
+from bmtools.tasks.settings import ClassificationConfig, YesNoConfig
+from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, mean_loss, with_question
+from bmtools.tasks.texts import TextInput, TextTask, note_unseen
 
 _DIGITS = 4
 
@@ -79,13 +78,13 @@ class ClassificationTask(TextTask[LabelledExample]):
         return np.array([item.label_id for item in inputs], dtype=np.int64)
 
     def predict(self, record: Record, example: LabelledExample,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
         return _likeliest({label: math.exp(value) for label, value
                            in zip(self.labels, log_probabilities, strict=True)})
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Average the models' probabilities."""
         return _likeliest({label: fmean(one["probabilities"][label] for one in predictions)
                            for label in self.labels})
@@ -107,7 +106,24 @@ class NliTask(ClassificationTask):
     paired = True
 
 
-def _likeliest(probabilities: Mapping[str, float]) -> dict[str, Any]:
+def _likeliest(probabilities: Mapping[str, float]) -> JsonObject:
     label = max(probabilities, key=probabilities.__getitem__)
     rounded = {name: round(value, _DIGITS) for name, value in probabilities.items()}
     return {"label": label, "score": rounded[label], "probabilities": rounded}
+
+
+class YesNoTask(ClassificationTask):
+    """Classification of a question beside its text: yes or no (BioASQ), or maybe too (PubMedQA).
+
+    Source: Jin et al. 2019, section 4; Gu et al. 2021, section 4.6 (BLURB).
+    """
+
+    config_class = YesNoConfig
+
+    def texts(self, record: Record) -> tuple[str, str | None]:
+        """Name the question of a record and its text."""
+        return record["question"], record["text"] or None
+
+    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterable[Record]:
+        """Yield the records that have a question; others are rejected."""
+        return with_question(records, reject)

@@ -16,7 +16,7 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record, RecordSource
 from bmtools.status import set_status
 from bmtools.tasks.folds import Fold, read_folds
 from bmtools.tasks.registry import load_task
@@ -27,17 +27,17 @@ from bmtools.tasks.run_settings import (
     uses_folds,
 )
 from bmtools.tasks.runs import Runs, summarize, train_runs
-from bmtools.tasks.seed_run import Report, Stop, trained_model
+from bmtools.tasks.seed_run import Report, Stop
 from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED
+from bmtools.tasks.trained_model import trained_model
 from bmtools.training.loop import DivergedError
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
-Source = str | PathLike[str] | Iterable[Any]
 
 
-def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source | None,
-             output: str | PathLike[str], test: Source | None = None, *,
-             teacher: str | PathLike[str] | None = None, unlabelled: Source | None = None,
+def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: RecordSource | None,
+             output: str | PathLike[str], test: RecordSource | None = None, *,
+             teacher: str | PathLike[str] | None = None, unlabelled: RecordSource | None = None,
              reject: Reject = refuse, overwrite: bool = False,
              report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
@@ -75,7 +75,7 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
         ValueError: a setting out of its range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
-    kinds: dict[str, Any] = {"config": load_task(task).config_class, **PLAN_PARTS}
+    kinds: JsonObject = {"config": load_task(task).config_class, **PLAN_PARTS}
     names = {part: {field.name for field in fields(kind)} for part, kind in kinds.items()}
     known = set().union(*names.values())
     if unknown := sorted(settings.keys() - known):
@@ -96,7 +96,7 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source |
     return line
 
 
-def run_sources(plan: FinetunePlan, sources: Mapping[str, Source],
+def run_sources(plan: FinetunePlan, sources: Mapping[str, RecordSource],
                 reject: Reject = refuse) -> Iterator[Report]:
     """Fine-tune on sets or on folds, and yield reports.
 
@@ -125,7 +125,7 @@ def run_sources(plan: FinetunePlan, sources: Mapping[str, Source],
         name: _records(source, reject) for name, source in sources.items()}, reject)
 
 
-def _records(source: Source, reject: Reject) -> Iterable[Record]:
+def _records(source: RecordSource, reject: Reject) -> Iterable[Record]:
     """Read records from a file or from several, or take them from memory."""
     files = [source] if isinstance(source, str | PathLike) else source
     if isinstance(files, Sequence) and all(isinstance(file, str | PathLike) for file in files):

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from bmtools.corpus.splits import SplitConfig, make_folds
 from bmtools.errors import DataError, Reject, setting
 from bmtools.io.jsonl import RecordReader, as_records
-from bmtools.records import Record
+from bmtools.records import Record, RecordSource
 from bmtools.tasks.run_settings import FinetuneConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN
 
@@ -42,7 +41,7 @@ class _PartReader(RecordReader):
         yield from self._records
 
 
-def read_folds(train: str | PathLike[str] | Iterable[Any], key: str, config: FinetuneConfig,
+def read_folds(train: RecordSource, key: str, config: FinetuneConfig,
                seed: int, reject: Reject) -> list[Fold]:
     """Read folds, or the files that they are in; the one that chooses for the others comes first.
 
@@ -93,7 +92,7 @@ def _find(directory: Path, join: bool, reject: Reject) -> Iterator[Fold]:
         yield Fold(number, {name: RecordReader(paths, reject) for name, paths in files.items()})
 
 
-def _split(train: str | PathLike[str] | Iterable[Any], settings: SplitConfig, join: bool,
+def _split(train: RecordSource, settings: SplitConfig, join: bool,
            reject: Reject) -> Iterator[Fold]:
     """Split a set into folds, as `bmtools split` does; see `_find`."""
     whole = RecordReader((str(train),), reject) if isinstance(train, str | PathLike) else train

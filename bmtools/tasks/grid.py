@@ -5,10 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.errors import BmtoolsError, did_you_mean, setting
+from bmtools.installation import require_extra
+from bmtools.records import JsonObject
 from bmtools.tasks.run_settings import PLAN_PARTS, FinetunePlan
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+_TENFOLD = 10
+_SIGNIFICANT = 3
 
 # Gu et al. 2021 (BLURB), section 6.2; Pavlova and Makhlouf 2023 (BIOptimus), table 9. Their numbers
 # of epochs are what the development set chooses here.
@@ -28,7 +36,11 @@ class Range(NamedTuple):
     high: float
 
 
-def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePlan]]:
+Axis = list[object] | Range
+"""Values of a setting, or the ends of their range."""
+
+
+def grid_plans(plan: FinetunePlan) -> Iterator[tuple[JsonObject, FinetunePlan]]:
     """Yield every combination of a plan's grid: its settings, and the plan with them.
 
     Without a grid that is the plan itself.
@@ -47,13 +59,13 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePla
         yield chosen, plan_with(plan, chosen)
 
 
-def plan_with(plan: FinetunePlan, values: Mapping[str, Any]) -> FinetunePlan:
+def plan_with(plan: FinetunePlan, values: Mapping[str, object]) -> FinetunePlan:
     """Change settings of a plan.
 
     Raises:
         ValueError: one is out of range.
     """
-    parts: dict[str, Any] = {}
+    parts: JsonObject = {}
     for part in ("config", *PLAN_PARTS):
         settings = getattr(plan, part)
         names = {field.name for field in fields(settings)}
@@ -62,7 +74,7 @@ def plan_with(plan: FinetunePlan, values: Mapping[str, Any]) -> FinetunePlan:
     return replace(plan, **parts)
 
 
-def parse_grid(text: str, plan: FinetunePlan) -> dict[str, list[Any] | Range]:
+def parse_grid(text: str, plan: FinetunePlan) -> dict[str, Axis]:
     """Read the values of each setting, in the type that it has, or their range.
 
     Raises:
@@ -71,7 +83,7 @@ def parse_grid(text: str, plan: FinetunePlan) -> dict[str, list[Any] | Range]:
     known = {field.name: getattr(getattr(plan, part), field.name)
              for part in ("config", *PLAN_PARTS) for field in fields(getattr(plan, part))
              if (part != "config" or field.name in _OF_LOSS) and field.name not in _OF_ALL_RUNS}
-    axes: dict[str, list[Any] | Range] = {}
+    axes: dict[str, Axis] = {}
     for axis in NAMED.get(text, text).split():
         name, equals, values = axis.partition("=")
         name = name.replace("-", "_")
@@ -88,7 +100,7 @@ def parse_grid(text: str, plan: FinetunePlan) -> dict[str, list[Any] | Range]:
     return axes
 
 
-def _parse_axis(text: str, kind: type) -> list[Any] | Range:
+def _parse_axis(text: str, kind: type) -> Axis:
     """Read values separated by commas, or the ends of a range of numbers; others raise."""
     if kind not in (int, float) or ".." not in text:
         return [kind(value) for value in text.split(",")]
@@ -96,3 +108,60 @@ def _parse_axis(text: str, kind: type) -> list[Any] | Range:
     if not ends.low < ends.high:
         raise ValueError(text)
     return ends
+
+
+class Trials:
+    """Combinations of settings, each proposed after the scores of those before.
+
+    Iterating proposes the next one; `tell` gives its score. A combination that is proposed again
+    keeps its score and is not yielded. The same seed and scores give the same proposals.
+
+    Source: Akiba et al. 2019 (Optuna); Bergstra et al. 2011, tree-structured Parzen estimator.
+
+    Args:
+        plan: with a grid, the number of trials, and the seed.
+
+    Raises:
+        BmtoolsError: optuna is not installed, or a grid that cannot be read.
+        ValueError: a value or an end of a range that is out of range.
+    """
+
+    def __init__(self, plan: FinetunePlan) -> None:
+        require_extra("optuna", setting("trials"))
+        self._plan, self._axes = plan, parse_grid(plan.finetuning.grid, plan)
+        self._score = 0.0
+        for name, values in self._axes.items():
+            for value in values:
+                plan_with(plan, {name: value})
+
+    def __iter__(self) -> Iterator[tuple[JsonObject, FinetunePlan]]:
+        """Propose combinations: settings, and the plan with them."""
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(
+            seed=self._plan.optimization.seed))
+        scores: dict[tuple[object, ...], float] = {}
+        for _ in range(self._plan.finetuning.trials):
+            trial = study.ask()
+            values = {name: _draw(trial, name, axis) for name, axis in self._axes.items()}
+            key = tuple(values.values())
+            if key not in scores:
+                yield values, plan_with(self._plan, values)
+                scores[key] = self._score
+            study.tell(trial, scores[key])
+
+    def tell(self, score: float) -> None:
+        """Give the score of the last proposal, higher is better."""
+        self._score = score
+
+
+def _draw(trial: Trial, name: str, axis: Axis) -> object:
+    """Draw a value; floats are rounded to three digits."""
+    if not isinstance(axis, Range):
+        return trial.suggest_categorical(name, axis)
+    logarithmic = axis.high >= _TENFOLD * axis.low > 0
+    if isinstance(axis.low, int):
+        return trial.suggest_int(name, axis.low, int(axis.high), log=logarithmic)
+    drawn = trial.suggest_float(name, *axis, log=logarithmic)
+    return float(f"{drawn:.{_SIGNIFICANT}g}")

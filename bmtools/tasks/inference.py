@@ -22,12 +22,12 @@ from bmtools.models.checkpoint import Checkpoint, autocast_dtype
 from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
-from bmtools.records import Record, readable
+from bmtools.records import JsonObject, Record, RecordSource, readable
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.settings import TaskConfig
-from bmtools.tasks.task import ExampleT, InputT, Task
+from bmtools.tasks.task import AnyTask, Example, InputT, ModelInput
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Predictor:
             {into: f"records had predictions under {into!r}, which are replaced"}
         self.notes = [count_of(replaced[key], note) for key, note in notes.items() if replaced[key]]
 
-    def _predict(self, task: Task[Any, Any], records: Sequence[Record],
-                 unknown: UnknownTokens) -> list[dict[str, Any]]:
+    def _predict(self, task: AnyTask, records: Sequence[Record],
+                 unknown: UnknownTokens) -> list[JsonObject]:
         """Make one model's predictions for some records."""
         examples = task.encode(records)
         for record, example in zip(records, examples, strict=True):
@@ -103,7 +103,7 @@ class Predictor:
         return [task.predict(record, example, output)
                 for record, example, output in zip(records, examples, outputs, strict=True)]
 
-    def _add(self, record: Record, predictions: Mapping[str, Any],
+    def _add(self, record: Record, predictions: JsonObject,
              replaced: Counter[str]) -> Record:
         """Add predictions to a record, and count what they replace by key."""
         into = self.config.into
@@ -120,7 +120,7 @@ class Predictor:
         return record.without(*(self.task.replaced.keys() - predictions)).replace(**predictions)
 
 
-def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
+def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTask:
     """Load a fine-tuned model with its task and the settings that it was trained with."""
     task_class = load_task(name)
     task_config = _read_settings(directory, task_class)
@@ -137,7 +137,7 @@ def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> Task[A
     return task
 
 
-def _read_settings(directory: Path, task_class: type[Task[Any, Any]]) -> TaskConfig:
+def _read_settings(directory: Path, task_class: type[AnyTask]) -> TaskConfig:
     """Read the settings of a task that a model was trained with."""
     try:
         return msgspec.convert(read_manifest(directory).get("settings", {}),
@@ -167,7 +167,7 @@ def load_for_export(directory: Path) -> Checkpoint | None:
     return task_class.load(directory, "cpu", config)
 
 
-def predict(records: str | PathLike[str] | Iterable[Any],
+def predict(records: RecordSource,
             model: str | PathLike[str] | Sequence[str | PathLike[str]], *,
             task: str = "", **settings: Any) -> Iterator[Record]:
     """Add a fine-tuned model's predictions to records.
@@ -195,13 +195,13 @@ def predict(records: str | PathLike[str] | Iterable[Any],
                      task).predict(as_records(records))
 
 
-def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Sequence[ExampleT],
+def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[ModelInput]],
               batch_size: int) -> list[list[np.ndarray]]:
     """Compute the outputs of each example's inputs, in order.
 
     Inputs of similar length share a batch. Dropout is off, and put back as it was.
     """
-    def compute(inputs: Sequence[InputT]) -> list[np.ndarray]:
+    def compute(inputs: Sequence[ModelInput]) -> list[np.ndarray]:
         outputs = task.outputs(model, on_device(task.collate(inputs), model)).cpu().numpy()
         return [task.trim(item, rows) for item, rows in zip(inputs, outputs, strict=True)]
 

@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import DataError, Reject, refuse, setting
-from bmtools.records import Record, document_of
+from bmtools.records import JsonObject, Record, document_of
 from bmtools.tasks.metrics.counts import Scores
 from bmtools.tasks.metrics.labels import join_by_document, score_label_sets
-from bmtools.tasks.pairs import TextInput
 from bmtools.tasks.settings import MultilabelConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split
-from bmtools.tasks.texts import TextTask, note_unseen, stack_targets
+from bmtools.tasks.texts import TextInput, TextTask, note_unseen, stack_targets
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,17 +111,17 @@ class MultilabelTask(TextTask[LabelSetExample]):
         return model(**batch).logits.float()
 
     def predict(self, record: Record, example: LabelSetExample,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
         [logits] = outputs
         return self._likely(dict(zip(self.labels, _sigmoid(logits).tolist(), strict=True)))
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Average the models' probabilities; the first model's threshold decides."""
         return self._likely({label: fmean(one["probabilities"][label] for one in predictions)
                              for label in self.labels})
 
-    def _likely(self, probabilities: Mapping[str, float]) -> dict[str, Any]:
+    def _likely(self, probabilities: Mapping[str, float]) -> JsonObject:
         return {"labels": [label for label, value in probabilities.items()
                            if value >= self.config.threshold],
                 "probabilities": {label: round(value, _DIGITS)

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.records import Record
-from bmtools.tasks.metrics.spans import score_spans
+from bmtools.records import JsonObject, Record
+from bmtools.tasks.metrics.spans import Mention, Typed, score_spans
 from bmtools.tasks.settings import NerConfig, TaskConfig
 from bmtools.tasks.tagging import (
     OUTSIDE,
@@ -329,12 +329,12 @@ class NerTask(Task[TaggedText, Window]):
             else (rows, rows.argmax(axis=2))
 
     def predict(self, record: Record, example: TaggedText,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make `entities`; a score is the mean probability of their tags."""
         return _entities(record["text"], self.decode(
             example.words, self._at_words(example, outputs)))
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Keep the entities that more than half of the models found."""
         kept = majority((((entity["start"], entity["end"], entity["type"]), entity["score"])
                          for prediction in predictions for entity in prediction["entities"]),
@@ -345,7 +345,7 @@ class NerTask(Task[TaggedText, Window]):
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
         joined = [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]
-        predicted = [[span for *span, _ in self.decode(example.words, rows)]
+        predicted = [[found[:3] for found in self.decode(example.words, rows)]
                      for example, rows in zip(examples, joined, strict=True)]
         scores, details = self.score_entities(examples, predicted)
         if self.config.protocol == "biobit":
@@ -356,8 +356,8 @@ class NerTask(Task[TaggedText, Window]):
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
         return Evaluation(scores, details, loss)
 
-    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Any]],
-                       ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Typed]],
+                       ) -> tuple[JsonObject, JsonObject]:
         """Score the entities found in each text; returns scores and details."""
         scores, by_type = score_spans(
             [(number, *span) for number, example in enumerate(examples) for span in example.gold],
@@ -367,7 +367,7 @@ class NerTask(Task[TaggedText, Window]):
     def _score_tokens(self, examples: Sequence[TaggedText],
                       outputs: Sequence[Sequence[np.ndarray]]) -> float:
         """Compute the F1 of entities as runs of tokens that have a label."""
-        sides: tuple[list[Any], list[Any]] = [], []
+        sides: tuple[list[Mention], list[Mention]] = [], []
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
             gold = np.concatenate([np.zeros(0, dtype=np.int64),
                                    *map(self._piece_labels, example.inputs)])
@@ -380,7 +380,7 @@ class NerTask(Task[TaggedText, Window]):
         return f1
 
 
-def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> dict[str, Any]:
+def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> JsonObject:
     return {"entities": [
         {"id": f"T{number}", "start": start, "end": end, "type": kind, "text": text[start:end],
          "score": round(score, _DIGITS)}

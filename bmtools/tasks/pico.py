@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from bmtools.tasks.metrics.spans import find_words, score_words, words_in
+from bmtools.records import JsonObject
+from bmtools.tasks.metrics.spans import Typed, find_words, score_words, words_in
 from bmtools.tasks.ner import NerTask, TaggedText
 from bmtools.tasks.settings import PicoConfig
 
@@ -20,8 +20,8 @@ class PicoTask(NerTask):
     config_class = PicoConfig
     metrics: tuple[str, ...] = ("macro_f1",)
 
-    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Any]],
-                       ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Typed]],
+                       ) -> tuple[JsonObject, JsonObject]:
         """Score the words between white space that entities touch, each as often as its types."""
         gold, found = set(), set()
         for number, (example, spans) in enumerate(zip(examples, predicted, strict=True)):

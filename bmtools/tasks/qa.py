@@ -6,15 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.tasks.answer_windows import (
-    IMPOSSIBLE,
     AnswerWindow,
     TokenizedText,
     cut_into_answer_windows,
@@ -31,9 +30,18 @@ from bmtools.tasks.metrics.answers import (
     score_factoids,
 )
 from bmtools.tasks.metrics.labels import join_by_document
-from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.settings import QaConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, with_question
+from bmtools.tasks.task import (
+    IMPOSSIBLE,
+    TRAIN,
+    Evaluation,
+    Example,
+    Split,
+    Task,
+    annotated,
+    with_question,
+)
+from bmtools.tasks.texts import PairEncoder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -219,7 +227,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         """Compute start and end logits, (batch, tokens, 2), in float32; padding is IMPOSSIBLE."""
         import torch
 
-        found: Any = model(**batch)
+        found = model(**batch)
         logits: Tensor = torch.stack([found.start_logits, found.end_logits], dim=-1) \
             if hasattr(found, "start_logits") else found.logits
         return logits.float().masked_fill(batch["attention_mask"][..., None] == 0, IMPOSSIBLE)
@@ -261,12 +269,12 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         return [] if none else answers.spans
 
     def predict(self, record: Record, example: QuestionedText,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make `answers`, best first; none where the text has none."""
         return _answers(example.text, self._given(self.find(example, outputs),
                                                   self.config.null_score_diff_threshold))
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Rank the models' answers by their mean probability; most models must give some.
 
         A model that did not give an answer gives it the probability 0.
@@ -304,13 +312,13 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         merged = merge_answers(questions, given)
         golds = join_by_document(questions, (example.spellings for example in examples))
         factoids = score_factoids([*golds.values()], [merged[question] for question in golds])
-        details: dict[str, Any] = {
+        details: JsonObject = {
             key: scores.pop(key) for key in ("has_answer", "no_answer") if key in scores}
         return Evaluation({**scores, **factoids, "questions": factoids["support"],
                            "support": scores["support"]}, details, _loss(examples, outputs), chosen)
 
 
-def find_answer(text: str, answer: Mapping[str, Any]) -> tuple[int, int] | None:
+def find_answer(text: str, answer: JsonObject) -> tuple[int, int] | None:
     """Find an answer in a text: where its `start` says, or its first occurrence."""
     words = answer["text"].strip()
     if not words:
@@ -362,7 +370,7 @@ def _descending(scores: np.ndarray) -> Iterator[tuple[int, int]]:
         done = len(chunk)
 
 
-def _answers(text: str, spans: Iterable[Span]) -> dict[str, Any]:
+def _answers(text: str, spans: Iterable[Span]) -> JsonObject:
     return {"answers": [{"text": text[span.start:span.end], "start": span.start,
                          "score": round(span.probability, _DIGITS)} for span in spans]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.tasks.settings import (
@@ -19,7 +19,7 @@ from bmtools.tasks.settings import (
 )
 
 if TYPE_CHECKING:
-    from bmtools.tasks.task import Task
+    from bmtools.tasks.task import AnyTask
 
 # Name: module and class in this package, its settings, and a line for the list of tasks.
 TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
@@ -36,13 +36,13 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
                    "Train a model to give a text any number of labels."),
     "similarity": ("similarity:SimilarityTask", SimilarityConfig,
                    "Train a model to score how similar two texts are."),
-    "yesno": ("yesno:YesNoTask", YesNoConfig,
+    "yesno": ("classification:YesNoTask", YesNoConfig,
               "Train a model to answer questions with yes, no or maybe."),
     "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),
 }
 
 
-def load_task(name: str) -> type[Task[Any, Any]]:
+def load_task(name: str) -> type[AnyTask]:
     """Import a task's class; this does not import torch.
 
     Raises:
@@ -51,5 +51,5 @@ def load_task(name: str) -> type[Task[Any, Any]]:
     if name not in TASKS:
         raise BmtoolsError(f"{setting('task')}: found {name!r}, expected {' or '.join(TASKS)}")
     module, _, class_name = TASKS[name][0].partition(":")
-    task: type[Task[Any, Any]] = getattr(import_module(f"{__package__}.{module}"), class_name)
+    task: type[AnyTask] = getattr(import_module(f"{__package__}.{module}"), class_name)
     return task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,18 @@ from bmtools.errors import (
     setting,
     suggestion,
 )
-from bmtools.records import Record
-from bmtools.tasks.candidates import Candidate, Ends, Labels, find_candidates, label_candidates
-from bmtools.tasks.marking import PairInput, encode_pairs, mark, names_in_text
+from bmtools.records import Entity, JsonObject, Record
+from bmtools.tasks.entity_pairs import (
+    Candidate,
+    Ends,
+    Labels,
+    PairInput,
+    encode_pairs,
+    find_candidates,
+    label_candidates,
+    mark,
+    names_in_text,
+)
 from bmtools.tasks.metrics.labels import score_labels
 from bmtools.tasks.settings import RelationsConfig, TaskConfig
 from bmtools.tasks.task import (
@@ -152,7 +161,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     def _add_tokens(self, candidates: Iterable[Candidate]) -> None:
         """Make tokens of the markers in brackets, and of what the vocabulary cannot spell."""
-        from bmtools.tasks.pair_head import add_tokens
+        from bmtools.tasks.heads import add_tokens
 
         tokenizer = self.checkpoint.tokenizer
         names = dict.fromkeys(name for candidate in candidates
@@ -162,7 +171,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
             name for name, encoding in zip(names, spelled, strict=True)
             if name[0] + name[-1] in ("[]", "<>") or tokenizer.unk_token_id in encoding.ids])
 
-    def _notes(self, counts: Mapping[str, Any]) -> Iterator[str]:
+    def _notes(self, counts: JsonObject) -> Iterator[str]:
         of = f"of {counts['relations']} relations"
         for kind, count in counts["unseen_types"].items():
             yield f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
@@ -190,7 +199,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         return self._encode([(record, find_candidates(record, self._entities(record),
                                                       self.config)) for record in records])
 
-    def _entities(self, record: Record) -> Sequence[Mapping[str, Any]]:
+    def _entities(self, record: Record) -> Sequence[Entity]:
         """Return the entities that predicted relations are between."""
         predicted = record.get(self.into, {}) if self.into != self.key else {}
         entities = predicted.get("entities", record.get("entities")) \
@@ -198,7 +207,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         if entities is None:
             raise RecordError(record.place, "key 'entities' is missing; expected a list, or "
                               f"entities that bmtools predict added under {self.into!r}", record)
-        found: Sequence[Mapping[str, Any]] = entities
+        found: Sequence[Entity] = entities
         return found
 
     def _encode(self, found: Sequence[tuple[Record, Sequence[Candidate]]]) -> list[PairsExample]:
@@ -238,7 +247,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         """Return a head over both mentions, or None for that of classification."""
         if _pools_first(config):
             return None
-        from bmtools.tasks.pair_head import PairHead
+        from bmtools.tasks.heads import PairHead
 
         return PairHead
 
@@ -246,7 +255,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         """Copy the encoder and give it a head and embeddings of new markers from the seed."""
         model = super().new_model(seed)
         if self._new_ids:
-            from bmtools.tasks.pair_head import draw_embeddings
+            from bmtools.tasks.heads import draw_embeddings
 
             draw_embeddings(model, self._new_ids, seed)
         return model
@@ -254,15 +263,13 @@ class RelationsTask(Task[PairsExample, PairInput]):
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the logits of pairs, (batch, labels)."""
         from bmtools.models.exported.model import ExportedModel
-        from bmtools.tasks.heads import head_of
+        from bmtools.tasks.heads import PairHead, module_of
 
         if "mentions" not in batch or isinstance(model, ExportedModel):
             return super().logits(model, batch)
         states = super().logits(model, {name: value for name, value in batch.items()
                                         if name != "mentions"})
-        head: Any = head_of(model)
-        logits: Tensor = head.classify(states, batch["mentions"])
-        return logits
+        return module_of(model, PairHead).classify(states, batch["mentions"])
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the types of a loaded model.
@@ -280,7 +287,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
     # Predictions
 
     def predict(self, record: Record, example: PairsExample,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make `relations`, each with the probability of its type as score."""
         best = [(int(row.argmax()), float(np.exp(row.max()))) for row in outputs]
         return {"relations": [
@@ -288,7 +295,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
             for ends, (label, score) in zip(example.ends, best, strict=True)
             if self.labels[label] != self.config.no_relation_label]}
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Keep the relations that more than half of the models found."""
         kept = majority((((arc["head"], arc["tail"], arc["type"]), arc["score"])
                          for prediction in predictions for arc in prediction["relations"]),
@@ -322,7 +329,7 @@ def _pools_first(config: TaskConfig) -> bool:
     return isinstance(config, RelationsConfig) and config.pooling == "cls"
 
 
-def _relation(head: str, tail: str, kind: str, score: float) -> dict[str, Any]:
+def _relation(head: str, tail: str, kind: str, score: float) -> JsonObject:
     return {"head": head, "tail": tail, "type": kind, "score": round(score, _DIGITS)}
 
 

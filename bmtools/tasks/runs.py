@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,15 +20,15 @@ from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
 from bmtools.records import Record
 from bmtools.status import set_status
-from bmtools.tasks.grid import grid_plans
+from bmtools.tasks.grid import Trials, grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.run_settings import FinetunePlan
-from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop
-from bmtools.tasks.task import DEV, TRAIN, UNLABELLED, Split, Task
+from bmtools.tasks.seed_run import Report, SeedRun, Stop
+from bmtools.tasks.task import DEV, TRAIN, UNLABELLED, AnySplit, AnyTask
 from bmtools.tasks.teacher import TaskTeacher, encode_unlabelled
-from bmtools.tasks.trials import Trials
+from bmtools.tasks.trained_model import Best
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import (
     deterministic_algorithms,
@@ -58,8 +57,8 @@ class Runs:
     """
 
     plan: FinetunePlan
-    task: Task[Any, Any]
-    values: Mapping[str, Any]
+    task: AnyTask
+    values: Mapping[str, object]
     best: Best
     lines: Sequence[Report]
     stops: Mapping[int, Stop]
@@ -141,8 +140,8 @@ def _check_licences(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]])
     warn_of_no_derivatives(texts)
 
 
-def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]], reject: Reject,
-          plan: FinetunePlan) -> Generator[Report, None, dict[str, Split[Any]]]:
+def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,
+          plan: FinetunePlan) -> Generator[Report, None, dict[str, AnySplit]]:
     """Read the sets, have the teacher's predictions, and yield what is to be said of each."""
     splits = {}
     teacher = TaskTeacher(plan.teacher, plan.task) if plan.teacher else None
@@ -168,8 +167,8 @@ def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]], reject:
     return splits
 
 
-def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]],
-               values: Mapping[str, Any],
+def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit],
+               values: Mapping[str, object],
                stops: Mapping[int, Stop] | None) -> Generator[Report, None, Runs]:
     """Train with each seed, and yield a line for each evaluation and seed.
 

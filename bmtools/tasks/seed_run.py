@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from accelerate import Accelerator
 from torch import Tensor
 
 from bmtools.errors import setting
+from bmtools.models.mlm import wide
 from bmtools.models.offload import WeightsFile
-from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
 from bmtools.tasks.inference import run_model
-from bmtools.tasks.read_tokens import ReadTokens
 from bmtools.tasks.run_settings import FinetunePlan, TaskDistillationConfig
 from bmtools.tasks.settings import LabelConfig
-from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED, Evaluation, Split, Task
-from bmtools.tasks.teacher import loss_terms, sum_differences
+from bmtools.tasks.task import (
+    DEV,
+    IMPOSSIBLE,
+    TEST,
+    TRAIN,
+    UNLABELLED,
+    AnySplit,
+    AnyTask,
+    Evaluation,
+    ModelInput,
+)
+from bmtools.tasks.trained_model import Best, read_tokens, shrink, trainable_model
 from bmtools.training.average import averaged_weights
+from bmtools.training.distillation.losses import teacher_divergence
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import DivergedError, LoopHooks, Trainer
 from bmtools.training.objectives import LossTerm, Objective
@@ -34,7 +45,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _DIGITS = 6
-Report = dict[str, Any]
+Report = JsonObject
 
 
 class TaskObjective(Objective):
@@ -46,7 +57,7 @@ class TaskObjective(Objective):
         distillation: losses of a teacher's predictions; None without a teacher.
     """
 
-    def __init__(self, task: Task[Any, Any], model: PreTrainedModel,
+    def __init__(self, task: AnyTask, model: PreTrainedModel,
                  distillation: TaskDistillationConfig | None = None) -> None:
         super().__init__(model)
         self.loss_terms = loss_terms(distillation) if distillation else \
@@ -71,33 +82,6 @@ class TaskObjective(Objective):
         return sums
 
 
-@dataclass
-class Best:
-    """The best evaluation of a seed; the highest `rank` is best.
-
-    Args:
-        seed: of the run.
-        at: epoch and, with evaluations between epochs, step.
-        evaluations: number of this one in its run, from 1.
-        rank: score, and what decides between equal ones.
-        dev: scores on the development set.
-        weights: of the model, in a file.
-        tokens_seen: in training up to it.
-        tokens: whose embeddings the weights are; None for all.
-        decay: factor of the other embeddings, by weight decay.
-    """
-
-    seed: int
-    at: dict[str, float]
-    evaluations: int
-    rank: tuple[float, float]
-    dev: Evaluation
-    weights: WeightsFile
-    tokens_seen: int
-    tokens: ReadTokens | None
-    decay: float
-
-
 @dataclass(frozen=True)
 class Stop:
     """The point at which a run was best, for runs on other folds.
@@ -108,7 +92,7 @@ class Stop:
     """
 
     at: dict[str, float]
-    settings: dict[str, Any]
+    settings: JsonObject
 
 
 class SeedRun:
@@ -123,8 +107,8 @@ class SeedRun:
         stop: where to stop; None chooses it on the development set.
     """
 
-    def __init__(self, plan: FinetunePlan, task: Task[Any, Any],
-                 splits: Mapping[str, Split[Any]], seed: int, accelerator: Accelerator,
+    def __init__(self, plan: FinetunePlan, task: AnyTask,
+                 splits: Mapping[str, AnySplit], seed: int, accelerator: Accelerator,
                  stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
         self._stop = stop
@@ -150,15 +134,14 @@ class SeedRun:
         self._stored = WeightsFile(plan.output)
         self._tokens = read_tokens(plan, task, splits)
         self._decay = 1.0
-        if self._tokens:
-            self._tokens.shrink(self.model)
+        shrink(self.model, self._tokens)
         objective = TaskObjective(task, self.model, plan.distillation if plan.teacher else None)
         self._trainer = Trainer(objective, self._steps,
                                 lambda step: plan.schedule.at(step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
                                 self._hooks(accelerator))
 
-    def _balance(self, config: LabelConfig, inputs: Sequence[Any]) -> Sequence[int]:
+    def _balance(self, config: LabelConfig, inputs: Sequence[ModelInput]) -> Sequence[int]:
         """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it.
 
         Returns:
@@ -205,7 +188,7 @@ class SeedRun:
         if DEV in self._splits:
             line["dev"] = {**best.dev.scores, **best.dev.details}
         if TEST in self._splits:
-            test = self._evaluate(TEST, **best.dev.settings)
+            test = self._evaluate(TEST, best.dev.settings)
             line["test"] = {**test.scores, **test.details}
         return best, line
 
@@ -214,7 +197,7 @@ class SeedRun:
         best: Best | None = None
         for evaluations, (at, losses, tokens_seen) in enumerate(self._intervals(), 1):
             with averaged_weights(self._trainer.optimizer):
-                dev = self._evaluate(DEV)
+                dev = self._evaluate(DEV, {})
             yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
                    "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
             score = dev.scores[self._task.metric]
@@ -267,7 +250,7 @@ class SeedRun:
                    f"{min(epoch + 1, settings.epochs)} of {settings.epochs}",
                    remainder or per_epoch, per_epoch, "batches", loss=loss, tokens=tokens_seen)
 
-    def _evaluate(self, name: str, **settings: Any) -> Evaluation:
+    def _evaluate(self, name: str, settings: JsonObject) -> Evaluation:
         examples = self._splits[name].examples
         task = copy(self._task)
         task.config = replace(task.config, **settings)
@@ -287,38 +270,22 @@ class SeedRun:
                     self._tokens, self._decay)
 
 
-def trainable_model(plan: FinetunePlan, task: Task[Any, Any],
-                    seed: int) -> tuple[PreTrainedModel, Callable[[], PreTrainedModel]]:
-    """Copy the encoder under a new head, with adapters where the plan asks for them.
+def loss_terms(settings: TaskDistillationConfig) -> dict[str, LossTerm]:
+    """Name the losses with a weight: of labels, and of a teacher's predictions."""
+    terms = {"task": LossTerm(settings.label_weight, "labels"),
+             "kl": LossTerm(settings.kl_weight, "compared"),
+             "logit_mse": LossTerm(settings.logit_mse_weight, "compared")}
+    return {name: term for name, term in terms.items() if term.weight}
 
-    Returns:
-        the model, and what returns it with the adapters merged.
+
+def sum_differences(logits: Tensor, taught: Tensor, temperature: float) -> dict[str, Tensor]:
+    """Sum what differs between a student's distributions and a teacher's.
+
+    Args:
+        logits: (distributions, classes).
+        taught: shaped alike; overwritten.
+        temperature: of both softmax distributions.
     """
-    model = task.new_model(seed)
-    if not plan.lora.lora_rank:
-        return model, lambda: model
-    from bmtools.tasks.adapters import add_adapters
-
-    return model, add_adapters(model, plan.lora, seed).merge_and_unload
-
-
-def trained_model(plan: FinetunePlan, task: Task[Any, Any], best: Best) -> PreTrainedModel:
-    """Make the model of the best evaluation, its adapters merged; its file is closed."""
-    model, merged = trainable_model(plan, task, best.seed)
-    whole = best.tokens.shrink(model) if best.tokens else None
-    best.weights.load(model.state_dict().values())
-    best.weights.close()
-    if best.tokens:
-        best.tokens.restore(model, whole, best.decay)
-    return merged()
-
-
-def read_tokens(plan: FinetunePlan, task: Task[Any, Any],
-                splits: Mapping[str, Split[Any]]) -> ReadTokens | None:
-    """Collect the tokens of all sets, where AdamW trains all weights and nothing else does."""
-    if plan.lora.lora_rank or plan.optimization.ema \
-            or plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
-            or plan.optimization.optimizer != "adamw":
-        return None
-    return ReadTokens.of([item.ids for split in splits.values() for item in split.inputs],
-                         task.checkpoint.tokenizer.all_special_ids)
+    squares = (wide(logits) - taught).square().sum(dim=-1) / (taught > IMPOSSIBLE).sum(dim=-1)
+    return {"logit_mse": squares.sum(),
+            "kl": teacher_divergence(wide(logits), taught, temperature)}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
-from bmtools.records import Record
-from bmtools.tasks.metrics.correlation import score_correlation
-from bmtools.tasks.pairs import TextInput
+from bmtools.records import JsonObject, Record
+from bmtools.statistics.correlation import pearson, spearman
+from bmtools.tasks.metrics.counts import Scores, rounded
 from bmtools.tasks.settings import SimilarityConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split
-from bmtools.tasks.texts import TextTask, stack_targets
+from bmtools.tasks.texts import TextInput, TextTask, stack_targets
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -126,12 +126,12 @@ class SimilarityTask(TextTask[ScoredExample]):
         return model(**batch).logits.float()
 
     def predict(self, record: Record, example: ScoredExample,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make the `score`."""
         [[score]] = outputs
         return {"score": round(float(score), _DIGITS)}
 
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Average the models' scores."""
         return {"score": round(fmean(one["score"] for one in predictions), _DIGITS)}
 
@@ -143,3 +143,12 @@ class SimilarityTask(TextTask[ScoredExample]):
         found = score_correlation([example.score for example in examples], predicted.tolist())
         return Evaluation({name: 0.0 if value is None else value for name, value in found.items()},
                           {}, float(((predicted - targets) ** 2).mean()))
+
+
+def score_correlation(gold: Sequence[float], predicted: Sequence[float]) -> Scores:
+    """Compute both coefficients; None where either side is constant."""
+    weights = np.ones((1, len(gold)))
+    values = {"pearson": pearson(gold, predicted, weights)[0],
+              "spearman": spearman(gold, predicted, weights)[0]}
+    return {**{name: None if np.isnan(value) else rounded(value)
+               for name, value in values.items()}, "support": len(gold)}

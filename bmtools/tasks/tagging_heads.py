@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.tasks.crf import Crf, pack
-from bmtools.tasks.heads import Head, head_of
+from bmtools.tasks.heads import Head, module_of
 from bmtools.tasks.settings import NerConfig
 from bmtools.tasks.tagging import SCHEMES, can_follow, group_labels
 
@@ -86,7 +86,7 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
     labels, logits = labels[labelled], logits[labelled]
     positions, mask = pack((labels != IGNORED).all(dim=-1))
     rows = torch.arange(len(logits), device=logits.device)[:, None]
-    return -_crf_of(model).log_likelihood(
+    return -module_of(model, Crf).log_likelihood(
         logits[rows, positions].float(), labels[rows, positions].clamp(min=0), mask).sum()
 
 
@@ -105,15 +105,9 @@ def crf_outputs(model: nn.Module, logits: Tensor, words: Tensor) -> Tensor:
     positions, mask = pack(words.bool())
     rows = torch.arange(len(logits), device=logits.device)[:, None]
     emissions = logits[rows, positions].float()
-    crf = _crf_of(model)
+    crf = module_of(model, Crf)
     found = torch.cat([crf.log_marginals(emissions, mask),
                        crf.viterbi(emissions, mask)[..., None].float()], dim=-1)
     outputs = found.new_zeros(*words.shape, *found.shape[2:])
     outputs[rows.expand_as(mask)[mask], positions[mask]] = found[mask]
     return outputs
-
-
-def _crf_of(model: nn.Module) -> Crf:
-    head = head_of(model)
-    assert isinstance(head, TaggingHead) and head.crf is not None
-    return head.crf

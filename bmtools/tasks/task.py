@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.models.exported.formats import read_exported
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.tasks.settings import TaskConfig
 
 if TYPE_CHECKING:
@@ -33,24 +33,39 @@ if TYPE_CHECKING:
     from bmtools.tasks.heads import MakeHead
     from bmtools.tasks.losses import Loss
 
+IMPOSSIBLE = -1e9
+"""Logit of an answer in padding."""
+
 _TEXTS_AT_ONCE = 256
 TRAIN, DEV, TEST, UNLABELLED = "train", "dev", "test", "unlabelled"
-InputT = TypeVar("InputT", bound=Sized)
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
-ExampleT = TypeVar("ExampleT", bound="Example[Any]")
+
+
+class ModelInput(Protocol):
+    """A sequence that a model reads; its length is in tokens."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Ids of its tokens, (tokens,)."""
+
+    def __len__(self) -> int: ...
+
+
+InputT = TypeVar("InputT", bound=ModelInput)
+InputT_co = TypeVar("InputT_co", bound=ModelInput, covariant=True)
+ExampleT = TypeVar("ExampleT", bound="Example[ModelInput]")
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Example(Generic[InputT]):
+class Example(Generic[InputT_co]):
     """A record, or a part of one, as a task sees it.
 
     Args:
-        inputs: sequences that the model reads, such as the windows of a long text; their lengths
-            are in tokens.
+        inputs: sequences that the model reads, such as the windows of a long text.
     """
 
-    inputs: Sequence[InputT]
+    inputs: Sequence[InputT_co]
 
 
 @dataclass
@@ -65,12 +80,12 @@ class Split(Generic[ExampleT]):
     """
 
     examples: list[ExampleT]
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: JsonObject = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     taught: list[np.ndarray] = field(default_factory=list)
 
     @property
-    def inputs(self) -> list[Any]:
+    def inputs(self) -> list[ModelInput]:
         """The inputs of all examples, in order."""
         return [item for example in self.examples for item in example.inputs]
 
@@ -87,10 +102,10 @@ class Evaluation:
             set the test set is scored, and they are saved with the model.
     """
 
-    scores: dict[str, Any]
-    details: dict[str, Any]
+    scores: JsonObject
+    details: JsonObject
     loss: float
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
 
 
 class Task(ABC, Generic[ExampleT, InputT]):
@@ -275,17 +290,21 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     @abstractmethod
     def predict(self, record: Record, example: ExampleT,
-                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+                outputs: Sequence[np.ndarray]) -> JsonObject:
         """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod
-    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
         """Make one prediction for a record from those of several models of the task."""
 
     @abstractmethod
     def score(self, examples: Sequence[ExampleT],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score predictions for a set, from the output of each input of each example."""
+
+
+AnyTask = Task[Any, Any]
+AnySplit = Split[Any]
 
 
 def majority(found: Iterable[tuple[KeyT, float]], models: int) -> dict[KeyT, float]:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.architectures import max_tokens
-from bmtools.models.mlm import wide
 from bmtools.records import Record
-from bmtools.tasks.answer_windows import IMPOSSIBLE
 from bmtools.tasks.checks import find_task
 from bmtools.tasks.inference import load_fine_tuned, on_device, run_by_length
-from bmtools.tasks.run_settings import PredictConfig, TaskDistillationConfig
-from bmtools.tasks.task import TRAIN, Example, Split, Task
+from bmtools.tasks.run_settings import PredictConfig
+from bmtools.tasks.task import (
+    IMPOSSIBLE,
+    TRAIN,
+    AnySplit,
+    AnyTask,
+    Example,
+    ModelInput,
+    Split,
+)
 from bmtools.tasks.texts import TextTask
-from bmtools.training.distillation.losses import teacher_divergence
-from bmtools.training.objectives import LossTerm
 
 
 class TaskTeacher:
@@ -48,12 +50,12 @@ class TaskTeacher:
             raise CheckpointError(f"{directory}: found a teacher for {tuned}, expected one for "
                                   f"{'a task with labels' if tuned == name else name}")
         find_task(directory, name)
-        self._task: Task[Any, Any] = load_fine_tuned(directory, PredictConfig(), name)
+        self._task: AnyTask = load_fine_tuned(directory, PredictConfig(), name)
         self.notes = [f"{directory} has a CRF: its emissions are learned, not its transitions"] \
             if getattr(self._task.config, "crf", False) else []
 
-    def teach(self, task: Task[Any, Any], name: str, records: Sequence[Record],
-              split: Split[Any]) -> None:
+    def teach(self, task: AnyTask, name: str, records: Sequence[Record],
+              split: AnySplit) -> None:
         """Compute logits for the inputs of a set that the student has read from records.
 
         Raises:
@@ -68,9 +70,9 @@ class TaskTeacher:
         split.taught = run_by_length(inputs, PredictConfig.batch_size,
                                      lambda some: self._logits(task, some))
 
-    def _require_same(self, task: Task[Any, Any]) -> None:
+    def _require_same(self, task: AnyTask) -> None:
         teacher = self._task.checkpoint
-        shared: dict[str, tuple[Any, Any]] = {} if task.fixed_labels else {
+        shared: dict[str, tuple[object, object]] = {} if task.fixed_labels else {
             "labels": (", ".join(self._task.labels), ", ".join(task.labels))}
         if not isinstance(task, TextTask):
             shared |= {"vocabulary": (teacher.vocabulary[:12], task.checkpoint.vocabulary[:12]),
@@ -84,7 +86,7 @@ class TaskTeacher:
                 raise CheckpointError(f"{teacher.path}: found a teacher with {what} {found}, "
                                       f"expected that of the student, {expected}")
 
-    def _logits(self, task: Task[Any, Any], inputs: Sequence[Any]) -> list[np.ndarray]:
+    def _logits(self, task: AnyTask, inputs: Sequence[ModelInput]) -> list[np.ndarray]:
         """Compute logits wherever inputs could have labels, (labels, classes) each."""
         batch = self._task.collate(inputs)
         compared = task.collate_labels([*map(task.with_any_labels, inputs)], batch) != IGNORED
@@ -95,28 +97,7 @@ class TaskTeacher:
         return [own[:, (own > IMPOSSIBLE).any(axis=0)] for own in rows]
 
 
-def loss_terms(settings: TaskDistillationConfig) -> dict[str, LossTerm]:
-    """Name the losses with a weight: of labels, and of a teacher's predictions."""
-    terms = {"task": LossTerm(settings.label_weight, "labels"),
-             "kl": LossTerm(settings.kl_weight, "compared"),
-             "logit_mse": LossTerm(settings.logit_mse_weight, "compared")}
-    return {name: term for name, term in terms.items() if term.weight}
-
-
-def sum_differences(logits: Tensor, taught: Tensor, temperature: float) -> dict[str, Tensor]:
-    """Sum what differs between a student's distributions and a teacher's.
-
-    Args:
-        logits: (distributions, classes).
-        taught: shaped alike; overwritten.
-        temperature: of both softmax distributions.
-    """
-    squares = (wide(logits) - taught).square().sum(dim=-1) / (taught > IMPOSSIBLE).sum(dim=-1)
-    return {"logit_mse": squares.sum(),
-            "kl": teacher_divergence(wide(logits), taught, temperature)}
-
-
-def encode_unlabelled(task: Task[Any, Any], records: Sequence[Record]) -> Split[Any]:
+def encode_unlabelled(task: AnyTask, records: Sequence[Record]) -> AnySplit:
     """Encode records for a teacher to label."""
     inputs = [task.with_any_labels(item) for example in task.encode(records)
               for item in example.inputs]

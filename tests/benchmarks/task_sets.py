@@ -15,8 +15,7 @@ from bmtools.corpus.formats.sets.ddi import ddi_records
 from bmtools.corpus.formats.sets.squad import squad_records
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.tasks.candidates import find_candidates, label_candidates
-from bmtools.tasks.marking import mark
+from bmtools.tasks.entity_pairs import find_candidates, label_candidates, mark
 from bmtools.tasks.settings import RelationsConfig
 from bmtools.vocab.tokenizer import fingerprint
 

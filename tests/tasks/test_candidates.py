@@ -11,7 +11,7 @@ import pytest
 from bmtools.corpus.formats.sets.ddi import ddi_records
 from bmtools.errors import RecordError
 from bmtools.records import Record
-from bmtools.tasks.candidates import find_candidates, label_candidates
+from bmtools.tasks.entity_pairs import find_candidates, label_candidates
 from bmtools.tasks.settings import RelationsConfig
 
 TEXT = "Aspirin blocks COX-1. Ibuprofen blocks COX-2 and COX-1."

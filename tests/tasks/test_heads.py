@@ -11,7 +11,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
-from bmtools.tasks.heads import Head, head_of, load_encoder, with_new_head
+from bmtools.tasks.heads import Head, load_encoder, module_of, with_new_head
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.vocab.tokenizer import fingerprint
@@ -100,7 +100,7 @@ def test_an_own_head_is_drawn_from_the_seed_and_comes_back(checkpoint: Path,
     task = DeeperTask(NerConfig(40), load_encoder(checkpoint, TAGGER))
     task.labels = LABELS
     model, same, other = (task.new_model(seed).eval() for seed in (1, 1, 2))
-    [first, again, different] = (head_of(one).state_dict()["layers.0.weight"]
+    [first, again, different] = (module_of(one, Head).state_dict()["layers.0.weight"]
                                  for one in (model, same, other))
     assert torch.equal(first, again)
     assert not torch.equal(first, different)

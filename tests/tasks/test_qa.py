@@ -24,9 +24,9 @@ from bmtools.tasks.answer_windows import cut_into_answer_windows, score_spans, t
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.metrics.answers import match_answer
-from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
 from bmtools.tasks.settings import QaConfig
+from bmtools.tasks.texts import PairEncoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

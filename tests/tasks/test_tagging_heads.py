@@ -17,10 +17,11 @@ from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
-from bmtools.tasks.heads import head_of, load_encoder
+from bmtools.tasks.heads import load_encoder, module_of
 from bmtools.tasks.inference import Predictor, on_device, run_model
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.settings import NerConfig
+from bmtools.tasks.tagging_heads import TaggingHead
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -137,7 +138,7 @@ def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
 
     model = task.new_model(1)
     set_dropout(model, 0.0)
-    head, states = head_of(model).train(), torch.ones(1, 1, 64)
+    head, states = module_of(model, TaggingHead).train(), torch.ones(1, 1, 64)
     assert not torch.equal(head(states), head(states))
     head.eval()
     assert torch.equal(head(states), head(states))

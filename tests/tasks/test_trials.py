@@ -9,9 +9,9 @@ import pytest
 from bmtools.errors import BmtoolsError
 from bmtools.installation import install_command
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.tasks.grid import Trials
 from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan
 from bmtools.tasks.settings import ClassificationConfig
-from bmtools.tasks.trials import Trials
 
 RANGES = "learning_rate=1e-6..1e-3 batch_size=4..64 loss=cross-entropy,dice warmup_ratio=0..0.2"
 

@@ -13,9 +13,9 @@ import bmtools.tasks
 from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.errors import RecordError
 from bmtools.records import Record
+from bmtools.tasks.classification import YesNoTask
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.settings import YesNoConfig
-from bmtools.tasks.yesno import YesNoTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from bmtools.records import JsonObject
 from bmtools.tasks.metrics.answers import question_of
 from bmtools.tasks.metrics.counts import rounded
 from bmtools.tasks.metrics.spans import find_words, words_in
@@ -28,7 +28,7 @@ class AnnotationCounts:
     words: Counter[str] = field(default_factory=Counter)
     repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, records: Iterable[JsonObject]) -> None:
         """Count the annotations of some records."""
         for record in records:
             for key in record.keys() & _KINDS:
@@ -46,7 +46,7 @@ class AnnotationCounts:
         self.words.update(other.words)
         self.repeats.update(other.repeats)
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> JsonObject:
         """Return the counts of each key, and how uneven they are.
 
         `label_bias` is, by the key of the annotation: of labels and types of relations, those of
@@ -67,7 +67,7 @@ class AnnotationCounts:
                 **({"repeats": ends} if ends else {}), **({"label_bias": bias} if bias else {})}
 
 
-def _annotations(record: Mapping[str, Any], key: str) -> list[str]:
+def _annotations(record: JsonObject, key: str) -> list[str]:
     """List the types or labels that a record has under a key."""
     found = record[key]
     if key == "answers":
@@ -77,7 +77,7 @@ def _annotations(record: Mapping[str, Any], key: str) -> list[str]:
     return [one if key == "labels" else one["type"] for one in found]
 
 
-def _words(record: Mapping[str, Any]) -> dict[str, int]:
+def _words(record: JsonObject) -> dict[str, int]:
     spans = find_words(record["text"])
     inside = {word for word, _ in words_in(spans, (
         (one["start"], one["end"], one["type"]) for one in record["entities"]))}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from bmtools.records import JsonObject
 from bmtools.tasks.metrics.counts import Scores, rounded
 
 MOST_ANSWERS = 5
@@ -23,12 +24,12 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # SQuAD
 
 
-def question_of(record: Mapping[str, Any]) -> str:
+def question_of(record: JsonObject) -> str:
     """Name the question of a record: `meta.question` where it has one, else its id."""
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
-def right_answers(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def right_answers(record: JsonObject) -> list[JsonObject]:
     """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
     exact = record.get("meta", {}).get("exact_answer")
     if exact is None:
@@ -37,7 +38,7 @@ def right_answers(record: Mapping[str, Any]) -> list[dict[str, Any]]:
             for spelling in ([item] if isinstance(item, str) else item)]
 
 
-def language_of(record: Mapping[str, Any]) -> str:
+def language_of(record: JsonObject) -> str:
     """Name the language of a record, English where it says none."""
     return str(record.get("lang") or "en")
 
@@ -198,15 +199,6 @@ def match_list(gold: Sequence[Iterable[str]], answers: Sequence[str]) -> tuple[f
             correct += 1
     precision, recall = (correct / len(side) if len(side) else 0.0 for side in (answers, gold))
     return precision, recall, 2 * correct / (len(answers) + len(gold)) if correct else 0.0
-
-
-def score_lists(gold: Sequence[Sequence[Iterable[str]]],
-                answers: Sequence[Sequence[str]]) -> Scores:
-    """Score list questions: the means over questions of precision, recall and F1."""
-    found = [match_list(one, own) for one, own in zip(gold, answers, strict=True)]
-    precision, recall, f1 = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
-    return {"precision": rounded(precision), "recall": rounded(recall), "f1": rounded(f1),
-            "support": len(found)}
 
 
 def _folded(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ BINS = 10
 PRECISION = 0.95
 
 
-def calibrate(scores: Sequence[Any], correct: Sequence[bool]) -> Scores:
+def calibrate(scores: Sequence[object], correct: Sequence[bool]) -> Scores:
     """Compare scores of predictions, as probabilities, with the share of them that is right.
 
     Source: Guo et al. 2017, section 2: reliability diagram and expected calibration error, over
@@ -42,7 +41,7 @@ def calibrate(scores: Sequence[Any], correct: Sequence[bool]) -> Scores:
                   for name, value in one.items()} for one in bins]}}
 
 
-def _is_probability(score: Any) -> bool:
+def _is_probability(score: object) -> bool:
     return isinstance(score, int | float) and 0 <= score <= 1
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-Scores = dict[str, Any]
-DIGITS = 6
-"""Digits after the point that scores are rounded to."""
+from bmtools.records import JsonObject
+from bmtools.statistics.lines import DIGITS
+
+Scores = JsonObject
 
 
-def divide(numerator: Any, denominator: Any) -> np.ndarray:
+def divide(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
     """Divide element by element; 0 where the denominator is 0, as precision without predictions."""
-    numerator, denominator = np.broadcast_arrays(
-        np.asarray(numerator, float), np.asarray(denominator, float))
-    return np.divide(numerator, denominator, out=np.zeros(denominator.shape),
-                     where=denominator != 0)
+    upper, lower = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
+    return np.divide(upper, lower, out=np.zeros(lower.shape), where=lower != 0)
 
 
-def rounded(value: Any) -> float:
+def rounded(value: SupportsFloat) -> float:
     """Round a score for output."""
     return round(float(value), DIGITS)
 

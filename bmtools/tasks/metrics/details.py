@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 
+from bmtools.records import JsonObject
 from bmtools.tasks.metrics.answers import language_of, match_answer
 from bmtools.tasks.metrics.counts import rounded
 from bmtools.tasks.metrics.span_errors import CORRECT, MISSED, SPURIOUS, pair_mentions
 from bmtools.tasks.metrics.spans import Typed
 
-Record = Mapping[str, Any]
-Line = dict[str, Any]
-Matched = Iterable[tuple[Record, Record]]
 
-
-def detail_lines(gold: Sequence[Record], predicted: Sequence[Record], key: str) -> Iterator[Line]:
+def detail_lines(gold: Sequence[JsonObject], predicted: Sequence[JsonObject],
+                 key: str) -> Iterator[JsonObject]:
     """Describe predictions one by one.
 
     Args:
@@ -28,46 +26,43 @@ def detail_lines(gold: Sequence[Record], predicted: Sequence[Record], key: str) 
         `gold` and `predicted`; of labels, scores and answers a line for each record: `id`, `gold`,
         `predicted` and, but for scores, how well they agree.
     """
-    yield from _LINES[key](zip(gold, predicted, strict=True))
+    for one, other in zip(gold, predicted, strict=True):
+        yield from _LINES[key](one, other)
 
 
-def _mention_lines(matched: Matched) -> Iterator[Line]:
-    for gold, predicted in matched:
-        sides = ([(0, one["start"], one["end"], one["type"]) for one in record["entities"]]
-                 for record in (gold, predicted))
-        for kind, _, one, other in pair_mentions(*sides):
-            if kind != CORRECT:
-                yield {"id": gold["id"], "kind": kind,
-                       "gold": _mention(one, gold["text"]),
-                       "predicted": _mention(other, gold["text"])}
+def _mention_lines(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
+    sides = ([(0, one["start"], one["end"], one["type"]) for one in record["entities"]]
+             for record in (gold, predicted))
+    for kind, _, one, other in pair_mentions(*sides):
+        if kind != CORRECT:
+            yield {"id": gold["id"], "kind": kind, "gold": _mention(one, gold["text"]),
+                   "predicted": _mention(other, gold["text"])}
 
 
-def _mention(mention: Typed | None, text: str) -> Line | None:
+def _mention(mention: Typed | None, text: str) -> JsonObject | None:
     if mention is None:
         return None
     start, end, kind = mention
     return {"start": start, "end": end, "type": kind, "text": text[start:end]}
 
 
-def _member_lines(members: Callable[[Record, Record], Iterable[Any]]) -> Callable[
-        [Matched], Iterator[Line]]:
-    """Make a function that describes what one of two sets lacks.
+def _member_lines(members: Callable[[JsonObject, JsonObject], Iterable[Hashable]],
+                  gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
+    """Describe the members of one of two sets that the other one does not contain.
 
     Args:
         members: lists what a record has, in terms of the gold record's.
+        gold: record.
+        predicted: record.
     """
-    def lines(matched: Matched) -> Iterator[Line]:
-        for gold, predicted in matched:
-            expected, found = (dict.fromkeys(members(record, gold)) for record in (gold, predicted))
-            yield from ({"id": gold["id"], "kind": MISSED, "gold": one, "predicted": None}
-                        for one in expected if one not in found)
-            yield from ({"id": gold["id"], "kind": SPURIOUS, "gold": None, "predicted": one}
-                        for one in found if one not in expected)
-
-    return lines
+    expected, found = (dict.fromkeys(members(record, gold)) for record in (gold, predicted))
+    yield from ({"id": gold["id"], "kind": MISSED, "gold": one, "predicted": None}
+                for one in expected if one not in found)
+    yield from ({"id": gold["id"], "kind": SPURIOUS, "gold": None, "predicted": one}
+                for one in found if one not in expected)
 
 
-def relations_of(record: Record, gold: Record) -> Iterator[tuple[Any, Any, str]]:
+def relations_of(record: JsonObject, gold: JsonObject) -> Iterator[tuple[Hashable, Hashable, str]]:
     """List head, tail and type of relations; other ids of the same mentions become the gold ones.
 
     A mention that gold lacks stays start, end and type.
@@ -80,32 +75,29 @@ def relations_of(record: Record, gold: Record) -> Iterator[tuple[Any, Any, str]]
         yield head, tail, relation["type"]
 
 
-def _mentions_by_id(record: Record) -> dict[str, Typed]:
+def _mentions_by_id(record: JsonObject) -> dict[str, Typed]:
     return {one["id"]: (one["start"], one["end"], one["type"])
             for one in record.get("entities", ()) if "id" in one}
 
 
-def _label_lines(matched: Matched) -> Iterator[Line]:
-    for gold, predicted in matched:
-        yield {"id": gold["id"], "gold": gold["label"], "predicted": predicted["label"],
-               "correct": gold["label"] == predicted["label"]}
+def _label_line(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
+    yield {"id": gold["id"], "gold": gold["label"], "predicted": predicted["label"],
+           "correct": gold["label"] == predicted["label"]}
 
 
-def _score_lines(matched: Matched) -> Iterator[Line]:
-    for gold, predicted in matched:
-        yield {"id": gold["id"], "gold": gold["score"], "predicted": predicted["score"]}
+def _score_line(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
+    yield {"id": gold["id"], "gold": gold["score"], "predicted": predicted["score"]}
 
 
-def _answer_lines(matched: Matched) -> Iterator[Line]:
-    for gold, predicted in matched:
-        texts, found = ([answer["text"] for answer in record["answers"]]
-                        for record in (gold, predicted))
-        match = match_answer(texts, found[0] if found else "", language_of(gold))
-        yield {"id": gold["id"], "gold": texts, "predicted": found,
-               "exact_match": rounded(match.exact), "f1": rounded(match.f1)}
+def _answer_line(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
+    texts, found = ([answer["text"] for answer in record["answers"]]
+                    for record in (gold, predicted))
+    match = match_answer(texts, found[0] if found else "", language_of(gold))
+    yield {"id": gold["id"], "gold": texts, "predicted": found,
+           "exact_match": rounded(match.exact), "f1": rounded(match.f1)}
 
 
-_LINES: dict[str, Callable[[Matched], Iterator[Line]]] = {
-    "entities": _mention_lines, "relations": _member_lines(relations_of),
-    "labels": _member_lines(lambda record, gold: sorted(record["labels"])),
-    "label": _label_lines, "score": _score_lines, "answers": _answer_lines}
+_LINES: dict[str, Callable[[JsonObject, JsonObject], Iterator[JsonObject]]] = {
+    "entities": _mention_lines, "relations": partial(_member_lines, relations_of),
+    "labels": partial(_member_lines, lambda record, gold: sorted(record["labels"])),
+    "label": _label_line, "score": _score_line, "answers": _answer_line}

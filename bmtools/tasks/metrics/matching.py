@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
 from bmtools.errors import BmtoolsError, DataError, RecordError, setting
-from bmtools.records import Record, check, document_of
+from bmtools.records import JsonObject, Record, check, document_of
 from bmtools.tasks.metrics.samples import TASK_METRICS
 from bmtools.tasks.metrics.settings import TaskScoresConfig
 
@@ -57,7 +57,7 @@ def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: 
     first = next(iter(predicted.values()))
     held = first.get(key)
     if not isinstance(held, dict):
-        return _refuse_without(first, key)
+        _refuse_without(first, key)
     known = [name for name in _KEYS if name in held and name in gold[first["id"]]]
     if "label" in known and "score" in known:
         known.remove("score")
@@ -90,7 +90,7 @@ def _predictions(gold: Record, record: Record, task: str, key: str) -> Record:
     own = TASK_METRICS[task].key
     held = record if key == own else record.get(key)
     if not isinstance(held, dict):
-        return _refuse_without(record, key)
+        _refuse_without(record, key)
     if own not in held:
         found = ", ".join(held) or "nothing"
         raise RecordError(record.place, f"key '{key}.{own}' is missing; found {found}; "
@@ -131,7 +131,7 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
     return record.replace(**{key: kept})
 
 
-def _refuse_without(record: Record, key: str) -> Any:
+def _refuse_without(record: Record, key: str) -> NoReturn:
     """Refuse a record without predictions, and name its keys that may be such."""
     hint = ""
     for name, value in record.items():
@@ -163,13 +163,13 @@ def require_annotations(gold: Mapping[str, Record], task: str) -> None:
                               record)
 
 
-def _are_answers(exact: Any) -> bool:
+def _are_answers(exact: object) -> bool:
     return isinstance(exact, list) and all(
         isinstance(one, str) or (isinstance(one, list) and all(
             isinstance(spelling, str) for spelling in one)) for one in exact)
 
 
-def number_documents(records: Sequence[Mapping[str, Any]]) -> np.ndarray:
+def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
     """Number the documents that records come from: `meta.document`, or the record itself."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from bmtools.records import JsonObject
 from bmtools.statistics.resampling import Values
-from bmtools.statistics.samples import CountSample, PairSample, Sample
+from bmtools.statistics.samples import CountSample, Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
     MOST_ITEMS,
@@ -26,14 +26,19 @@ from bmtools.tasks.metrics.counts import Scores, divide
 from bmtools.tasks.metrics.details import relations_of
 from bmtools.tasks.metrics.labels import join_by_document
 from bmtools.tasks.metrics.span_errors import count_confusions, count_errors, pair_mentions
-from bmtools.tasks.metrics.spans import Span, find_overlaps, find_tokens, find_words, words_in
+from bmtools.tasks.metrics.spans import (
+    Labelled,
+    Span,
+    find_overlaps,
+    find_tokens,
+    find_words,
+    words_in,
+)
 
-Record = Mapping[str, Any]
 Entry = tuple[int, str, int, float]
 """Document, kind, column and what is added there."""
 CORRECT, PREDICTED, SUPPORT = range(3)
 _COUNTS = {"support": SUPPORT, "predicted": PREDICTED, "correct": CORRECT}
-Measure = Callable[[np.ndarray], Values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +54,8 @@ class Pairs:
         negative: class that is no finding.
     """
 
-    gold: Sequence[Record]
-    predicted: Sequence[Record]
+    gold: Sequence[JsonObject]
+    predicted: Sequence[JsonObject]
     owners: np.ndarray
     documents: int
     kinds: Sequence[str] = ()
@@ -89,16 +94,16 @@ def _macro_f1(totals: np.ndarray) -> np.ndarray:
 # Mentions, relations, words
 
 
-def _typed(record: Record) -> list[tuple[int, int, str]]:
+def _typed(record: JsonObject) -> list[tuple[int, int, str]]:
     return [(one["start"], one["end"], one["type"]) for one in record["entities"]]
 
 
-def _mentions(records: Sequence[Record]) -> list[tuple[int, int, int, str]]:
+def _mentions(records: Sequence[JsonObject]) -> list[tuple[int, int, int, str]]:
     return [(number, *span) for number, record in enumerate(records) for span in _typed(record)]
 
 
-def _strict_entries(owners: np.ndarray, gold: Iterable[tuple[Any, ...]],
-                    predicted: Iterable[tuple[Any, ...]]) -> Iterable[Entry]:
+def _strict_entries(owners: np.ndarray, gold: Iterable[Labelled],
+                    predicted: Iterable[Labelled]) -> Iterable[Entry]:
     """Yield entries of tuples that begin with the number of a record and end in a type."""
     expected, found = set(gold), set(predicted)
     for column, members in ((CORRECT, expected & found), (PREDICTED, found), (SUPPORT, expected)):
@@ -137,7 +142,8 @@ def _mention_errors(pairs: Pairs) -> Scores:
     gold, predicted = _mentions(pairs.gold), _mentions(pairs.predicted)
     found, right = pair_mentions(gold, predicted), set(gold)
     scores = [one.get("score") for record in pairs.predicted for one in record["entities"]]
-    return {"errors": count_errors(found), "confusion": count_confusions(found),
+    return {"errors": count_errors(found),
+            "confusion": count_confusions(one.types for one in found),
             **calibrate(scores, [mention in right for mention in predicted])}
 
 
@@ -197,12 +203,8 @@ def _label_sample(pairs: Pairs) -> CountSample:
 
 
 def _label_confusion(pairs: Pairs) -> Scores:
-    table: dict[str, dict[str, int]] = {}
-    for gold, predicted in sorted((record["label"], found["label"]) for record, found in zip(
-            pairs.gold, pairs.predicted, strict=True)):
-        row = table.setdefault(gold, {})
-        row[predicted] = row.get(predicted, 0) + 1
-    return {"confusion": table}
+    return {"confusion": count_confusions((record["label"], found["label"]) for record, found
+                                          in zip(pairs.gold, pairs.predicted, strict=True))}
 
 
 def _label_set_metrics(totals: np.ndarray) -> Values:
@@ -242,24 +244,21 @@ def _score_sample(pairs: Pairs) -> PairSample:
     return PairSample(gold, predicted, pairs.owners, pairs.documents)
 
 
-def _texts(record: Record) -> list[str]:
-    return _spellings(record["answers"])
-
-
 def _answer_metrics(totals: np.ndarray) -> Values:
     both = totals.sum(axis=1)
     return {"f1": divide(both[..., 1], both[..., 2]),
             "exact_match": divide(both[..., 0], both[..., 2])}
 
 
-def _has_answer(record: Record) -> Iterable[str]:
+def _has_answer(record: JsonObject) -> Iterable[str]:
     return ("yes" if record["answers"] else "no",)
 
 
 def _answer_sample(pairs: Pairs) -> CountSample:
     entries: list[Entry] = []
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
-        match = match_answer(_texts(gold), next(iter(_texts(predicted)), ""), language_of(gold))
+        best = predicted["answers"][0]["text"] if predicted["answers"] else ""
+        match = match_answer(_spellings(gold["answers"]), best, language_of(gold))
         [kind] = _has_answer(gold)
         entries += [(owner, kind, column, amount)
                     for column, amount in enumerate((match.exact, match.f1, 1))]
@@ -267,7 +266,7 @@ def _answer_sample(pairs: Pairs) -> CountSample:
 
 
 def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
-                     judge: Callable[[Sequence[Record], Sequence[str]], Sequence[float]],
+                     judge: Callable[[Sequence[JsonObject], Sequence[str]], Sequence[float]],
                      ) -> CountSample:
     """Count questions, each of which belongs to the document of its first record.
 
@@ -283,7 +282,7 @@ def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
     merged = merge_answers(questions, (
         [(answer["text"], answer.get("score", -place))
          for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
-    golds: dict[str, list[Record]] = {question: [] for question in questions}
+    golds: dict[str, list[JsonObject]] = {question: [] for question in questions}
     for question, record in zip(questions, pairs.gold, strict=True):
         golds[question] += right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
@@ -306,8 +305,8 @@ def _factoid_sample(pairs: Pairs) -> CountSample:
 
 
 def _list_sample(pairs: Pairs) -> CountSample:
-    def judge(gold: Sequence[Record], found: Sequence[str]) -> Sequence[float]:
-        items: dict[Any, list[str]] = {}
+    def judge(gold: Sequence[JsonObject], found: Sequence[str]) -> Sequence[float]:
+        items: dict[object, list[str]] = {}
         for answer in gold:
             items.setdefault(answer.get("item", answer["text"]), []).append(answer["text"])
         precision, recall, f1 = match_list([*items.values()], found)
@@ -316,7 +315,7 @@ def _list_sample(pairs: Pairs) -> CountSample:
     return _question_sample(pairs, ("f1", "precision", "recall"), MOST_ITEMS, judge)
 
 
-def _spellings(answers: Sequence[Record]) -> list[str]:
+def _spellings(answers: Sequence[JsonObject]) -> list[str]:
     return [answer["text"] for answer in answers]
 
 
@@ -341,14 +340,14 @@ class TaskMetrics:
     key: str
     compared: tuple[str, ...]
     sample: Callable[[Pairs], Sample]
-    kinds: Callable[[Record], Iterable[str]] = lambda record: ()
+    kinds: Callable[[JsonObject], Iterable[str]] = lambda record: ()
     by: str = ""
     measure_kind: Measure = matches
     counts: Mapping[str, int] = field(default_factory=lambda: _COUNTS)
     errors: Callable[[Pairs], Scores] = lambda pairs: {}
 
 
-def _types(key: str) -> Callable[[Record], Iterable[str]]:
+def _types(key: str) -> Callable[[JsonObject], Iterable[str]]:
     return lambda record: (one["type"] for one in record[key])
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median, stdev, variance
-from typing import Any
 
 import numpy as np
 
 from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import Sample, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.tasks.metrics.counts import rounded
+from bmtools.tasks.metrics.counts import Scores, rounded
 
 POWER = 0.8
 """Probability with which `seeds_needed` lets a difference be seen."""
@@ -57,7 +56,7 @@ def interval_over_both(value: float, error: float, documents: int,
 
 
 def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
-                    settings: StatisticsConfig) -> dict[str, dict[str, Any]]:
+                    settings: StatisticsConfig) -> dict[str, Scores]:
     """Summarize a model's metrics over seeds.
 
     Args:
@@ -72,7 +71,7 @@ def summarize_seeds(seeds: Sequence[Sample], names: Sequence[str],
     """
     estimates = estimate_metrics(seeds, settings)
     values = [seed.metrics() for seed in seeds]
-    summary: dict[str, dict[str, Any]] = {}
+    summary: dict[str, Scores] = {}
     for name in names:
         own, (mean, over_documents, error, _) = [one[name] for one in values], estimates[name]
         if not math.isfinite(mean):

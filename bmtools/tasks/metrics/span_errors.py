@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bmtools.tasks.metrics.spans import Mention, Typed
 
@@ -24,15 +24,21 @@ class Pair(NamedTuple):
 
     Args:
         kind: one of `KINDS`.
-        text: they are in.
+        text: number of the text that they are in.
         gold: start, end and type; None where the prediction is spurious.
         predicted: likewise; None where the gold mention is missed.
     """
 
     kind: str
-    text: Any
+    text: int
     gold: Typed | None
     predicted: Typed | None
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """Types of both; NONE where one is absent."""
+        return (self.gold[2] if self.gold else NONE,
+                self.predicted[2] if self.predicted else NONE)
 
 
 def pair_mentions(gold: Iterable[Mention], predicted: Iterable[Mention]) -> list[Pair]:
@@ -43,7 +49,7 @@ def pair_mentions(gold: Iterable[Mention], predicted: Iterable[Mention]) -> list
     and of those the first in the text. Each gold mention and each prediction is in one pair, so
     that the counts of kinds add up to support and to the number of predictions.
     """
-    sides: dict[Any, tuple[set[Typed], set[Typed]]] = defaultdict(lambda: (set(), set()))
+    sides: dict[int, tuple[set[Typed], set[Typed]]] = defaultdict(lambda: (set(), set()))
     for number, mentions in enumerate((gold, predicted)):
         for text, start, end, kind in mentions:
             sides[text][number].add((start, end, kind))
@@ -76,14 +82,9 @@ def count_errors(pairs: Iterable[Pair]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS}
 
 
-def count_confusions(pairs: Iterable[Pair]) -> dict[str, dict[str, int]]:
-    """Count pairs by type of the gold mention, then by type of the prediction."""
-    counts = Counter((_type(pair.gold), _type(pair.predicted)) for pair in pairs)
+def count_confusions(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    """Count pairs by the gold type or label, then by the predicted one."""
     table: dict[str, dict[str, int]] = defaultdict(dict)
-    for (gold, predicted), count in sorted(counts.items()):
+    for (gold, predicted), count in sorted(Counter(pairs).items()):
         table[gold][predicted] = count
     return dict(table)
-
-
-def _type(mention: Typed | None) -> str:
-    return NONE if mention is None else mention[2]

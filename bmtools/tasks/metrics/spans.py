@@ -1,7 +1,7 @@
-"""Scores of mentions: strict, relaxed, by characters and by words.
+"""Scores of mentions, strictly and by words, and overlaps of mentions.
 
-A mention is a tuple of the text it is in, start, end and type; the end is exclusive. Duplicates
-count once.
+A mention is a tuple of the number of its text, start, end and type; the end is exclusive.
+Duplicates count once.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bmtools.tasks.metrics.counts import Scores, divide, rounded, score_matches
+from bmtools.tasks.metrics.counts import Scores, rounded, score_matches
 
-Mention = tuple[Any, int, int, str]
+Mention = tuple[int, int, int, str]
+Labelled = tuple[int, *tuple[Hashable, ...], str]
+"""Anything of a text with a type at its end: a mention, a relation, a word or a label."""
 Span = tuple[int, int]
 Typed = tuple[int, int, str]
 
 
-def score_spans(gold: Iterable[tuple[Any, ...]],
-                predicted: Iterable[tuple[Any, ...]]) -> tuple[Scores, dict[str, Scores]]:
+def score_spans(gold: Iterable[Labelled],
+                predicted: Iterable[Labelled]) -> tuple[Scores, dict[str, Scores]]:
     """Score mentions strictly: they are correct if text, start, end and type are.
-
-    Any tuples that end in a type can be scored, such as relations.
 
     Returns:
         scores of all mentions, and of each type in alphabetical order.
@@ -50,7 +50,7 @@ class Overlaps(NamedTuple):
 
 
 def find_overlaps(gold: Iterable[Mention],
-                  predicted: Iterable[Mention]) -> dict[tuple[Any, str], Overlaps]:
+                  predicted: Iterable[Mention]) -> dict[tuple[int, str], Overlaps]:
     """Compare each mention with the mentions of the other side that have its text and type.
 
     The F1 of two mentions has the share of the gold one's characters that the prediction covers as
@@ -68,33 +68,8 @@ def find_overlaps(gold: Iterable[Mention],
             for key in dict.fromkeys([*expected, *found])}
 
 
-def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
-    """Score mentions whatever their borders: text, type and at least one character must agree.
-
-    Precision is the share of predictions that overlap a gold mention, recall the share of gold
-    mentions that a prediction overlaps: the lenient measure of n2c2 2018.
-    """
-    return _of_shares(find_overlaps(gold, predicted).values(), lambda score: score > 0)
-
-
-def score_characters(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
-    """Score mentions by the characters that they share with their best counterpart.
-
-    Recall is the mean over gold mentions, precision that over predictions; see `find_overlaps`.
-    """
-    return _of_shares(find_overlaps(gold, predicted).values(), float)
-
-
-def _of_shares(overlaps: Collection[Overlaps], value: Callable[[float], float]) -> Scores:
-    gold = [value(score) for own in overlaps for score in own.gold]
-    predicted = [value(score) for own in overlaps for score in own.predicted]
-    precision, recall = fmean(predicted or [0]), fmean(gold or [0])
-    return {"precision": rounded(precision), "recall": rounded(recall),
-            "f1": rounded(divide(2 * precision * recall, precision + recall))}
-
-
-def _by_text_and_type(mentions: Iterable[Mention]) -> dict[tuple[Any, str], list[Span]]:
-    groups: dict[tuple[Any, str], list[Span]] = defaultdict(list)
+def _by_text_and_type(mentions: Iterable[Mention]) -> dict[tuple[int, str], list[Span]]:
+    groups: dict[tuple[int, str], list[Span]] = defaultdict(list)
     for text, start, end, kind in sorted(dict.fromkeys(mentions), key=lambda one: one[1:]):
         groups[text, kind].append((start, end))
     return groups
@@ -128,7 +103,7 @@ def words_in(words: Sequence[Span], entities: Iterable[Typed]) -> set[tuple[int,
             for word in range(bisect_right(ends, start), bisect_left(starts, end))}
 
 
-def score_words(gold: Iterable[tuple[Any, ...]], predicted: Iterable[tuple[Any, ...]],
+def score_words(gold: Iterable[Labelled], predicted: Iterable[Labelled],
                 ) -> tuple[Scores, dict[str, Scores]]:
     """Score words one by one: macro F1 is the mean of the types' F1, each over all words.
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.json import encode as encode_json
@@ -20,13 +19,20 @@ from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem
-from bmtools.records import Record, distinct
-from bmtools.statistics.lines import NO_VALUE, Groups, content_key, data_fields
-from bmtools.statistics.resampling import Interval, holm
+from bmtools.records import Record, RecordSource, distinct
+from bmtools.statistics.lines import (
+    NO_VALUE,
+    Groups,
+    Line,
+    adjust_p_values,
+    content_key,
+    data_fields,
+    rounded,
+)
+from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import CountSample, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig, split_settings
 from bmtools.status import counted, set_status
-from bmtools.tasks.metrics.counts import rounded
 from bmtools.tasks.metrics.details import detail_lines
 from bmtools.tasks.metrics.matching import (
     choose_annotations,
@@ -45,8 +51,6 @@ from bmtools.tasks.metrics.seeds import (
 )
 from bmtools.tasks.metrics.settings import TaskScoresConfig
 
-Line = dict[str, Any]
-Source = str | PathLike[str] | Iterable[Any]
 _LAST_NUMBER = re.compile(r"[-_.]?\d+$")
 
 
@@ -61,7 +65,7 @@ class Predictions:
     """
 
     name: str
-    source: Source
+    source: RecordSource
     model: str
 
     @property
@@ -99,9 +103,9 @@ def split_name(file: str) -> tuple[str, str]:
     return (name, path) if path and name and not Path(file).exists() else ("", file)
 
 
-def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
+def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                 by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
-                **settings: Any) -> list[Line]:
+                **settings: object) -> list[Line]:
     """Score predictions: `task_scores("test.jsonl", ["bio.jsonl", "base.jsonl"])`.
 
     Gold annotations and all predictions are held in memory.
@@ -151,9 +155,12 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
                       config.negative or None)
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
+        broken_down = {**_by_kind(sample, pairs, metrics, statistics),
+                       **_by_keys(pairs, metrics, by, statistics)}
         lines.append({"model": one.name, "task": task,
                       **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
-                      **_whole_line(sample, pairs, metrics, by, statistics), **last_keys})
+                      **_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
+                      **({"by": broken_down} if broken_down else {}), **last_keys})
     set_status("comparing models")
     return [*lines, *_seed_lines(samples, metrics, statistics),
             *_comparisons(samples, metrics, statistics)]
@@ -166,7 +173,7 @@ def _named(predictions: Sequence[str | Predictions], group_seeds: bool) -> list[
     return [next(named) if isinstance(one, str) else one for one in predictions]
 
 
-def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
+def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
            reject: Reject) -> tuple[str, list[Record], list[list[Record]]]:
     """Read gold records and predictions.
 
@@ -198,23 +205,14 @@ def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
     return task, chosen, others
 
 
-def _source_name(source: Source, other: str = "gold") -> str:
+def _source_name(source: RecordSource, other: str = "gold") -> str:
     return source_name(str(source)) if isinstance(source, str | PathLike) else other
 
 
-def _read(source: Source, reject: Reject) -> Iterable[Record]:
+def _read(source: RecordSource, reject: Reject) -> Iterable[Record]:
     """Read a file, which must hold records, or take records."""
     return RecordReader([str(source)], reject) if isinstance(source, str | PathLike) \
         else as_records(source, reject)
-
-
-def _whole_line(sample: Sample, pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
-                statistics: StatisticsConfig) -> Line:
-    """Make the keys of a line that hold scores."""
-    broken_down = {**_by_kind(sample, pairs, metrics, statistics),
-                   **_by_keys(pairs, metrics, by, statistics)}
-    return {**_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
-            **({"by": broken_down} if broken_down else {})}
 
 
 def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
@@ -232,17 +230,13 @@ def _estimates(sample: Sample, main: str, statistics: StatisticsConfig) -> Line:
     estimates = estimate_metrics([sample], statistics)
     first = estimates.pop(main)
     shown = {name: _shown(one.interval) for name, one in estimates.items() if one.interval}
-    return {main: _value(first.value),
+    return {main: rounded(first.value),
             **({"interval": _shown(first.interval)} if first.interval else {}),
-            **{name: _value(one.value) for name, one in estimates.items()},
+            **{name: rounded(one.value) for name, one in estimates.items()},
             **({"intervals": shown} if shown else {})}
 
 
-def _value(value: float) -> float | None:
-    return rounded(value) if math.isfinite(value) else None
-
-
-def _shown(bounds: Interval | None) -> list[float] | None:
+def _shown(bounds: Interval | None) -> list[float | None] | None:
     return bounds and [rounded(bound) for bound in bounds]
 
 
@@ -326,8 +320,9 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
             if several and error is not None:
                 bounds = interval_over_both(difference, error, documents, [first, second],
                                             statistics.confidence)
-            line = {"compared": [one, other], "metric": name, "difference": rounded(difference),
-                    "interval": _shown(bounds), "p": p_value, "documents": documents}
+            line: Line = {"compared": [one, other], "metric": name,
+                          "difference": rounded(difference), "interval": _shown(bounds),
+                          "p": p_value, "documents": documents}
             if several:
                 line |= {"p_over_seeds": p_over_seeds(first, second, statistics),
                          "seeds": [len(first), len(second)],
@@ -335,13 +330,5 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
                                                       statistics.confidence)}
             lines.append(line)
     for key in ("p", "p_over_seeds"):
-        for name in metrics.compared:
-            _adjust([line for line in lines if line["metric"] == name
-                     and line.get(key) is not None], key)
+        adjust_p_values(lines, key)
     return lines
-
-
-def _adjust(family: Sequence[Line], key: str) -> None:
-    """Add adjusted p-values to lines, and round both."""
-    for line, adjusted in zip(family, holm([line[key] for line in family]), strict=True):
-        line[key], line[f"{key}_holm"] = rounded(line[key]), rounded(adjusted)

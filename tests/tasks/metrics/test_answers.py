@@ -6,6 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
+from simple_task_scores import score_lists
 
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
@@ -17,7 +18,6 @@ from bmtools.tasks.metrics.answers import (
     rank_factoid,
     score_answers,
     score_factoids,
-    score_lists,
 )
 
 ARTICLES = {"a", "an", "the"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bmtools.statistics.correlation import pearson, spearman
-from bmtools.tasks.metrics.correlation import score_correlation
+from bmtools.tasks.similarity import score_correlation
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -57,7 +57,7 @@ def test_errors_add_up() -> None:
         assert errors[CORRECT] == strict["correct"]
         assert sum(errors.values()) - errors[SPURIOUS] == strict["support"]
         assert sum(errors.values()) - errors[MISSED] == strict["predicted"]
-        confusions = count_confusions(pair_mentions(gold, found))
+        confusions = count_confusions(pair.types for pair in pair_mentions(gold, found))
         for kind in "XY":
             assert sum(confusions.get(kind, {}).values()) == \
                 sum(one[3] == kind for one in set(gold))

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simple_task_scores import score_characters, score_relaxed
 
 from bmtools.tasks.metrics.counts import score_matches
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
-    score_characters,
-    score_relaxed,
     score_spans,
     score_words,
     words_in,

@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simple_task_scores import score_characters, score_lists, score_relaxed
 
 from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
 from bmtools.errors import BmtoolsError, DataError, RecordError
-from bmtools.tasks.metrics.answers import score_answers, score_factoids, score_lists
-from bmtools.tasks.metrics.correlation import score_correlation
+from bmtools.tasks.metrics.answers import score_answers, score_factoids
 from bmtools.tasks.metrics.labels import join_by_document, score_label_sets, score_labels
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
-    score_characters,
-    score_relaxed,
     score_spans,
     score_words,
     words_in,
@@ -32,6 +30,7 @@ from bmtools.tasks.metrics.task_scores import (
     split_name,
     task_scores,
 )
+from bmtools.tasks.similarity import score_correlation
 
 Line = dict[str, Any]
 TEXT = "il cuore pompa il sangue nelle arterie e nelle vene"

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.tasks.candidates import Candidate
-from bmtools.tasks.marking import encode_pairs, keep_around, mark
+from bmtools.tasks.entity_pairs import Candidate, encode_pairs, keep_around, mark
 from bmtools.tasks.settings import RelationsConfig
 
 TEXT = "Anti-TNF drugs block TNF."
