@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import combinations, islice
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
 from bmtools.installation import versions
 from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
-from bmtools.statistics.lines import FINGERPRINT_DIGITS, Line, adjust_p_values, rounded
+from bmtools.statistics.lines import FINGERPRINT_DIGITS, Groups, Line, adjust_p_values, rounded
 from bmtools.statistics.ratios import Metric, paired_difference
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.tokenizer import is_uncased, strips_accents
+from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -104,6 +107,38 @@ def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Ite
     state.destroy_process_group()
 
 
+class ModelTotals(ABC, Generic[ScoredIn]):
+    """Sums of one predictor's scores; some bytes are kept for each score.
+
+    Args:
+        predictor: gave the scores.
+        by: keys whose values' items are also scored apart.
+        statistics: of intervals.
+    """
+
+    def __init__(self, predictor: Predictor, by: Sequence[str],
+                 statistics: StatisticsConfig | None) -> None:
+        self.predictor = predictor
+        self._statistics = statistics or StatisticsConfig()
+        self._groups = Groups(by)
+        self._values = array("d")
+        self._keys = array("Q")  # of the unit of each score
+        self._data = 0
+        self._unknown_tokens = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
+
+    @abstractmethod
+    def add(self, score: ScoredIn) -> None:
+        """Count a score."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, Metric]:
+        """Return the metrics that models are compared by."""
+
+    @abstractmethod
+    def line(self) -> Line:
+        """Return the corpus-level scores."""
+
+
 def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored]],
                    statistics: StatisticsConfig, details: str | PathLike[str] | None = None,
                    progress: Progress[Scored] = iter,
@@ -151,26 +186,6 @@ def gather_records(records: Iterable[Record], characters: int,
             chunk, gathered = [], 0
     if chunk:
         yield chunk
-
-
-class ModelTotals(Protocol[ScoredIn]):
-    """Sums of one predictor's scores."""
-
-    @property
-    def predictor(self) -> Predictor:
-        """Return the predictor that gave the scores."""
-        ...
-
-    def add(self, score: ScoredIn) -> None:
-        """Count a score."""
-
-    def metrics(self) -> dict[str, Metric]:
-        """Return the metrics that models are compared by."""
-        ...
-
-    def line(self) -> Line:
-        """Return the corpus-level scores."""
-        ...
 
 
 def compare_models(totals: Sequence[ModelTotals[Scored]],

@@ -5,7 +5,6 @@ Source: Buonocore et al. 2023, equation 2.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,16 +16,15 @@ from bmtools.io.jsonl import as_records
 from bmtools.records import MASK, RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
-from bmtools.scoring.evaluation import Progress, collect_scores, signed
+from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, signed
 from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, MaskUnit, Models, MrrConfig
-from bmtools.statistics.lines import DIGITS, NO_VALUE, Groups, Line, content_key, data_fields
+from bmtools.statistics.lines import DIGITS, NO_VALUE, Line, content_key, data_fields
 from bmtools.statistics.ratios import Metric, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
 from bmtools.text.case_folding import CASELESS
 from bmtools.text.word_lists import read_word_list
-from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _HITS = (1, 5, 10)
 
@@ -80,7 +78,7 @@ def mrr(records: RecordSource, models: Models, *,
     return [*lines, agreement(totals[:checkpoints])] if lines and checkpoints > 1 else lines
 
 
-class MrrTotals:
+class MrrTotals(ModelTotals[MaskScore]):
     """Corpus-level mean reciprocal rank of one predictor.
 
     Intervals are drawn over sentences: maskings of one sentence share its text. About forty bytes
@@ -96,31 +94,25 @@ class MrrTotals:
 
     def __init__(self, predictor: Predictor, config: MrrConfig, by: Sequence[str] = (),
                  statistics: StatisticsConfig | None = None) -> None:
-        self.predictor = predictor
+        super().__init__(predictor, by or ("domain",), statistics)
         self.config = config
-        self._statistics = statistics or StatisticsConfig()
         self._by = by
-        self._groups = Groups(by or ("domain",))
-        self._values = array("d")
-        # Whole texts tell the maskings of one sentence from those of another.
-        self._sentences = array("Q")
-        self._data = 0
         self._multi_token = self._unknown = 0
-        self._unknown_tokens = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
     def add(self, score: MaskScore) -> None:
         """Count a masked word; one of several tokens as the settings say."""
         target, record = score.target, score.record
         self._unknown_tokens.add(target.masked.input_ids, record)
+        # The full text identifies the sentence that a masking belongs to.
         sentence = str(record["text"]).replace(MASK, record["target"])
         self._multi_token += target.multi_token
         self._unknown += not (target.correct_ids or target.multi_token)
         rank = np.nan if score.rank is None else score.rank
         self._values.extend((score.reciprocal_rank, rank, score.probability))
-        self._sentences.append(content_key(sentence))
+        self._keys.append(content_key(sentence))
         if not np.isnan(score.reciprocal_rank):
             place = str(record["text"].index(MASK))
-            self._data += content_key(str(self._sentences[-1]), place, record["target"])
+            self._data += content_key(str(self._keys[-1]), place, record["target"])
         self._groups.add({"sentence": sentence, **record})
 
     @property
@@ -132,7 +124,7 @@ class MrrTotals:
         """Return the metric of some maskings that models are compared by."""
         found = self.reciprocal_ranks[members]
         return {"mrr": Metric(np.array([np.nan_to_num(found), ~np.isnan(found)]),
-                              np.frombuffer(self._sentences, np.uint64)[members],
+                              np.frombuffer(self._keys, np.uint64)[members],
                               items="maskings")}
 
     def line(self) -> Line:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from array import array
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,14 +16,13 @@ from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
-from bmtools.scoring.evaluation import Progress, collect_scores, signed, text_fields
+from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, signed, text_fields
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
-from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
+from bmtools.statistics.lines import Line, content_key, data_fields, rounded, safe_exp
 from bmtools.statistics.ratios import Metric, SamplingError, interval
 from bmtools.statistics.settings import StatisticsConfig, split_settings
-from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
 
@@ -79,7 +77,7 @@ def _warn_of_other_texts(predictors: Sequence[Predictor]) -> None:
                       f"text, which these do not ({models})", BmtoolsWarning, stacklevel=3)
 
 
-class PpplTotals:
+class PpplTotals(ModelTotals[SentenceScore]):
     """Corpus-level pseudo-perplexity of one predictor.
 
     About seventy bytes are kept for each sentence: intervals are drawn over sentences.
@@ -93,20 +91,14 @@ class PpplTotals:
 
     def __init__(self, predictor: Predictor, config: PpplConfig | None = None,
                  by: Sequence[str] = (), statistics: StatisticsConfig | None = None) -> None:
-        self.predictor = predictor
+        super().__init__(predictor, by, statistics)
         self.config = config or PpplConfig()
-        self._statistics = statistics or StatisticsConfig()
-        self._groups = Groups(by)
-        self._values = array("d")
-        self._keys = array("Q")
-        self._data = 0
         self._sampling = SamplingError()
-        self._unknown = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
     def add(self, score: SentenceScore) -> None:
         """Count a sentence."""
         nats = -score.logprobs
-        self._unknown.add_counts(score.unknown, score.tokens, score.record)
+        self._unknown_tokens.add_counts(score.unknown, score.tokens, score.record)
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
                              len(score.record["text"].split()), score.unknown,
                              score.spelling_nats, score.pppl))
@@ -167,7 +159,7 @@ class PpplTotals:
             raise DataError(f"none of {len(sums.nats)} sentences has a token to score: all are "
                             f"left out, or {setting('sample')} drew none; expected shorter "
                             "sentences or a larger share")
-        self._unknown.warn()
+        self._unknown_tokens.warn()
         by = self._groups.scores(self._scores)
         left_out = int((sums.scored == 0).sum()) if config.like else 0
         return {

@@ -11,7 +11,7 @@ import numpy as np
 
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
-from bmtools.statistics.correlation import pearson, spearman
+from bmtools.statistics.samples import pearson, spearman
 from bmtools.tasks.metrics.counts import Scores, rounded
 from bmtools.tasks.settings import SimilarityConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split

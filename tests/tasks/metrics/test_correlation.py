@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmtools.statistics.correlation import pearson, spearman
+from bmtools.statistics.samples import pearson, spearman
 from bmtools.tasks.similarity import score_correlation
 
 stats = pytest.importorskip("scipy.stats")
