@@ -16,7 +16,16 @@ from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.metrics.labels import score_labels
 from bmtools.tasks.settings import ClassificationConfig, YesNoConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, mean_loss, with_question
+from bmtools.tasks.task import (
+    TRAIN,
+    Arrays,
+    Evaluation,
+    Example,
+    Outputs,
+    Split,
+    mean_loss,
+    with_question,
+)
 from bmtools.tasks.texts import TextInput, TextTask, note_unseen
 
 _DIGITS = 4
@@ -72,13 +81,11 @@ class ClassificationTask(TextTask[LabelledExample]):
         """Encode texts; labels are not read."""
         return [LabelledExample((item,)) for item in self.inputs(records)]
 
-    def collate_labels(self, inputs: Sequence[TextInput],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[TextInput], batch: Arrays) -> np.ndarray:
         """Stack label ids, (batch,) int64."""
         return np.array([item.label_id for item in inputs], dtype=np.int64)
 
-    def predict(self, record: Record, example: LabelledExample,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: LabelledExample, outputs: Outputs) -> JsonObject:
         """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
         return _likeliest({label: math.exp(value) for label, value
@@ -89,8 +96,7 @@ class ClassificationTask(TextTask[LabelledExample]):
         return _likeliest({label: fmean(one["probabilities"][label] for one in predictions)
                            for label in self.labels})
 
-    def score(self, examples: Sequence[LabelledExample],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[LabelledExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score labels, and the mean cross-entropy of those that the training set has."""
         log_probabilities = np.stack([output for [output] in outputs])
         predicted = [self.labels[best] for best in log_probabilities.argmax(axis=1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
@@ -27,7 +27,7 @@ from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.settings import TaskConfig
-from bmtools.tasks.task import AnyTask, Example, InputT, ModelInput
+from bmtools.tasks.task import AnyTask, Arrays, Example, InputT, ModelInput
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ class Predictor:
         return [task.predict(record, example, output)
                 for record, example, output in zip(records, examples, outputs, strict=True)]
 
-    def _add(self, record: Record, predictions: JsonObject,
-             replaced: Counter[str]) -> Record:
+    def _add(self, record: Record, predictions: JsonObject, replaced: Counter[str]) -> Record:
         """Add predictions to a record, and count what they replace by key."""
         into = self.config.into
         if into != self.task.key:
@@ -213,7 +212,7 @@ def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[
     return [[next(outputs) for _ in example.inputs] for example in examples]
 
 
-def on_device(batch: Mapping[str, np.ndarray], model: PreTrainedModel) -> dict[str, Tensor]:
+def on_device(batch: Arrays, model: PreTrainedModel) -> dict[str, Tensor]:
     """Move a collated batch to a model's device."""
     return {name: torch.from_numpy(value).to(model.device) for name, value in batch.items()}
 

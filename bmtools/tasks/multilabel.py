@@ -16,7 +16,7 @@ from bmtools.records import JsonObject, Record, document_of
 from bmtools.tasks.metrics.counts import Scores
 from bmtools.tasks.metrics.labels import join_by_document, score_label_sets
 from bmtools.tasks.settings import MultilabelConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split
+from bmtools.tasks.task import TRAIN, Arrays, Evaluation, Example, Outputs, Split
 from bmtools.tasks.texts import TextInput, TextTask, note_unseen, stack_targets
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ class MultilabelTask(TextTask[LabelSetExample]):
         """Encode text and text_pair; labels are not read."""
         return [LabelSetExample((item,)) for item in self.inputs(records)]
 
-    def collate_labels(self, inputs: Sequence[TextInput],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[TextInput], batch: Arrays) -> np.ndarray:
         """Stack 1 for labels and 0 for others, (batch, labels) float32."""
         return stack_targets(inputs)
 
@@ -110,8 +109,7 @@ class MultilabelTask(TextTask[LabelSetExample]):
         """Compute logits, (batch, labels)."""
         return model(**batch).logits.float()
 
-    def predict(self, record: Record, example: LabelSetExample,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: LabelSetExample, outputs: Outputs) -> JsonObject:
         """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
         [logits] = outputs
         return self._likely(dict(zip(self.labels, _sigmoid(logits).tolist(), strict=True)))
@@ -127,8 +125,7 @@ class MultilabelTask(TextTask[LabelSetExample]):
                 "probabilities": {label: round(value, _DIGITS)
                                   for label, value in probabilities.items()}}
 
-    def score(self, examples: Sequence[LabelSetExample],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[LabelSetExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score labels of documents and records, and the mean loss, and choose a threshold."""
         logits = np.stack([output for [output] in outputs]).astype(float)
         probabilities = _sigmoid(logits)

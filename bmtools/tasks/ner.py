@@ -27,14 +27,16 @@ from bmtools.tasks.tagging import (
 )
 from bmtools.tasks.task import (
     TRAIN,
+    Arrays,
     Evaluation,
     Example,
+    Outputs,
     Split,
     Task,
     annotated,
     majority,
     mean_loss,
-    pad,
+    pad_ids,
 )
 from bmtools.tasks.windows import Window, cut_into_windows, with_labels
 
@@ -204,16 +206,14 @@ class NerTask(Task[TaggedText, Window]):
         tokenizer = self.checkpoint.tokenizer
         ids = [np.array([tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id])
                for window in inputs]
-        batch = {"input_ids": pad(ids, tokenizer.pad_token_id),
-                 "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
+        batch = pad_ids(ids, tokenizer.pad_token_id)
         if self.config.crf:
             batch[WORDS] = np.zeros_like(batch["input_ids"])
             for row, window in zip(batch[WORDS], inputs, strict=True):
                 row[window.firsts + 1] = 1
         return batch
 
-    def collate_labels(self, inputs: Sequence[Window],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[Window], batch: Arrays) -> np.ndarray:
         """Put label ids at the words' first tokens, or at all, (batch, tokens) int64.
 
         Where types overlap, (batch, tokens, groups).
@@ -303,8 +303,7 @@ class NerTask(Task[TaggedText, Window]):
         self.groups = [[OUTSIDE, *labels[start + 1:after]] for start, after in pairwise(
             [*apart, len(labels)])] if self.config.overlapping else [self.labels]
 
-    def decode(self, words: np.ndarray,
-               outputs: np.ndarray) -> list[tuple[int, int, str, float]]:
+    def decode(self, words: np.ndarray, outputs: np.ndarray) -> list[tuple[int, int, str, float]]:
         """Read entities from each word's likeliest tags: start, end, type, mean probability."""
         log_probabilities, best = self._split(outputs)
         likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
@@ -315,7 +314,7 @@ class NerTask(Task[TaggedText, Window]):
                       for first, after, kind in tags_to_spans([tags[number] for number in ids])]
         return sorted(found) if len(self.groups) > 1 else found
 
-    def _at_words(self, example: TaggedText, outputs: Sequence[np.ndarray]) -> np.ndarray:
+    def _at_words(self, example: TaggedText, outputs: Outputs) -> np.ndarray:
         """Join the outputs of windows at first tokens, (words, groups, ...)."""
         kept = [rows[window.firsts] for window, rows in zip(
             example.inputs, outputs, strict=True)] if self.config.protocol == "biobit" else outputs
@@ -328,8 +327,7 @@ class NerTask(Task[TaggedText, Window]):
         return (rows[..., :-1], rows[..., -1].astype(np.int64)) if self.config.crf \
             else (rows, rows.argmax(axis=2))
 
-    def predict(self, record: Record, example: TaggedText,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: TaggedText, outputs: Outputs) -> JsonObject:
         """Make `entities`; a score is the mean probability of their tags."""
         return _entities(record["text"], self.decode(
             example.words, self._at_words(example, outputs)))
@@ -341,8 +339,7 @@ class NerTask(Task[TaggedText, Window]):
                         len(predictions))
         return _entities(record["text"], ((*span, score) for span, score in sorted(kept.items())))
 
-    def score(self, examples: Sequence[TaggedText],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
         joined = [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]
         predicted = [[found[:3] for found in self.decode(example.words, rows)]
@@ -364,8 +361,7 @@ class NerTask(Task[TaggedText, Window]):
             [(number, *span) for number, spans in enumerate(predicted) for span in spans])
         return scores, {"by_type": by_type}
 
-    def _score_tokens(self, examples: Sequence[TaggedText],
-                      outputs: Sequence[Sequence[np.ndarray]]) -> float:
+    def _score_tokens(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> float:
         """Compute the F1 of entities as runs of tokens that have a label."""
         sides: tuple[list[Mention], list[Mention]] = [], []
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):

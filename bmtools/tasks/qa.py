@@ -13,13 +13,6 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
-from bmtools.tasks.answer_windows import (
-    AnswerWindow,
-    TokenizedText,
-    cut_into_answer_windows,
-    score_spans,
-    tokenize_each,
-)
 from bmtools.tasks.metrics.answers import (
     language_of,
     match_answer,
@@ -34,14 +27,23 @@ from bmtools.tasks.settings import QaConfig
 from bmtools.tasks.task import (
     IMPOSSIBLE,
     TRAIN,
+    Arrays,
     Evaluation,
     Example,
+    Outputs,
     Split,
     Task,
     annotated,
     with_question,
 )
 from bmtools.tasks.texts import PairEncoder
+from bmtools.tasks.windows import (
+    AnswerWindow,
+    TokenizedText,
+    cut_into_answer_windows,
+    score_spans,
+    tokenize_each,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -191,8 +193,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         """Pad windows; all (batch, tokens) int64."""
         return self._encoder.collate(inputs)
 
-    def collate_labels(self, inputs: Sequence[AnswerWindow],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[AnswerWindow], batch: Arrays) -> np.ndarray:
         """Stack the places of answers, (batch, 2) int64."""
         return np.array([window.answer for window in inputs], dtype=np.int64)
 
@@ -242,7 +243,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
     # Predictions
 
-    def find(self, example: QuestionedText, outputs: Sequence[np.ndarray]) -> Answers:
+    def find(self, example: QuestionedText, outputs: Outputs) -> Answers:
         """Find the best spans of a text, each text once, and their probabilities."""
         tokens = example.tokens
         visible = np.stack([tokens.starts < tokens.ends] * 2, axis=1)
@@ -268,8 +269,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         none = self.config.no_answer and answers.null_score_diff > (threshold or 0.0)
         return [] if none else answers.spans
 
-    def predict(self, record: Record, example: QuestionedText,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: QuestionedText, outputs: Outputs) -> JsonObject:
         """Make `answers`, best first; none where the text has none."""
         return _answers(example.text, self._given(self.find(example, outputs),
                                                   self.config.null_score_diff_threshold))
@@ -291,8 +291,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
             spans.setdefault(record["text"][start:end].casefold(), Span(start, end, score))
         return _answers(record["text"], [*spans.values()][:self.config.top_k])
 
-    def score(self, examples: Sequence[QuestionedText],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score best answers by SQuAD's rules, and all that are given by BioASQ's, by question.
 
         The threshold of no answer is chosen here unless it is set.
@@ -375,7 +374,7 @@ def _answers(text: str, spans: Iterable[Span]) -> JsonObject:
                          "score": round(span.probability, _DIGITS)} for span in spans]}
 
 
-def _loss(examples: Sequence[QuestionedText], outputs: Sequence[Sequence[np.ndarray]]) -> float:
+def _loss(examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> float:
     """Average the cross-entropy of starts and ends over windows, in nats."""
     losses = [np.logaddexp.reduce(logits[:, side], dtype=np.float64) - logits[place, side]
               for example, own in zip(examples, outputs, strict=True)

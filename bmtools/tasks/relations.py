@@ -35,15 +35,17 @@ from bmtools.tasks.metrics.labels import score_labels
 from bmtools.tasks.settings import RelationsConfig, TaskConfig
 from bmtools.tasks.task import (
     TRAIN,
+    Arrays,
     Evaluation,
     Example,
+    Outputs,
     Split,
     Task,
     annotated,
     encode_texts,
     majority,
     mean_loss,
-    pad,
+    pad_ids,
 )
 
 if TYPE_CHECKING:
@@ -220,9 +222,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     def collate(self, inputs: Sequence[PairInput]) -> dict[str, np.ndarray]:
         """Pad inputs, (batch, tokens) int64; `mentions` are (batch, 2, tokens) bool."""
-        batch = {"input_ids": pad([item.ids for item in inputs],
-                                  self.checkpoint.tokenizer.pad_token_id),
-                 "attention_mask": pad([np.ones_like(item.ids) for item in inputs], 0)}
+        batch = pad_ids([item.ids for item in inputs], self.checkpoint.tokenizer.pad_token_id)
         if self.config.pooling != "cls":
             batch["mentions"] = np.zeros((len(inputs), 2, batch["input_ids"].shape[1]), dtype=bool)
             for row, item in zip(batch["mentions"], inputs, strict=True):
@@ -230,8 +230,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
                     mask[tokens] = True
         return batch
 
-    def collate_labels(self, inputs: Sequence[PairInput],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[PairInput], batch: Arrays) -> np.ndarray:
         """Stack label ids, (batch,) int64."""
         return np.array([item.label_id for item in inputs], dtype=np.int64)
 
@@ -286,8 +285,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     # Predictions
 
-    def predict(self, record: Record, example: PairsExample,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: PairsExample, outputs: Outputs) -> JsonObject:
         """Make `relations`, each with the probability of its type as score."""
         best = [(int(row.argmax()), float(np.exp(row.max()))) for row in outputs]
         return {"relations": [
@@ -302,8 +300,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
                         len(predictions))
         return {"relations": [_relation(*arc, score) for arc, score in kept.items()]}
 
-    def score(self, examples: Sequence[PairsExample],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[PairsExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score pairs by their types, and the mean loss of those that the training set has.
 
         Relations that no pair expresses count as pairs that were found unrelated.

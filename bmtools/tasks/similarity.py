@@ -14,7 +14,7 @@ from bmtools.records import JsonObject, Record
 from bmtools.statistics.samples import pearson, spearman
 from bmtools.tasks.metrics.counts import Scores, rounded
 from bmtools.tasks.settings import SimilarityConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split
+from bmtools.tasks.task import TRAIN, Arrays, Evaluation, Example, Outputs, Split
 from bmtools.tasks.texts import TextInput, TextTask, stack_targets
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ class SimilarityTask(TextTask[ScoredExample]):
         """Encode text and text_pair; scores are not read."""
         return [ScoredExample((item,)) for item in self.inputs(records)]
 
-    def collate_labels(self, inputs: Sequence[TextInput],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[TextInput], batch: Arrays) -> np.ndarray:
         """Stack standardised scores, (batch, 1) float32."""
         return stack_targets(inputs)
 
@@ -125,8 +124,7 @@ class SimilarityTask(TextTask[ScoredExample]):
         """Compute scores, (batch, 1)."""
         return model(**batch).logits.float()
 
-    def predict(self, record: Record, example: ScoredExample,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: ScoredExample, outputs: Outputs) -> JsonObject:
         """Make the `score`."""
         [[score]] = outputs
         return {"score": round(float(score), _DIGITS)}
@@ -135,8 +133,7 @@ class SimilarityTask(TextTask[ScoredExample]):
         """Average the models' scores."""
         return {"score": round(fmean(one["score"] for one in predictions), _DIGITS)}
 
-    def score(self, examples: Sequence[ScoredExample],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[ScoredExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Correlate predictions with gold scores; 0 where all predictions are equal."""
         predicted = np.array([score for [[score]] in outputs], dtype=float)
         targets = self.collate_labels([example.inputs[0] for example in examples], {})[:, 0]

@@ -100,13 +100,8 @@ def iob2_spans(tags: Sequence[str]) -> list[Span]:
 
     Source: seqeval's strict mode with its scheme IOB2.
     """
-    spans: list[Span] = []
-    start, open_kind = 0, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        prefix, _, kind = tag.partition("-")
-        if open_kind and (prefix, kind) != ("I", open_kind):
-            spans.append((start, index, open_kind))
-            open_kind = ""
-        if prefix == "B":
-            start, open_kind = index, kind
-    return spans
+    kept: list[str] = []
+    for tag in tags:
+        continues = bool(kept) and kept[-1][1:] == tag[1:]
+        kept.append(tag if continues or not tag.startswith("I") else OUTSIDE)
+    return tags_to_spans(kept)

@@ -55,6 +55,10 @@ InputT = TypeVar("InputT", bound=ModelInput)
 InputT_co = TypeVar("InputT_co", bound=ModelInput, covariant=True)
 ExampleT = TypeVar("ExampleT", bound="Example[ModelInput]")
 KeyT = TypeVar("KeyT", bound=Hashable)
+Arrays = Mapping[str, np.ndarray]
+"""A collated batch: arguments of a model by name."""
+Outputs = Sequence[np.ndarray]
+"""The output of each input of an example."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +188,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Pad inputs to a batch; the keys are arguments of the model, `attention_mask` is one."""
 
     @abstractmethod
-    def collate_labels(self, inputs: Sequence[InputT],
-                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    def collate_labels(self, inputs: Sequence[InputT], batch: Arrays) -> np.ndarray:
         """Make the labels of a collated batch, IGNORED where there is none."""
 
     def with_any_labels(self, item: Any) -> Any:
@@ -289,8 +292,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     # Predictions
 
     @abstractmethod
-    def predict(self, record: Record, example: ExampleT,
-                outputs: Sequence[np.ndarray]) -> JsonObject:
+    def predict(self, record: Record, example: ExampleT, outputs: Outputs) -> JsonObject:
         """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod
@@ -298,8 +300,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Make one prediction for a record from those of several models of the task."""
 
     @abstractmethod
-    def score(self, examples: Sequence[ExampleT],
-              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+    def score(self, examples: Sequence[ExampleT], outputs: Sequence[Outputs]) -> Evaluation:
         """Score predictions for a set, from the output of each input of each example."""
 
 
@@ -357,6 +358,12 @@ def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
     for row, sequence in zip(padded, sequences, strict=True):
         row[:len(sequence)] = sequence
     return padded
+
+
+def pad_ids(ids: Sequence[np.ndarray], fill: int) -> dict[str, np.ndarray]:
+    """Pad the ids of inputs: `input_ids` and `attention_mask`, (batch, tokens) int64 each."""
+    return {"input_ids": pad(ids, fill),
+            "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
 
 
 def mean_loss(log_probabilities: np.ndarray, label_ids: np.ndarray) -> float:

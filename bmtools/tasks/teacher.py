@@ -54,8 +54,7 @@ class TaskTeacher:
         self.notes = [f"{directory} has a CRF: its emissions are learned, not its transitions"] \
             if getattr(self._task.config, "crf", False) else []
 
-    def teach(self, task: AnyTask, name: str, records: Sequence[Record],
-              split: AnySplit) -> None:
+    def teach(self, task: AnyTask, name: str, records: Sequence[Record], split: AnySplit) -> None:
         """Compute logits for the inputs of a set that the student has read from records.
 
         Raises:

@@ -12,7 +12,7 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.settings import TextConfig, TruncationSide
-from bmtools.tasks.task import Example, ExampleT, Task, annotated, encode_texts, pad
+from bmtools.tasks.task import Example, ExampleT, Task, annotated, encode_texts, pad, pad_ids
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
@@ -109,8 +109,7 @@ class PairEncoder:
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
         """Pad inputs to the longest: arguments of the model, (batch, tokens) int64 each."""
-        batch = {"input_ids": pad([item.ids for item in inputs], self._tokenizer.pad_token_id),
-                 "attention_mask": pad([np.ones_like(item.ids) for item in inputs], 0)}
+        batch = pad_ids([item.ids for item in inputs], self._tokenizer.pad_token_id)
         if self._has_segments:
             batch["token_type_ids"] = pad([item.token_type_ids for item in inputs], 0)
         return batch

@@ -51,8 +51,7 @@ class PartialEmbedding(nn.Module):
         return functional.embedding(self.rows[ids], self.weight, self._padding)
 
 
-def read_tokens(plan: FinetunePlan, task: AnyTask,
-                splits: Mapping[str, AnySplit]) -> Tensor | None:
+def read_tokens(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]) -> Tensor | None:
     """Collect the ids of all sets' tokens, (tokens,) int64 ascending.
 
     Returns:

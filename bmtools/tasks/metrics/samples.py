@@ -23,9 +23,8 @@ from bmtools.tasks.metrics.answers import (
 )
 from bmtools.tasks.metrics.calibration import calibrate
 from bmtools.tasks.metrics.counts import Scores, divide
-from bmtools.tasks.metrics.details import relations_of
+from bmtools.tasks.metrics.errors import count_confusions, count_errors, pair_mentions, relations_of
 from bmtools.tasks.metrics.labels import join_by_document
-from bmtools.tasks.metrics.span_errors import count_confusions, count_errors, pair_mentions
 from bmtools.tasks.metrics.spans import (
     Labelled,
     Span,

@@ -33,7 +33,7 @@ from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import CountSample, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig, split_settings
 from bmtools.status import counted, set_status
-from bmtools.tasks.metrics.details import detail_lines
+from bmtools.tasks.metrics.errors import detail_lines
 from bmtools.tasks.metrics.matching import (
     choose_annotations,
     find_task,
