@@ -184,7 +184,7 @@ class FinetunePlan:
     lora: LoraConfig = field(default_factory=LoraConfig)
     overwrite: bool = False
     teacher: Path | None = None
-    step: Step = field(default_factory=Step)
+    step: Step = field(default_factory=Step, compare=False)
     distillation: TaskDistillationConfig = field(default_factory=TaskDistillationConfig)
 
     def __post_init__(self) -> None:
