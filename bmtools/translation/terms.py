@@ -142,8 +142,7 @@ class ProtectedTranslator(Layer):
     """
 
     def __init__(self, engine: Translator, finder: TermFinder, target: str) -> None:
-        digest = hashlib.sha256(finder.fingerprint.encode()).hexdigest()
-        super().__init__(engine, digest)
+        super().__init__(engine, hashlib.sha256(finder.fingerprint.encode()).hexdigest())
         self._finder = finder
         self._target = target
 

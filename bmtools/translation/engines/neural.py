@@ -127,9 +127,8 @@ class NeuralTranslator(ABC):
 
     def _search(self, attempt: int) -> Search:
         """Return the search of an attempt: the user's own, then two against repetition."""
-        own = self.settings
-        beam_size, penalty = own.beam_size, own.repetition_penalty
-        return (Search(beam_size, penalty, own.no_repeat_ngram_size),
+        beam_size, penalty = self.settings.beam_size, self.settings.repetition_penalty
+        return (Search(beam_size, penalty, self.settings.no_repeat_ngram_size),
                 Search(max(beam_size, 5), max(penalty, 1.1), 4),
                 Search(1 if beam_size > 1 else 3, max(penalty, 1.2), 3))[attempt]
 

@@ -147,11 +147,11 @@ class WordTokenizer:
         """Tokenize a sentence."""
         words = word_spans(sentence)
         pieces = [self._pieces(sentence[start:end]) for start, end in words]
-        owners = np.repeat(np.arange(len(words)), [len(one) for one in pieces])
+        owners = [number for number, own in enumerate(pieces) for _ in own]
         return TokenizedSentence(
-            [*self._before, *(piece for one in pieces for piece in one), *self._after],
-            np.concatenate([np.full(len(self._before), -1), owners,
-                            np.full(len(self._after), -1)]).astype(int), words)
+            [*self._before, *(piece for own in pieces for piece in own), *self._after],
+            np.array([*(-1 for _ in self._before), *owners, *(-1 for _ in self._after)], int),
+            words)
 
     def _pieces(self, word: str) -> list[int]:
         if word not in self._known:

@@ -73,9 +73,8 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
                         f"leave out {setting('fit_confidence')} to project")
     # Two spans more, of which one is right, keep a method without errors from certainty.
     precisions = {name: (sum(good) + 1) / (len(good) + 2) for name, good in right.items()}
-    names = sorted({name for name, *_ in samples})
     return fit_calibration(samples, {**read_calibration().precisions, **precisions},
-                           ", ".join(names))
+                           ", ".join(sorted({name for name, *_ in samples})))
 
 
 def _set_of(document: DocumentPair) -> str:
