@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from bmtools.vocab.vocabulary import Vocabulary
+    from bmtools.vocab.loading import Vocabulary
 
 VOCABULARY = "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt"
 """What such a name leads to, in messages."""
@@ -17,7 +17,7 @@ VOCABULARY = "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt"
 
 def load_vocabularies(paths: Mapping[str, str]) -> dict[str, Vocabulary]:
     """Load vocabularies, and tell the user about casings that no file states."""
-    from bmtools.vocab.vocabulary import load_vocabulary
+    from bmtools.vocab.loading import load_vocabulary
 
     vocabularies = {name: load_vocabulary(Path(path)) for name, path in paths.items()}
     for name, vocabulary in vocabularies.items():

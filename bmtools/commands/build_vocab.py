@@ -76,7 +76,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
 
     if extend is not None and "tokenizer_type" in given:
         from bmtools.vocab.extension import tokenizer_type_of
-        from bmtools.vocab.vocabulary import load_backend
+        from bmtools.vocab.loading import load_backend
 
         found = tokenizer_type_of(load_backend(extend), str(extend))
         if found != config.tokenizer_type:

@@ -36,7 +36,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
             tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
     """Tokenize records once, into memory-mapped shards for pretrain and distill."""
     from bmtools.data.tokenize import check_shard_target, tokenize
-    from bmtools.vocab.tokenizer import load_tokenizer
+    from bmtools.vocab.loading import load_tokenizer
 
     check_shard_target(output, resume, overwrite)
     manifest = tokenize(records, load_tokenizer(tokenizer), output, settings,

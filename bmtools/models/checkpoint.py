@@ -28,13 +28,8 @@ from bmtools.models.exported.model import ExportedModel
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.status import set_status
-from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
-from bmtools.vocab.tokenizer import (
-    fingerprint,
-    load_tokenizer,
-    require_same_vocabulary,
-    save_tokenizer,
-)
+from bmtools.vocab.loading import load_tokenizer, read_inference_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

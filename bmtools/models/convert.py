@@ -36,15 +36,9 @@ from bmtools.models.megatron_lm import read_megatron
 from bmtools.models.pickled_weights import read_weights
 from bmtools.models.published_files import OLD_CONFIG, megatron_file, pickled_files
 from bmtools.models.settings import Casing
+from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG
-from bmtools.vocab.tokenizer import (
-    TOKENIZER,
-    VOCAB,
-    fingerprint,
-    is_uncased,
-    load_tokenizer,
-    upper_case_tokens,
-)
+from bmtools.vocab.tokenizer import TOKENIZER, VOCAB, fingerprint, is_uncased, upper_case_tokens
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast

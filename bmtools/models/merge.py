@@ -28,12 +28,8 @@ from bmtools.models.checkpoint_files import (
 )
 from bmtools.models.inference_files import require_finite
 from bmtools.status import set_status
-from bmtools.vocab.tokenizer import (
-    fingerprint,
-    load_tokenizer,
-    require_same_vocabulary,
-    save_tokenizer,
-)
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 # Keys of config.json that say where a model was, not what it is.
 _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})

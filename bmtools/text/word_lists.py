@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 from bmtools.errors import DataError, setting
 from bmtools.io.sources import read_list, source_name
 from bmtools.text.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
+from bmtools.vocab.loading import load_backend
 from bmtools.vocab.tokenizer import token_texts
-from bmtools.vocab.vocabulary import load_backend
 
 StrPath = str | PathLike[str]
 

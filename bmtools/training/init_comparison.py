@@ -52,7 +52,8 @@ from bmtools.training.objectives import EncoderInputs, Lengths, MaskedObjective,
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import prepare_run
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

@@ -28,7 +28,8 @@ from bmtools.status import set_status
 from bmtools.training.checks import refuse_pairs
 from bmtools.training.layers import frozen_names
 from bmtools.training.plan import ModelInit
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast

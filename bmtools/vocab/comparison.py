@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError, setting
 from bmtools.io.sources import read_lines
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.vocab.encoding import Encoder
+from bmtools.vocab.loading import Vocabulary, load_vocabulary
 from bmtools.vocab.segmenters import Segmenter
 from bmtools.vocab.tokenizer import token_texts, unknown_ids
-from bmtools.vocab.vocabulary import Vocabulary, load_vocabulary
 from bmtools.vocab.words import WordCounter, count_words_of, encode_words, find_words, fragmentation
 
 TEXT = "text"
@@ -57,7 +56,7 @@ def read_terms(name: str) -> Iterator[Term]:
 def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
                   records: Iterable[Record] = (), terms: Iterable[Term] = (), *, worst: int = 10,
                   corpus_words: int | None = None,
-                  segmenter: Segmenter | None = None) -> Iterator[dict[str, Any]]:
+                  segmenter: Segmenter | None = None) -> Iterator[JsonObject]:
     """Compare how vocabularies split the same text, entities and terms.
 
     Args:
@@ -139,7 +138,7 @@ def _entities(record: Record) -> Iterator[Term]:
         yield Term(" ".join(text[start:end] for start, end in spans), entity["type"])
 
 
-def _overlap_lines(usages: Mapping[str, _Usage]) -> Iterator[dict[str, Any]]:
+def _overlap_lines(usages: Mapping[str, _Usage]) -> Iterator[JsonObject]:
     for (name, one), (other_name, other) in combinations(usages.items(), 2):
         ours, theirs = one.token_texts, other.token_texts
         shared = len(ours & theirs)
@@ -167,7 +166,7 @@ class _Scope:
     segmenter: Segmenter | None
 
     def lines(self, usages: Mapping[str, _Usage], worst: int,
-              corpus_words: int | None) -> Iterator[dict[str, Any]]:
+              corpus_words: int | None) -> Iterator[JsonObject]:
         """Yield a line for each vocabulary."""
         first = None
         for name, usage in usages.items():
@@ -176,10 +175,10 @@ class _Scope:
             line["relative_tokens"] = round(line["tokens"] / first, _DIGITS) if first else None
             yield {"vocabulary": name, "scope": self.name, **usage.facts, **line}
 
-    def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> dict[str, Any]:
+    def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> JsonObject:
         spaced = self.segmenter is None
         found = fragmentation(usage.backend, self.words, spaced)
-        line: dict[str, Any] = {"words": found.words, "pieces": found.pieces, **found.shares()}
+        line: JsonObject = {"words": found.words, "pieces": found.pieces, **found.shares()}
         tokens, whole, ranked = self._rank_terms(usage.backend, worst)
         if self.mentions is None:
             tokens = int(usage.counts.sum())  # punctuation included
@@ -198,7 +197,7 @@ class _Scope:
         return {**line, **ranked}
 
     def _rank_terms(self, backend: Tokenizer, worst: int,
-                    ) -> tuple[int, int, dict[str, list[dict[str, Any]]]]:
+                    ) -> tuple[int, int, dict[str, list[JsonObject]]]:
         """Encode each mention, or each word of running text, as one string.
 
         Returns:

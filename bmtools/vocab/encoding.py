@@ -5,42 +5,25 @@ Safe splitting finds chunks of a text that, encoded apart, give the ids of the w
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.segmenters import Segmenter, segmented_starts
-from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 from bmtools.vocab.words import PrefixedWords, word_starts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-MICRO = "[\u00b5\u03bc](?=[A-Za-z])"
-"""The micro sign, or the letter used for it, before a unit."""
-SPACES = r"\s+"
-
 _TEXTS_AT_ONCE = 1_000
 _CACHED_CHARACTERS = 1 << 26
 _ENTRY_CHARACTERS = 150  # what a short chunk and its ids take beside the chunk's characters
 _START = np.uint32(1 << 31)  # marks, beside the id, a token that begins a word
-# Normalizers that treat each character, or run of combining characters, by itself.
-_LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
-                    "Precompiled", "StripAccents"})
-_KEEP_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
-_SPACE_PATTERNS = ({"Regex": " {2,}"},  # XLM-R
-                   {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
-                   {"Regex": SPACES})
-_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"},  # ALBERT
-                  {"Regex": MICRO})
-_SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
-_LETTER = "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,133 +208,3 @@ class Encoder:
         ends = np.maximum.accumulate([end for _, end in found.offsets], dtype=np.int64)
         # A token before the first character, as Metaspace adds it there, belongs to it.
         return np.where(offsets, np.searchsorted(ends, offsets, side="right"), 0).tolist()
-
-
-class SafeSplitter:
-    """Splitter of text before spaces, by the rules of a tokenizer.
-
-    A chunk ends before each space that follows anything but white space, so it holds its leading
-    space and runs of white space stay whole. That is exact for three kinds of first
-    pre-tokenizer: those that split at white space and drop it (BERT), the byte-level one with
-    its regular expression, where a word takes the one space before it along (GPT-2, RoBERTa,
-    ModernBERT), and Metaspace (SentencePiece models). Normalizers must not look across a space.
-    No other tokenizer's text may be split.
-
-    Args:
-        backend: the tokenizer.
-
-    Attributes:
-        enabled: text may be split at all.
-        drops_spaces: white space only separates words and is no part of any.
-        inner_prefix: prefix of the tokens inside words, where the tokens alone tell words apart;
-            or "".
-        separator: a token and its id that keep the text on both sides apart; or None.
-    """
-
-    def __init__(self, backend: Tokenizer) -> None:
-        content = json.loads(backend.to_str())
-        steps = flat_components(content["normalizer"])
-        pre_tokenizers = flat_components(content["pre_tokenizer"])
-        first = pre_tokenizers[0] if pre_tokenizers else {"type": "none"}
-        self._normalize = backend.normalizer.normalize_str if backend.normalizer else str
-        self._keeps_ascii = all(step["type"] in _KEEP_ASCII for step in steps)
-        added = content["added_tokens"]
-        normalized = {self._normalize(token["content"]) for token in added if token["normalized"]}
-        tokens = normalized.union(token["content"] for token in added)
-        patterns = ("|".join(map(re.escape, sorted(some)))
-                    for some in (tokens, normalized if steps else ()))
-        self._added, self._added_normalized = (re.compile(one) if one else None for one in patterns)
-        self.drops_spaces = first["type"] in _SPLIT_AT_SPACES
-        # A word keeps the space before it.
-        keeps_spaces = {"ByteLevel": first.get("use_regex", False),
-                        "Metaspace": first.get("split", True)}.get(first["type"], False)
-        # No added token may reach across the end of a chunk.
-        fit_in_chunks = all(token and (not any(map(str.isspace, token))
-                                       or (not self.drops_spaces and token.isspace()))
-                            for token in tokens)
-        self.enabled = all((
-            content["truncation"] is None, content["padding"] is None,
-            not content["model"].get("dropout"), self.drops_spaces or keeps_spaces, fit_in_chunks,
-            *(_is_local(step, self.drops_spaces) for step in steps)))
-        self.inner_prefix = _inner_prefix(content, pre_tokenizers)
-        self.separator = None if backend.encode_special_tokens else next(
-            ((token["content"], token["id"]) for token in added
-             if not (token["lstrip"] or token["rstrip"] or token["single_word"])
-             and not (token["normalized"] and steps)), None)
-        # Most chunks end in a plain character, which needs no look at the normalized form.
-        self._plain_ends: frozenset[str] = frozenset()
-        self._plain_ends = frozenset(end for end in map(chr, range(33, 127))
-                                     if self.enabled and self.is_safe("a" + end))
-
-    def split(self, text: str) -> list[str]:
-        """Split a text before every space; the chunks joined are the text."""
-        if "\0" in text:
-            return re.split("(?= )", text)
-        return text.replace(" ", "\0 ").split("\0")
-
-    def merge_unsafe(self, chunks: Sequence[str]) -> list[str]:
-        """Join the chunks that `split` should not have separated."""
-        merged: list[str] = []
-        is_open = False
-        for chunk in chunks:
-            if is_open:
-                merged[-1] += chunk
-            else:
-                merged.append(chunk)
-            is_open = not self.is_safe(merged[-1])
-        return merged
-
-    def is_safe(self, chunk: str) -> bool:
-        """Return whether another chunk may begin after this one.
-
-        It may where the chunk, normalized, still begins with its space and ends without one. A
-        letter after the end keeps a normalizer from stripping what would be kept in mid-text.
-        """
-        if self.drops_spaces or chunk[-1:] in self._plain_ends:
-            return True
-        if chunk[-1:].isspace() or not chunk:
-            return False
-        normal = self._normalize(chunk + _LETTER)
-        return (normal[-1:] == _LETTER and len(normal) > 1
-                and not (normal[-2].isspace() or normal[-2] == METASPACE)  # as XLM-R writes several
-                and (chunk[0] != " " or normal[0] == " "))
-
-    def with_added_tokens(self, chunks: Sequence[str]) -> set[str]:
-        """Return the chunks that may contain an added token, as it is or once normalized.
-
-        The library looks for those before anything else, and what it finds may swallow spaces.
-        """
-        found: set[str] = set()
-        if self._added is not None and self._added.search("".join(chunks)):
-            found.update(chunk for chunk in chunks if self._added.search(chunk))
-        if self._added_normalized is not None:
-            found.update(chunk for chunk in chunks
-                         if not (self._keeps_ascii and chunk.isascii())
-                         and self._added_normalized.search(self._normalize(chunk)))
-        return found
-
-
-def _is_local(step: Component, drops_spaces: bool) -> bool:
-    """Return whether a normalizer gives a chunk what it gives it within its text."""
-    if step["type"] == "Replace":
-        found, content = step["pattern"].get("String", ""), step["content"]
-        is_one_character = (len(found) == 1 and bool(content)
-                            and not any(map(str.isspace, found + content)))
-        # Where words end at spaces, what spaces become must end them, too.
-        return is_one_character or (step["pattern"] in _SAFE_PATTERNS and not (
-            drops_spaces and step["pattern"] in _SPACE_PATTERNS and content.strip()))
-    if step["type"] == "Strip":
-        return drops_spaces or not step["strip_left"]
-    return step["type"] in _LOCAL
-
-
-def _inner_prefix(content: Mapping[str, Any], pre_tokenizers: Sequence[Component]) -> str:
-    """Return the prefix of tokens inside words, if no word or added token can begin with it."""
-    prefix: str = content["model"].get("continuing_subword_prefix") or ""
-    is_certain = (
-        content["model"]["type"] == "WordPiece" and len(prefix) > 1
-        # BERT's pre-tokenizer makes such a character a word of its own.
-        and prefix[0].isascii() and not prefix[0].isalnum() and not prefix[0].isspace()
-        and [step["type"] for step in pre_tokenizers] == ["BertPreTokenizer"]
-        and not any(token["content"].startswith(prefix) for token in content["added_tokens"]))
-    return prefix if is_certain else ""

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, models, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError, setting
+from bmtools.records import JsonObject
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import ENCODING_PARTS, METASPACE, save_tokenizer, unknown_ids
@@ -116,7 +116,7 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
 class _GrowingVocabulary:
     """A tokenizer, as in `tokenizer.json`, that gets new tokens at its end."""
 
-    def __init__(self, content: dict[str, Any], size: int) -> None:
+    def __init__(self, content: JsonObject, size: int) -> None:
         self.content = content
         self.model = content["model"]
         self.tokenizer_type = _TYPES[self.model["type"]]

@@ -12,7 +12,7 @@ SpecialTokenStyle = Literal["bert", "roberta", "modernbert"]
 UnicodeForm = Literal["nfc", "nfkc", "none"]
 AUTO = 0
 """The size for one that data choose."""
-_MIN_SIZE = 100
+MIN_SIZE = 100
 
 
 class VocabularyConfig(Settings, title="A vocabulary and of the text it is trained on"):
@@ -48,8 +48,8 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
     seed: int = option(0, "Seed of the sample and of the held-out documents.")
 
     def __post_init__(self) -> None:
-        require(self.size == AUTO or self.size >= _MIN_SIZE, "size", self.size,
-                f"at least {_MIN_SIZE}")
+        require(self.size == AUTO or self.size >= MIN_SIZE, "size", self.size,
+                f"at least {MIN_SIZE}")
         require(self.min_frequency >= 1, "min_frequency", self.min_frequency, "at least 1")
         require(self.max_alphabet >= 1, "max_alphabet", self.max_alphabet, "at least 1")
         check_choices(self)
@@ -79,8 +79,8 @@ class SizeSearchConfig(Settings, title="The search for a size"):
 
     def __post_init__(self) -> None:
         sizes = self.sizes()
-        require(len(sizes) >= 3 and sizes[0] >= _MIN_SIZE, "candidates", self.candidates,
-                f"three whole numbers or more by commas, each at least {_MIN_SIZE}")
+        require(len(sizes) >= 3 and sizes[0] >= MIN_SIZE, "candidates", self.candidates,
+                f"three whole numbers or more by commas, each at least {MIN_SIZE}")
         require(0 < self.held_out_ratio < 1, "held_out_ratio", self.held_out_ratio,
                 "a share between 0 and 1")
         require(self.hidden_size >= 1, "hidden_size", self.hidden_size, "at least 1")

@@ -1,4 +1,4 @@
-"""Tokenizers: loading them without surprises, saving them so that others can, their contents."""
+"""Contents of tokenizers: their steps, tokens and fingerprints; saving them so that others can."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.io.failures import reading
-from bmtools.io.provenance.manifest import read_object
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 METASPACE = "▁"
 """SentencePiece's sign for a space."""
@@ -37,58 +36,10 @@ CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
-RARE = "\U00010380"
-"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
-_LARGEST_ID = 1 << 24  # vocabularies have a million tokens at most
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
-Component = Mapping[str, Any]
+Component = JsonObject
 """A normalizer, pre-tokenizer, post-processor or decoder as JSON."""
-
-
-def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
-    """Load a tokenizer and make sure that its casing is the one its vocabulary was made for.
-
-    transformers silently lower-cases text for a BERT directory that has a cased `vocab.txt`
-    alone; here that is an error.
-
-    Raises:
-        CheckpointError: no tokenizer, no fast tokenizer, or casing that contradicts itself.
-    """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory}: no such directory, expected a tokenizer or checkpoint")
-    with reading(directory, "no tokenizer could be loaded", f"expected {TOKENIZER} or {VOCAB}"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False)
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
-                              "convert it with transformers first")
-    check_casing(directory, tokenizer)
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
-    require_encoding(directory, tokenizer.backend_tokenizer)
-    return tokenizer
-
-
-def require_encoding(directory: Path, backend: Tokenizer) -> None:
-    """Refuse a tokenizer that cannot encode text.
-
-    Raises:
-        CheckpointError: it cannot, or an id or a template is damaged so that the library would end
-            the program.
-    """
-    with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
-        if (largest := max(backend.get_vocab().values(), default=0)) > _LARGEST_ID:
-            raise ValueError(f"found a token's id {largest}, expected {_LARGEST_ID} at most")
-        steps = backend.post_processor and json.loads(backend.post_processor.__getstate__())
-        for step in flat_components(steps):
-            pieces = [*step.get("single", ()), *step.get("pair", ())]
-            named = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
-            if unknown := named.difference(step.get("special_tokens", named)):
-                raise ValueError(f"its template names {min(unknown)!r}, which it does not define")
-        backend.encode(RARE)
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
@@ -151,30 +102,6 @@ def strips_accents(tokenizer: PreTrainedTokenizerBase) -> bool:
     normalizer = tokenizer.backend_tokenizer.normalizer
     return normalizer is not None and "\u0301" not in unicodedata.normalize(
         "NFD", normalizer.normalize_str("\u00e9"))
-
-
-def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Compare what both files say of casing with what the tokenizer made of them does.
-
-    Raises:
-        CheckpointError: they contradict each other.
-    """
-    uncased = is_uncased(tokenizer)
-    config, content = (read_object(path) if path.is_file() else {}
-                       for path in (directory / CONFIG, directory / TOKENIZER))
-    stated = config.get("do_lower_case")
-    with reading(directory / TOKENIZER, "its normalizer could not be read",
-                 "restore the tokenizer"):
-        written = lowercases(content.get("normalizer")) if content else uncased
-    if written != uncased or (stated is not None and bool(stated) != uncased):
-        raise CheckpointError(
-            f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
-            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
-    plain = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
-    if stated is None and uncased and (cased := upper_case_tokens(plain)):
-        raise CheckpointError(
-            f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
-            f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
 
 
 def upper_case_tokens(tokens: Iterable[str]) -> list[str]:
@@ -245,7 +172,7 @@ def token_bytes(backend: Tokenizer) -> dict[int, bytes]:
             else token.replace(METASPACE, " ").encode() for number, token in tokens.items()}
 
 
-def _is_byte_level(content: Mapping[str, Any]) -> bool:
+def _is_byte_level(content: JsonObject) -> bool:
     return any(one["type"] == "ByteLevel" for key in ("pre_tokenizer", "decoder")
                for one in flat_components(content[key]))
 

@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from bmtools.vocab.segmenters import Segmenter
 from bmtools.vocab.tokenizer import METASPACE, unknown_ids
+
+if TYPE_CHECKING:
+    from bmtools.vocab.segmenters import Segmenter
 
 # Joiners of Persian and Indic scripts, soft hyphens, marks of direction: inside words, never alone.
 _INVISIBLE = ("\u00ad\u061c\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"

@@ -20,7 +20,8 @@ from typing import Any
 from vocabulary import count_words, texts_of
 
 from bmtools.scoring.mrr_targets import TargetLookup
-from bmtools.vocab.tokenizer import is_uncased, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import is_uncased
 
 SELDOM = 20
 

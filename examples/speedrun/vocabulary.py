@@ -19,7 +19,8 @@ from typing import Any
 
 from transformers import BertTokenizer
 
-from bmtools.vocab.tokenizer import is_uncased, load_tokenizer, save_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import is_uncased, save_tokenizer
 
 
 def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:

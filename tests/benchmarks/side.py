@@ -47,7 +47,7 @@ from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
 from bmtools.training.objectives import MaskedObjective, Objective
-from bmtools.vocab.tokenizer import load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
 
 LEARNING_RATE = 5e-5  # run_mlm's
 _SPECIALS = 2

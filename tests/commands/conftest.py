@@ -80,7 +80,8 @@ def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
         from bmtools.io.provenance.manifest import Manifest
         from bmtools.models.architectures import build_config, build_model
         from bmtools.models.checkpoint import save_checkpoint
-        from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+        from bmtools.vocab.loading import load_tokenizer
+        from bmtools.vocab.tokenizer import fingerprint
 
         words = load_tokenizer(tokenizer)
         config = build_config(architecture, words)

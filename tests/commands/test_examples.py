@@ -81,7 +81,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     """Make a directory of the files that examples name."""
     from bmtools.data.tokenize import tokenize
     from bmtools.training.run_directories import kept_directory
-    from bmtools.vocab.tokenizer import load_tokenizer
+    from bmtools.vocab.loading import load_tokenizer
 
     folder = tmp_path_factory.mktemp("examples")
     vocabulary = make_tokenizer(*SENTENCES)

@@ -23,7 +23,8 @@ from bmtools.data.tokenize import check_shard_target, open_corpus, tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 module = import_module("bmtools.data.tokenize")
 WORDS = ["il", "cuore", "pompa", "sangue", "la", "milza", "filtra", "bile", "e", "glucosio"]

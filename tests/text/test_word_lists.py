@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from bmtools.errors import DataError
 from bmtools.text.case_folding import CASELESS, EXACT
 from bmtools.text.word_lists import WordList, folding_rule, new_words, read_word_list
-from bmtools.vocab.vocabulary import load_backend
+from bmtools.vocab.loading import load_backend
 
 
 def wordpiece(*tokens: str, lowercase: bool = True) -> Tokenizer:

@@ -15,9 +15,9 @@ from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.vocab.comparison import Term, compare_vocab, read_terms
+from bmtools.vocab.loading import Vocabulary, load_vocabulary
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
-from bmtools.vocab.vocabulary import Vocabulary, load_vocabulary
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CHARACTERS = [*"abcdefghijklmnopqrstuvwxyz-.", *(f"##{one}" for one in

@@ -26,7 +26,8 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab import encoding
-from bmtools.vocab.encoding import Encoder, SafeSplitter, encode
+from bmtools.vocab.encoding import Encoder, encode
+from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 

@@ -18,8 +18,9 @@ from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError
 from bmtools.vocab.extension import extend_tokenizer
+from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import TRAINERS, train_tokenizer
 
 SYLLABLES = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprstvz" for b in "aeiou" for c in "bcfglmnrst"

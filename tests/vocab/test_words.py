@@ -19,7 +19,7 @@ from tokenizers import (
 )
 from transformers import BertTokenizer
 
-from bmtools.vocab.vocabulary import load_vocabulary
+from bmtools.vocab.loading import load_vocabulary
 from bmtools.vocab.words import (
     Fragmentation,
     WordCounter,

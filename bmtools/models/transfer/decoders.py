@@ -16,7 +16,8 @@ from bmtools.models.checkpoint import Checkpoint, load_checkpoint, silence_trans
 from bmtools.models.inference_files import require_finite
 from bmtools.models.transfer.base_files import check_base, is_decoder
 from bmtools.status import set_status
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import EuroBertConfig, PreTrainedModel, PreTrainedTokenizerFast

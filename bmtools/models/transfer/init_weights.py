@@ -51,7 +51,8 @@ from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, fi
 from bmtools.records import Record, span_faults
 from bmtools.status import set_status
 from bmtools.text.segment import sentence_spans
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ from bmtools.training.plan import (
 )
 from bmtools.training.pretrain import run_to_end
 from bmtools.training.run import train
-from bmtools.vocab.tokenizer import fingerprint, is_uncased, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, is_uncased
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

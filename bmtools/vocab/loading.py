@@ -1,0 +1,279 @@
+"""Tokenizers read from directories, files and lists of tokens; without transformers if possible.
+
+Importing transformers takes a second and 200 MB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
+from bmtools.io.provenance.manifest import read_manifest, read_object
+from bmtools.io.sources import read_lines
+from bmtools.records import JsonObject
+from bmtools.vocab.tokenizer import (
+    CONFIG,
+    METASPACE,
+    TOKENIZER,
+    VOCAB,
+    fingerprint,
+    flat_components,
+    is_uncased,
+    lowercases,
+    model_name,
+    upper_case_tokens,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+_UNKNOWN = "[UNK]"
+_SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+# Uncased vocabularies have a few capitals too: SciBERT's has `##TM` from the trade mark sign and
+# Greek letters, 0.6 %. A cased one has thousands of capitalised words.
+_MIN_CASED_RATIO = 0.05
+RARE = "\U00010380"
+"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
+_LARGEST_ID = 1 << 24  # vocabularies have a million tokens at most
+_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+# Classes that take the pipeline of tokenizer.json as it is; others rebuild a part of it.
+_GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
+
+
+class BackendTokenizer:
+    """The part of transformers' fast tokenizers that encoding and scoring need.
+
+    Args:
+        backend: without truncation and padding.
+        roles: token by role: bos, eos, unk, sep, pad, cls or mask.
+        extra: further special tokens.
+    """
+
+    def __init__(self, backend: Tokenizer, roles: Mapping[str, str],
+                 extra: tuple[str, ...] = ()) -> None:
+        self.backend_tokenizer = backend
+        self.all_special_tokens = list(dict.fromkeys((*roles.values(), *extra)))
+        self.all_special_ids = [backend.token_to_id(token) for token in self.all_special_tokens]
+        for role in _ROLES:
+            setattr(self, f"{role}_token_id",
+                    backend.token_to_id(roles[role]) if role in roles else None)
+
+    def __len__(self) -> int:
+        return self.backend_tokenizer.get_vocab_size()
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return all tokens with their ids."""
+        return self.backend_tokenizer.get_vocab()
+
+
+def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, str] | None:
+    """Read a tokenizer and its fingerprint, which is that of `bmtools.json` if there is one.
+
+    Returns:
+        None where transformers might make another one of the same files.
+
+    Raises:
+        CheckpointError: casing that contradicts itself.
+    """
+    try:
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        backend = Tokenizer.from_file(str(directory / TOKENIZER))
+        backend.no_truncation()
+        backend.no_padding()
+        require_encoding(directory, backend)
+        roles = {role: _content(config[f"{role}_token"])
+                 for role in _ROLES if config.get(f"{role}_token")}
+        extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+        tokenizer = cast("PreTrainedTokenizerFast",
+                         BackendTokenizer(backend, roles, tuple(map(_content, extra))))
+        recorded = read_manifest(directory).get("vocabulary")
+    except Exception:  # transformers reads it, or says what is wrong
+        return None
+    special = {token.content for token in backend.get_added_tokens_decoder().values()
+               if token.special}
+    if not (special.issuperset(tokenizer.all_special_tokens) and {"pad", "cls", "sep"} <= {*roles}):
+        return None
+    if recorded is None and config.get("tokenizer_class") not in _GENERIC:
+        return None
+    vocabulary = fingerprint(tokenizer)
+    if recorded is not None and recorded != vocabulary:
+        return None
+    check_casing(directory, tokenizer)
+    return tokenizer, vocabulary
+
+
+def _content(token: object) -> str:
+    content = token["content"] if isinstance(token, dict) else token
+    if not isinstance(content, str):
+        raise TypeError(content)
+    return content
+
+
+def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """Load a tokenizer and make sure that its casing is the one its vocabulary was made for.
+
+    transformers silently lower-cases text for a BERT directory that has a cased `vocab.txt`
+    alone; here that is an error.
+
+    Raises:
+        CheckpointError: no tokenizer, no fast tokenizer, or casing that contradicts itself.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: no such directory, expected a tokenizer or checkpoint")
+    with reading(directory, "no tokenizer could be loaded", f"expected {TOKENIZER} or {VOCAB}"):
+        tokenizer = AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
+                              "convert it with transformers first")
+    check_casing(directory, tokenizer)
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    require_encoding(directory, tokenizer.backend_tokenizer)
+    return tokenizer
+
+
+def require_encoding(directory: Path, backend: Tokenizer) -> None:
+    """Refuse a tokenizer that cannot encode text.
+
+    Raises:
+        CheckpointError: it cannot, or an id or a template is damaged so that the library would end
+            the program.
+    """
+    with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
+        if (largest := max(backend.get_vocab().values(), default=0)) > _LARGEST_ID:
+            raise ValueError(f"found a token's id {largest}, expected {_LARGEST_ID} at most")
+        steps = backend.post_processor and json.loads(backend.post_processor.__getstate__())
+        for step in flat_components(steps):
+            pieces = [*step.get("single", ()), *step.get("pair", ())]
+            named = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
+            if unknown := named.difference(step.get("special_tokens", named)):
+                raise ValueError(f"its template names {min(unknown)!r}, which it does not define")
+        backend.encode(RARE)
+
+
+def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Compare what both files say of casing with what the tokenizer made of them does.
+
+    Raises:
+        CheckpointError: they contradict each other.
+    """
+    uncased = is_uncased(tokenizer)
+    config, content = (read_object(path) if path.is_file() else {}
+                       for path in (directory / CONFIG, directory / TOKENIZER))
+    stated = config.get("do_lower_case")
+    with reading(directory / TOKENIZER, "its normalizer could not be read",
+                 "restore the tokenizer"):
+        written = lowercases(content.get("normalizer")) if content else uncased
+    if written != uncased or (stated is not None and bool(stated) != uncased):
+        raise CheckpointError(
+            f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
+            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
+    plain = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if stated is None and uncased and (cased := upper_case_tokens(plain)):
+        raise CheckpointError(
+            f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
+            f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer that only has to encode.
+
+    Args:
+        backend: without truncation and padding.
+        uncased: it lower-cases text.
+        casing_assumed: its casing is a guess from the tokens, as no file says it.
+    """
+
+    backend: Tokenizer
+    uncased: bool
+    casing_assumed: bool = False
+
+    @property
+    def casing(self) -> str:
+        """Casing in a word: cased or uncased."""
+        return "uncased" if self.uncased else "cased"
+
+    def facts(self) -> JsonObject:
+        """Return size, model and casing, as reports name them."""
+        return {"vocab_size": self.backend.get_vocab_size(),
+                "tokenizer_model": model_name(self.backend),
+                "casing": self.casing, "casing_assumed": self.casing_assumed}
+
+
+def load_vocabulary(path: Path) -> Vocabulary:
+    """Load a tokenizer directory, a checkpoint, a tokenizer.json or a vocab.txt of WordPiece.
+
+    Nothing says the casing of a vocab.txt alone. Where one in twenty of its tokens or more has a
+    capital it is taken for cased, and text keeps its case; otherwise text is lower-cased without
+    accents, as by BERT's uncased models. `Vocabulary.casing_assumed` is set then.
+
+    Raises:
+        CheckpointError: no tokenizer, or casing that contradicts itself.
+    """
+    if path.is_dir():
+        has_more = any((path / name).is_file() for name in (TOKENIZER, CONFIG, "config.json"))
+        if (path / VOCAB).is_file() and not has_more:
+            return _bare_wordpiece(path / VOCAB)
+        read = read_inference_tokenizer(path)
+        tokenizer = read[0] if read else load_tokenizer(path)
+        return Vocabulary(tokenizer.backend_tokenizer, is_uncased(tokenizer))
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file or directory, expected a tokenizer, "
+                              f"a checkpoint, a {TOKENIZER} or a {VOCAB}")
+    if path.suffix != ".json":
+        return _bare_wordpiece(path)
+    with reading(path, "no tokenizer could be loaded",
+                 f"expected a {TOKENIZER}, a {VOCAB} or a directory"):
+        backend = Tokenizer.from_file(str(path))
+    backend.no_truncation()
+    backend.no_padding()
+    return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))
+
+
+def load_backend(path: Path) -> Tokenizer:
+    """Load a tokenizer without transformers, which takes a second and 200 MB, where possible.
+
+    Raises:
+        CheckpointError: no tokenizer, or casing that contradicts itself.
+    """
+    try:
+        backend = Tokenizer.from_file(str(path / TOKENIZER))
+        stated = json.loads((path / CONFIG).read_text("utf-8")).get("do_lower_case")
+    except Exception:  # `load_vocabulary` reports what is wrong
+        stated = None
+    if stated is not None:
+        normal = "A" if backend.normalizer is None else backend.normalizer.normalize_str("A")
+        if bool(stated) == (normal.strip(f" {METASPACE}") == "a"):
+            return backend
+    return load_vocabulary(path).backend
+
+
+def _bare_wordpiece(path: Path) -> Vocabulary:
+    """Build BERT's tokenizer from a list of tokens, one a line in the order of ids."""
+    tokens = [line for _, line in read_lines(str(path))]
+    if _UNKNOWN not in tokens:
+        raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {VOCAB} of a "
+                              "WordPiece tokenizer, one token a line; else name the directory")
+    lettered = [token for token in tokens if token.lower() != token.upper()
+                and not (token.startswith("[") and token.endswith("]"))]
+    capital = sum(token != token.lower() for token in lettered)
+    uncased = not capital or capital < _MIN_CASED_RATIO * len(lettered)
+    backend = Tokenizer(models.WordPiece(
+        vocab={token: number for number, token in enumerate(tokens)}, unk_token=_UNKNOWN,
+        max_input_chars_per_word=100))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=uncased, strip_accents=uncased)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.add_special_tokens([token for token in tokens if token in _SPECIAL])
+    return Vocabulary(backend, uncased, casing_assumed=True)
