@@ -39,13 +39,13 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 from bmtools.io.record_size import MEGABYTES, limiting_records
 from bmtools.models.checkpoint_files import (
+    check_base,
     check_checkpoint,
     check_for_inference,
     check_masked_lm,
     check_scored,
     check_tokenizer,
 )
-from bmtools.models.transfer.base_files import check_base
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Values = dict[str, Any]

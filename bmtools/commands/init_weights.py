@@ -26,6 +26,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
+from bmtools.models.checkpoint_files import is_decoder
 from bmtools.models.settings import (
     READING_METHODS,
     CompareConfig,
@@ -33,7 +34,6 @@ from bmtools.models.settings import (
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.transfer.base_files import is_decoder
 from bmtools.status import counted
 
 _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",

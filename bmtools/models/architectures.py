@@ -10,9 +10,7 @@ from torch import nn
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import reading
-from bmtools.models.checkpoint_files import first_position
-from bmtools.models.exported.model import ExportedModel
-from bmtools.models.fast_encoder import InferenceModel
+from bmtools.models.families import first_position
 from bmtools.models.sizes import HEAD_SIZE, named_size
 
 if TYPE_CHECKING:
@@ -110,8 +108,8 @@ def max_tokens(model: PreTrainedModel) -> int:
 
     RoBERTa never uses the position embeddings up to the padding id.
     """
-    if isinstance(model, InferenceModel | ExportedModel):
-        return model.max_tokens
+    if (known := getattr(model, "max_tokens", None)) is not None:  # of models that only predict
+        return int(known)
     positions = position_embeddings(model)
     if positions is None:
         return int(model.config.max_position_embeddings)

@@ -16,16 +16,12 @@ from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.provenance.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
-from bmtools.models.checkpoint_files import (
-    STATIC,
-    check_checkpoint,
-    check_for_inference,
-    read_config,
-    weight_names,
-)
+from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference
 from bmtools.models.exported.formats import Exported, read_exported, warn_if_outdated
 from bmtools.models.exported.model import ExportedModel
+from bmtools.models.families import STATIC
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
+from bmtools.models.model_files import read_config, weight_names
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer, read_inference_tokenizer

@@ -2,73 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TypedDict
 
-from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.errors import CheckpointError
 from bmtools.installation import require_versions
-from bmtools.io.provenance.manifest import read_manifest, read_object
-from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
+from bmtools.io.provenance.manifest import read_manifest
 from bmtools.models.exported.formats import (
     MASKED_LM,
     check_exported,
     read_exported,
     refuse_exported,
 )
-from bmtools.models.published_files import (
+from bmtools.models.families import MASKED_LM_FAMILIES, positions, require_length
+from bmtools.models.model_files import (
     BIN,
+    CONFIG,
     OLD_CONFIG,
     WEIGHTS,
     conversion,
-    listed_files,
     megatron_file,
     pickled_files,
+    read_config,
+    weight_names,
 )
 
-CONFIG = "config.json"
-# Their positions are counted from behind the id of the padding token.
-POSITIONS_AFTER_PADDING = frozenset(
-    {"camembert", "data2vec-text", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
-     "xlm-roberta", "xlm-roberta-xl"})
-MASKED_LM_FAMILIES = frozenset((
-    "albert", "bert", "big_bird", "camembert", "convbert", "data2vec-text", "deberta",
-    "deberta-v2", "distilbert", "electra", "ernie", "esm", "eurobert", "fnet", "gte",
-    "jina_embeddings_v3", "longformer", "megatron-bert", "mobilebert", "modernbert", "mpnet",
-    "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
-    "xlm-roberta", "xlm-roberta-xl"))
-"""Values of `model_type` whose encoder and head are known here."""
-STATIC = "model2vec"
-"""Value of `model_type` of static models."""
+DECODERS = ("llama", "mistral", "qwen2")
+"""Values of `model_type` of decoders that become encoders."""
 STATE_COPIES = 4
 """Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
 matrices inside the encoder."""
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model",
                "vocab.json")
-_OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
-_LFS = b"version "  # begins a file of Git LFS that stands for another
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
 _DISCRIMINATOR = "ElectraForPreTraining"
 _SHARDS = "; it holds shards of text, which pretrain and distill read"
-
-
-class _Config(TypedDict, total=False):
-    """The keys of `config.json` that are read here."""
-
-    architectures: list[str] | None
-    model_type: str
-    hidden_size: int
-    num_attention_heads: int
-    num_hidden_layers: int
-    max_position_embeddings: int | None
-    pad_token_id: int | None
-    id2label: dict[str, str]
-    problem_type: str | None
 
 
 def check_directory(path: Path) -> None:
@@ -137,7 +108,7 @@ def check_checkpoint(directory: Path) -> None:
     if "auto_map" in config and family not in MASKED_LM_FAMILIES:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
-    layers, tensors = config.get("num_hidden_layers"), len(_tensors(directory))
+    layers, tensors = config.get("num_hidden_layers"), len(weight_names(directory))
     if layers is not None and not 0 <= layers <= tensors:  # a library would build them all
         raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, but "
                               f"{WEIGHTS} has {tensors} tensors; restore the checkpoint")
@@ -175,6 +146,29 @@ def check_masked_lm(directory: Path) -> None:
                               "tokens; expected its generator")
 
 
+def check_base(directory: Path) -> None:
+    """Refuse a directory without a masked language model or a decoder that can become one.
+
+    Raises:
+        CheckpointError: see `check_masked_lm`; or a decoder with other layers.
+    """
+    check_checkpoint(directory)
+    if is_decoder(directory):
+        return
+    config = read_config(directory)
+    family, names = config.get("model_type"), config.get("architectures") or [""]
+    if family not in MASKED_LM_FAMILIES and names[0].endswith("ForCausalLM"):
+        raise CheckpointError(
+            f"{directory}: found the decoder {family}, whose layers EuroBERT does not have; "
+            f"expected {', '.join(DECODERS)} or a masked language model")
+    check_masked_lm(directory)
+
+
+def is_decoder(directory: Path) -> bool:
+    """Tell whether a checkpoint is a decoder that can become an encoder."""
+    return read_config(directory).get("model_type") in DECODERS
+
+
 def check_for_inference(directory: Path, check: Callable[[Path], None] = check_checkpoint,
                         model_class: str = "") -> None:
     """Refuse a directory without a checkpoint or an exported model.
@@ -200,35 +194,6 @@ def _expected_family() -> str:
     return f"expected a masked language model: {', '.join(sorted(MASKED_LM_FAMILIES))}"
 
 
-def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
-    """Read a model's `config.json`, or a file like it.
-
-    Raises:
-        CheckpointError: it is no JSON object.
-    """
-    return read_object(directory / name, _Config)
-
-
-def positions(config: Mapping[str, Any]) -> int | None:
-    """Return how many tokens a model reads by its configuration; None where it does not say."""
-    found = config.get("max_position_embeddings")
-    if found is None:
-        return None
-    return int(found) - first_position(
-        SimpleNamespace(**{"model_type": "", "pad_token_id": 1, **config}))
-
-
-def first_position(config: Any) -> int:
-    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0.
-
-    Args:
-        config: transformers' configuration, or an object with the same attributes.
-    """
-    if config.model_type in POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
-        return int(config.pad_token_id) + 1
-    return 0
-
-
 def check_length(max_length: int, directory: Path) -> None:
     """Refuse sequences longer than a checkpoint's positions.
 
@@ -236,104 +201,6 @@ def check_length(max_length: int, directory: Path) -> None:
         BmtoolsError: they are longer.
     """
     require_length(max_length, positions(read_config(directory)), str(directory))
-
-
-def require_length(max_length: int, limit: int | None, model: str) -> None:
-    """Refuse sequences longer than a model's positions, where their number is known.
-
-    Raises:
-        BmtoolsError: names both.
-    """
-    if limit is not None and max_length > limit:
-        raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but {model} has {limit} "
-                           "positions; expected that or less")
-
-
-def count_weights(directory: Path) -> int:
-    """Count a checkpoint's weights; those that are tied count once.
-
-    Raises:
-        CheckpointError: weights are missing or damaged.
-    """
-    return sum(math.prod(one["shape"]) for one in _tensors(directory).values()
-               if one["dtype"].startswith(("F", "BF")))
-
-
-def weight_bytes(directory: Path) -> int:
-    """Return the bytes of a checkpoint's weights in float32; see `count_weights`."""
-    return 4 * count_weights(directory)
-
-
-def weight_names(directory: Path) -> set[str]:
-    """List the names of a checkpoint's weights.
-
-    Raises:
-        CheckpointError: weights are missing or damaged.
-    """
-    return set(_tensors(directory))
-
-
-def _tensors(directory: Path) -> dict[str, TensorEntry]:
-    """Read what the headers of all weight files say of their tensors."""
-    return {name: entry for path in weight_files(directory)
-            for name, entry in _read_header(path).items()}
-
-
-def weight_files(directory: Path) -> list[Path]:
-    """List the files of a checkpoint's weights."""
-    index = directory / f"{WEIGHTS}.index.json"
-    if not index.is_file():
-        if not (directory / WEIGHTS).is_file():
-            raise CheckpointError(f"{directory}: no {WEIGHTS}{_other_weights(directory)}")
-        return [directory / WEIGHTS]
-    return listed_files(index)
-
-
-def _other_weights(directory: Path) -> str:
-    """Say which weights there are instead of safetensors, and how to convert them."""
-    if found := pickled_files(directory):
-        return (f", but {found[0].name}, which can run code when it is loaded; convert it without "
-                f"that: {conversion(directory)}")
-    for name in _OTHER_WEIGHTS:
-        if (directory / name).is_file():
-            return f", but {name}, which is not read here; convert it with transformers first"
-    return ", expected a model with safetensors weights"
-
-
-def require_no_pointer(path: Path) -> None:
-    """Refuse a pointer file of Git LFS in place of weights.
-
-    Raises:
-        CheckpointError: it is one.
-    """
-    with path.open("rb") as stream:
-        if stream.read(len(_LFS)) == _LFS:
-            raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
-                                  f"lfs pull in {path.parent}")
-
-
-def _read_header(path: Path) -> dict[str, TensorEntry]:
-    """Read what a safetensors file says of its tensors, and make sure that it holds them.
-
-    Raises:
-        CheckpointError: a file that was cut off, or that only points to another one.
-    """
-    require_no_pointer(path)
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        head = stream.read(LENGTH_BYTES)
-        length = int.from_bytes(head, "little")
-        try:
-            header, _ = parse_header(stream.read(length) if length < size else b"")
-        except ValueError:
-            raise CheckpointError(f"{path}: found {size:,} bytes that are no safetensors file; "
-                                  "download or copy it again") from None
-    expected = LENGTH_BYTES + length + max(
-        (one["data_offsets"][1] for one in header.values()), default=0)
-    if size < expected:
-        raise CheckpointError(f"{path}: found {size:,} bytes, expected {expected:,}; the file was "
-                              "cut off, download or copy it again")
-    return header
 
 
 def describe_directory(directory: Path) -> str:

@@ -25,16 +25,18 @@ from bmtools.models.checkpoint import (
     silence_transformers,
     write_checkpoint_files,
 )
-from bmtools.models.checkpoint_files import (
+from bmtools.models.families import MASKED_LM_FAMILIES
+from bmtools.models.inference_files import require_finite
+from bmtools.models.megatron_lm import read_megatron
+from bmtools.models.model_files import (
     CONFIG,
-    MASKED_LM_FAMILIES,
+    OLD_CONFIG,
+    megatron_file,
+    pickled_files,
     read_config,
     weight_files,
 )
-from bmtools.models.inference_files import require_finite
-from bmtools.models.megatron_lm import read_megatron
 from bmtools.models.pickled_weights import read_weights
-from bmtools.models.published_files import OLD_CONFIG, megatron_file, pickled_files
 from bmtools.models.settings import Casing
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG

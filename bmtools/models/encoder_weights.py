@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bmtools.models.checkpoint_files import first_position
+from bmtools.models.families import first_position
 
 TensorMap = Callable[[Tensor], Tensor]
 CosSin = tuple[Tensor, Tensor]

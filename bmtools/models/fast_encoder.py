@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bmtools.models.architectures import max_tokens
 from bmtools.models.encoder_weights import (
     CosSin,
     EncoderLayer,
@@ -62,9 +63,8 @@ class TransformersEncoder:
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `Encoder`."""
-        from bmtools.models.mlm import encode
-
-        states = encode(self.model, input_ids, torch.ones_like(input_ids, dtype=torch.bool))
+        states = self.model.base_model(
+            input_ids=input_ids, attention_mask=torch.ones_like(input_ids)).last_hidden_state
         return states[sequences.to(input_ids.device), positions.to(input_ids.device)]
 
 
@@ -326,8 +326,6 @@ def _rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 @torch.inference_mode()
 def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
     """Compare with transformers on random sequences, some longer than any sliding window."""
-    from bmtools.models.architectures import max_tokens
-
     window = getattr(model.config, "sliding_window", None) or 0
     padding = model.config.pad_token_id
     numbers = torch.arange(_CHECKED_SEQUENCES)

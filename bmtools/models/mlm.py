@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
-from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
 from bmtools.models.chunks import rows_in_chunks, sum_by_chunks
 from bmtools.models.documents import SHAPE_MULTIPLE
+from bmtools.models.families import MASKED_LM_FAMILIES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -11,8 +11,8 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from bmtools.io.failures import reading
-from bmtools.models.checkpoint_files import weight_files, weight_names
 from bmtools.models.inference_files import require_finite
+from bmtools.models.model_files import weight_files, weight_names
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel

@@ -21,11 +21,10 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.checkpoint_files import first_position
 from bmtools.models.documents import DocumentLengths, as_documents
-from bmtools.models.length_attention import in_best_precision
+from bmtools.models.families import first_position
 from bmtools.models.mlm import encode, require_segments
-from bmtools.models.varlen import varlen_attention
+from bmtools.models.varlen import in_best_precision, varlen_attention
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",

@@ -15,8 +15,7 @@ from torch.serialization import safe_globals
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.models.checkpoint_files import require_no_pointer, weight_files
-from bmtools.models.published_files import pickled_files
+from bmtools.models.model_files import pickled_files, require_no_pointer, weight_files
 from bmtools.status import set_status
 
 _FORBIDDEN = re.compile(r"GLOBAL:? ([\w.]+)|class (\S+) ")

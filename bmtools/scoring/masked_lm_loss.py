@@ -21,7 +21,7 @@ import numpy as np
 from bmtools.data.masking.corruption import Coverage
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import as_records
-from bmtools.models.checkpoint_files import require_length
+from bmtools.models.families import require_length
 from bmtools.records import Record, RecordSource, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records, signed

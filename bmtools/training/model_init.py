@@ -19,7 +19,7 @@ from bmtools.models.architectures import (
     max_tokens,
 )
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.checkpoint_files import require_length
+from bmtools.models.families import require_length
 from bmtools.models.next_sentence import NextSentenceHead, read_head
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.models.transfer.take_layers import take_layers

@@ -15,8 +15,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from bmtools.errors import CheckpointError
 from bmtools.export.export import export_model
+from bmtools.export.static import distill_static
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.static import distill_static
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.inference import predict

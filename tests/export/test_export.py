@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, DataEr
 from bmtools.export.export import export_model
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
-from bmtools.models.exported.engines import LOADERS
+from bmtools.models.exported.model import LOADERS
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")

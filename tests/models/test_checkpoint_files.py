@@ -24,10 +24,9 @@ from bmtools.models.checkpoint_files import (
     check_masked_lm,
     check_tokenizer,
     describe_directory,
-    positions,
-    require_length,
-    weight_bytes,
 )
+from bmtools.models.families import positions, require_length
+from bmtools.models.model_files import weight_bytes
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.weight": torch.ones(4)}
 HUB = ("Directory '{name}' does not exist; a model of the Hugging Face Hub comes by: hf download "

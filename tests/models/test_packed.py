@@ -22,9 +22,9 @@ from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.models import packed
 from bmtools.models.architectures import max_tokens
 from bmtools.models.documents import DocumentLengths
-from bmtools.models.length_attention import attend_by_length, in_best_precision
 from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
+from bmtools.models.varlen import attend_by_length, in_best_precision
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])

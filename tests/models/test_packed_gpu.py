@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bmtools.models.documents import DocumentLengths, capability
-from bmtools.models.length_attention import attend_by_length
 from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import FLASH, choose_kernel, varlen_attention
+from bmtools.models.varlen import FLASH, attend_by_length, choose_kernel, varlen_attention
 from bmtools.training.layers import encoder_layers
 from bmtools.training.loop import set_dropout
 from bmtools.training.objectives import MaskedObjective

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from bmtools.models.documents import DocumentLengths
-from bmtools.models.length_attention import attend_by_length
 from bmtools.models.varlen import (
     BLOCKS,
     EFFICIENT,
     FLASH,
+    attend_by_length,
     choose_kernel,
     varlen_attention,
 )

@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
+from bmtools.models.families import MASKED_LM_FAMILIES
 from bmtools.models.mlm import encode, lm_head
 from bmtools.models.mlm import masked_lm_loss as mlm_loss
 from bmtools.records import MASK

@@ -17,7 +17,7 @@ import bmtools.tasks
 from bmtools.corpus.formats.settings import BIOSSES
 from bmtools.corpus.tables import table_records
 from bmtools.errors import CheckpointError, DataError, RecordError, refuse
-from bmtools.models.checkpoint_files import CONFIG
+from bmtools.models.model_files import CONFIG
 from bmtools.records import Record
 from bmtools.statistics.samples import pearson, spearman
 from bmtools.study.cards.card import write_cards

@@ -19,7 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.checkpoint_files import first_position
+from bmtools.models.families import first_position
 from bmtools.models.settings import parse_layers
 from bmtools.status import counted
 

@@ -13,8 +13,8 @@ from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.io.failures import reading
 from bmtools.models.architectures import set_vocabulary
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, silence_transformers
+from bmtools.models.checkpoint_files import check_base, is_decoder
 from bmtools.models.inference_files import require_finite
-from bmtools.models.transfer.base_files import check_base, is_decoder
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint

@@ -44,8 +44,13 @@ from bmtools.models.transfer.context_embeddings import (
 )
 from bmtools.models.transfer.decoders import load_base
 from bmtools.models.transfer.focus import focus_embeddings
-from bmtools.models.transfer.growth import grow, grow_head, grown_config
-from bmtools.models.transfer.positions import repeat_positions, set_positions
+from bmtools.models.transfer.growth import (
+    grow,
+    grow_head,
+    grown_config,
+    repeat_positions,
+    set_positions,
+)
 from bmtools.models.transfer.token_distillation import distil_embeddings
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
 from bmtools.records import Record, span_faults

@@ -14,8 +14,9 @@ from typing import Any
 
 from bmtools.io.directories import directory_bytes
 from bmtools.io.provenance.manifest import read_manifest
-from bmtools.models.checkpoint_files import STATIC, count_weights, read_config
 from bmtools.models.exported.formats import MASKED_LM, read_exported
+from bmtools.models.families import STATIC
+from bmtools.models.model_files import count_weights, read_config
 from bmtools.models.settings import SpeedConfig
 from bmtools.status import set_status
 from bmtools.tasks.run_settings import PredictConfig

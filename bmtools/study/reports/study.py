@@ -21,7 +21,7 @@ from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.io.sources import source_stem
-from bmtools.models.checkpoint_files import CONFIG, count_weights
+from bmtools.models.model_files import CONFIG, count_weights
 from bmtools.records import readable
 from bmtools.study.cards.score_lines import find_model
 from bmtools.study.lineages.graph import Lineage

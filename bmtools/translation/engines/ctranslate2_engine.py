@@ -18,8 +18,8 @@ from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading
 from bmtools.io.system import usable_cores
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.models.model_files import pickled_files
 from bmtools.models.pickled_weights import read_weights
-from bmtools.models.published_files import pickled_files
 from bmtools.status import set_status
 from bmtools.translation.engines.model_files import (
     check_sequence_to_sequence,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
 from bmtools.io.provenance.manifest import hash_file
-from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
-from bmtools.models.published_files import pickled_files
+from bmtools.models.checkpoint_files import check_directory
+from bmtools.models.model_files import CONFIG, pickled_files, read_config, weight_bytes
 from bmtools.text.languages import nllb_code, primary_language, three_letters
 from bmtools.translation.settings import ModelConfig
 

@@ -12,7 +12,7 @@ import torch
 
 from bmtools.errors import CheckpointError, require, setting
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.checkpoint_files import positions
+from bmtools.models.families import positions
 from bmtools.models.hardware import resolve_device
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence

@@ -14,10 +14,9 @@ import transformers
 from toy_models import tiny_config
 
 from bmtools.errors import CheckpointError
-from bmtools.export.export import Source, measure_difference
+from bmtools.export.export import Source, measure_difference, write_ctranslate2
 from bmtools.export.graph import Graph
-from bmtools.export.writers import write_ctranslate2
-from bmtools.models.exported.engines import HEAD, load_ctranslate2
+from bmtools.models.exported.model import HEAD, load_ctranslate2
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 pytest.importorskip("ctranslate2")

@@ -23,9 +23,8 @@ from transformers import (
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.checkpoint_files import check_masked_lm
+from bmtools.models.checkpoint_files import check_base, check_masked_lm
 from bmtools.models.mlm import encode
-from bmtools.models.transfer.base_files import check_base
 from bmtools.models.transfer.decoders import load_base, load_decoder
 from bmtools.models.transfer.init_weights import init_weights
 

@@ -14,7 +14,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bmtools.models.checkpoint_files import first_position
+from bmtools.models.families import first_position
 from bmtools.models.fast_encoder import make_encoder
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import Sentence, sample_sentences

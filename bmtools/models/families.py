@@ -1,0 +1,54 @@
+"""Families of models, by `model_type`, and the positions that they count; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from bmtools.errors import BmtoolsError, setting
+
+# Their positions are counted from behind the id of the padding token.
+POSITIONS_AFTER_PADDING = frozenset(
+    {"camembert", "data2vec-text", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
+     "xlm-roberta", "xlm-roberta-xl"})
+MASKED_LM_FAMILIES = frozenset((
+    "albert", "bert", "big_bird", "camembert", "convbert", "data2vec-text", "deberta",
+    "deberta-v2", "distilbert", "electra", "ernie", "esm", "eurobert", "fnet", "gte",
+    "jina_embeddings_v3", "longformer", "megatron-bert", "mobilebert", "modernbert", "mpnet",
+    "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
+    "xlm-roberta", "xlm-roberta-xl"))
+"""Values of `model_type` whose encoder and head are known here."""
+STATIC = "model2vec"
+"""Value of `model_type` of static models."""
+
+
+def positions(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a model reads by its configuration; None where it does not say."""
+    found = config.get("max_position_embeddings")
+    if found is None:
+        return None
+    return int(found) - first_position(
+        SimpleNamespace(**{"model_type": "", "pad_token_id": 1, **config}))
+
+
+def first_position(config: Any) -> int:
+    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0.
+
+    Args:
+        config: transformers' configuration, or an object with the same attributes.
+    """
+    if config.model_type in POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
+        return int(config.pad_token_id) + 1
+    return 0
+
+
+def require_length(max_length: int, limit: int | None, model: str) -> None:
+    """Refuse sequences longer than a model's positions, where their number is known.
+
+    Raises:
+        BmtoolsError: names both.
+    """
+    if limit is not None and max_length > limit:
+        raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but {model} has {limit} "
+                           "positions; expected that or less")
