@@ -11,10 +11,10 @@ from stat import S_ISREG
 from bmtools.cli.outputs import DeclaredPath
 from bmtools.cli.streams import StdoutDigest
 from bmtools.io.folders import archive_of
+from bmtools.io.json_files import NAME
 from bmtools.io.output import record_of
 from bmtools.io.provenance.manifest import (
     CARD,
-    NAME,
     add_input,
     hash_directory,
     hash_file,

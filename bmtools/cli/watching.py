@@ -21,7 +21,7 @@ from bmtools.cli.status_file import watched_path
 from bmtools.cli.status_view import Snapshot
 from bmtools.errors import BmtoolsError
 from bmtools.io.directories import RUN
-from bmtools.io.provenance.manifest import NAME
+from bmtools.io.json_files import NAME
 from bmtools.io.unfinished import is_reserved, is_running, real_path, status_path
 from bmtools.values import format_duration, format_figure
 

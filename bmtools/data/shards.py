@@ -18,7 +18,8 @@ import numpy as np
 
 from bmtools.data.word_starts import WordStarts, bits_at
 from bmtools.errors import CheckpointError, DataError
-from bmtools.io.provenance.manifest import add_input, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import add_input
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
 from bmtools.ragged import offsets as run_offsets
 from bmtools.ragged import ranges

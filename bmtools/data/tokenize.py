@@ -37,9 +37,10 @@ from bmtools.data.shards import (
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import RUN, beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
-from bmtools.io.jsonl import Block, RecordReader, parse_json
+from bmtools.io.json_files import parse_json, read_manifest
+from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.parallel import map_parallel, read_blocks
-from bmtools.io.provenance.manifest import Manifest, is_finished, read_manifest
+from bmtools.io.provenance.manifest import Manifest, is_finished
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
 from bmtools.io.unfinished import remove_abandoned

@@ -18,8 +18,9 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.export.graph import Graph, Inputs, as_tensors, silenced
 from bmtools.io.directories import directory_bytes, new_directory, refuse_existing
 from bmtools.io.failures import reading, require_room
+from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import as_records
-from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, read_manifest
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.step import Step
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import (
@@ -28,7 +29,6 @@ from bmtools.models.checkpoint import (
     weight_bytes,
     write_checkpoint_files,
 )
-from bmtools.models.checkpoint_files import WEIGHTS
 from bmtools.models.exported.formats import COMMAND, FORMATS, STATIC_FORMAT, Exported, Run
 from bmtools.models.exported.model import (
     ENCODER,
@@ -41,7 +41,7 @@ from bmtools.models.exported.model import (
     make_head,
 )
 from bmtools.models.int8 import supported_weights, write_encoder
-from bmtools.models.model_files import read_config
+from bmtools.models.model_files import WEIGHTS, read_config
 from bmtools.models.settings import ExportConfig
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer

@@ -18,7 +18,7 @@ import msgspec
 
 from bmtools.errors import DataError
 from bmtools.io.foreign import not_utf8
-from bmtools.io.jsonl import parse_json
+from bmtools.io.json_files import parse_json
 from bmtools.io.output import RECORD
 from bmtools.io.record_size import (
     MEGABYTE,

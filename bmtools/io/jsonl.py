@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -300,35 +299,6 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
     prose = "; for plain text, type bmtools import text" \
         if is_first and not text.lstrip().startswith(("{", "[", '"')) else ""
     return RecordError(place, f"found {found}, expected a JSON object on one line{prose}", text)
-
-
-def parse_json(text: str, repeats: bool = True) -> Any:
-    """Parse a JSON file of any size and form.
-
-    Args:
-        text: of the file.
-        repeats: whether a key may occur twice in an object, so that its last value counts.
-
-    Raises:
-        ValueError: it is none, nests too deep, has half of a surrogate pair, which could not be
-            written again, or a key twice.
-    """
-    try:
-        content = json.loads(text, object_pairs_hook=None if repeats else _distinct)
-    except RecursionError as error:
-        raise ValueError(str(error)) from error
-    if "\\ud" in text.lower():
-        json.dumps(content, ensure_ascii=False).encode()
-    return content
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"found the key {twice[:40]!r} twice in one object")
-    return found
 
 
 def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -26,7 +26,7 @@ from bmtools.errors import (
 )
 from bmtools.io.directories import RUN, beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
-from bmtools.io.jsonl import parse_json
+from bmtools.io.json_files import parse_json
 from bmtools.io.output import encode_lines
 from bmtools.io.step import Step
 

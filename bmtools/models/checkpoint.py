@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import shlex
+import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,14 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
-from bmtools.io.provenance.manifest import Manifest, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import Manifest, hash_directory
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference
-from bmtools.models.exported.formats import Exported, read_exported, warn_if_outdated
-from bmtools.models.exported.model import ExportedModel
+from bmtools.models.exported.formats import Exported, read_exported
 from bmtools.models.families import STATIC
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.model_files import read_config, weight_names
@@ -141,6 +143,8 @@ def load_for_inference(directory: Path, device: str = "cpu",
 
 def _load_exported(directory: Path, exported: Exported) -> Checkpoint:
     """Load an exported model, which runs on the CPU; see `load_for_inference`."""
+    from bmtools.models.exported.model import ExportedModel  # most models are none
+
     warn_if_outdated(directory, exported)
     read = read_inference_tokenizer(directory)
     if read is None:
@@ -189,10 +193,11 @@ def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None
     Raises:
         BmtoolsError: the model cannot be computed in it.
     """
-    if isinstance(checkpoint.model, ExportedModel) and precision != "float32":
+    exported: Exported | None = getattr(checkpoint.model, "exported", None)
+    if exported and precision != "float32":
         raise BmtoolsError(
             f"{setting('precision')}: found {precision}, but {checkpoint.path} was exported in "
-            f"{checkpoint.model.exported.precision}; leave {setting('precision')} out")
+            f"{exported.precision}; leave {setting('precision')} out")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     if dtype and checkpoint.model.config.model_type in FLOAT32_ONLY:
         raise BmtoolsError(f"{setting('precision')}: found {precision}, which transformers cannot "
@@ -241,3 +246,20 @@ def silence_transformers() -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+def warn_if_outdated(directory: Path, exported: Exported) -> None:
+    """Warn where the checkpoint that was exported has other weights now.
+
+    It is looked for under the name that it had, and beside the exported model.
+    """
+    source = Path(exported.source)
+    recorded = read_manifest(directory).get("parents", {}).get("source")
+    for path in (source, directory.parent / source.name):
+        if path.is_dir() and path.resolve() != directory.resolve():
+            if hash_directory(path) != recorded:
+                warnings.warn(
+                    f"{directory}: exported before {path} changed; export it again: bmtools export "
+                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
+                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
+            return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bmtools.errors import CheckpointError
 from bmtools.installation import require_versions
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.models.exported.formats import (
     MASKED_LM,
     check_exported,
@@ -31,9 +31,6 @@ from bmtools.models.model_files import (
 
 DECODERS = ("llama", "mistral", "qwen2")
 """Values of `model_type` of decoders that become encoders."""
-STATE_COPIES = 4
-"""Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
-matrices inside the encoder."""
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model",
                "vocab.json")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")

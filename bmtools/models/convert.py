@@ -18,7 +18,8 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_versions
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
-from bmtools.io.provenance.manifest import Manifest, directory_licences, hash_file, read_object
+from bmtools.io.json_files import read_object
+from bmtools.io.provenance.manifest import Manifest, directory_licences, hash_file
 from bmtools.io.step import Step
 from bmtools.models.checkpoint import (
     require_fitting_tokenizer,

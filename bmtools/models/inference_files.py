@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.errors import CheckpointError
-from bmtools.models.checkpoint_files import WEIGHTS
 from bmtools.models.encoder_weights import (
     ACTIVATIONS,
     TensorMap,
@@ -29,7 +28,7 @@ from bmtools.models.encoder_weights import (
 )
 from bmtools.models.families import POSITIONS_AFTER_PADDING
 from bmtools.models.fast_encoder import InferenceModel
-from bmtools.models.model_files import read_config
+from bmtools.models.model_files import WEIGHTS, read_config
 
 # What transformers' configurations say where a file says nothing.
 _BERT_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True,

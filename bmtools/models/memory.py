@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from bmtools.models.architectures import build_model
-from bmtools.models.checkpoint_files import STATE_COPIES
+from bmtools.models.sizes import STATE_COPIES
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig

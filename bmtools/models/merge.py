@@ -15,12 +15,19 @@ from torch import Tensor
 from bmtools.errors import CheckpointError, require
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
+from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.licence_check import check_licences, known_licences
-from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, read_manifest
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.step import Step
-from bmtools.models.checkpoint_files import WEIGHTS, check_checkpoint
+from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.inference_files import require_finite
-from bmtools.models.model_files import read_config, weight_bytes, weight_files, weight_names
+from bmtools.models.model_files import (
+    WEIGHTS,
+    read_config,
+    weight_bytes,
+    weight_files,
+    weight_names,
+)
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from bmtools.errors import CheckpointError
-from bmtools.io.provenance.manifest import read_object
+from bmtools.io.json_files import read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
 
 CONFIG = "config.json"

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from bmtools.errors import BmtoolsError, did_you_mean, require, setting
 
+STATE_COPIES = 4
+"""Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
+matrices inside the encoder."""
+
 HEAD_SIZE = 64
 """Width of an attention head."""
 _NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")

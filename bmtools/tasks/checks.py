@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bmtools.errors import CheckpointError, require, setting, suggestion
-from bmtools.io.provenance.manifest import NAME, read_manifest
+from bmtools.io.json_files import NAME, read_manifest
 from bmtools.models.model_files import read_config
 from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task

@@ -16,9 +16,8 @@ from transformers import PreTrainedModel
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.model_files import WEIGHTS
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.models.model_files import read_config
+from bmtools.models.model_files import WEIGHTS, read_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import CheckpointError, RecordError, count_of, setting
+from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.jsonl import as_records
-from bmtools.io.provenance.manifest import NAME, read_manifest
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
 from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel

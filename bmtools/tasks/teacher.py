@@ -9,7 +9,7 @@ import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, setting
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.records import Record
 from bmtools.tasks.checks import find_task

@@ -24,8 +24,9 @@ from bmtools.data.sampler import STREAM, StreamPosition
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
+from bmtools.io.json_files import read_object
 from bmtools.io.output import encode_lines
-from bmtools.io.provenance.manifest import Manifest, add_input, read_object
+from bmtools.io.provenance.manifest import Manifest, add_input
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
 from bmtools.recipes.phases import Schedule

@@ -13,16 +13,11 @@ from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
 from bmtools.installation import unmet_requirements
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
-from bmtools.models.checkpoint_files import (
-    STATE_COPIES,
-    check_masked_lm,
-    check_tokenizer,
-    describe_directory,
-)
+from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.families import positions, require_length
 from bmtools.models.model_files import CONFIG, read_config, weight_bytes
-from bmtools.models.sizes import named_size
+from bmtools.models.sizes import STATE_COPIES, named_size
 from bmtools.models.transfer.take_layers import taken_layers
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig

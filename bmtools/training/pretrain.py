@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from accelerate import Accelerator
 
 from bmtools.errors import Reject, refuse
-from bmtools.io.provenance.manifest import is_finished, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import is_finished
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.evaluation import HELD_OUT

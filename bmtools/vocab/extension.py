@@ -20,7 +20,6 @@ from bmtools.records import JsonObject
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import ENCODING_PARTS, METASPACE, save_tokenizer, unknown_ids
-from bmtools.vocab.trainers import require_size
 
 _TYPES: Mapping[str, TokenizerType] = {
     "WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
@@ -107,7 +106,7 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
     vocabulary.append_characters(words, config)
     vocabulary.append_pieces(words, config)
     vocabulary.normalize_scores()
-    require_size(vocabulary.size, config, f" beside those of {name}")
+    config.require_size(vocabulary.size, f" beside those of {name}")
     return _with_backend(old, vocabulary.backend), {
         "kept_tokens": kept, "added_tokens": vocabulary.size - kept,
         "text_tokens_before": before, "text_tokens_after": vocabulary.count_tokens(words)}

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.io.provenance.manifest import read_manifest, read_object
+from bmtools.io.json_files import read_manifest, read_object
 from bmtools.io.sources import read_lines
 from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_seed
+from bmtools.errors import DataError, check_choices, require, require_seed, setting
 from bmtools.settings import Settings, option
 
 TokenizerType = Literal["wordpiece", "bpe", "unigram"]
@@ -61,6 +61,23 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
     def special_token_style(self) -> SpecialTokenStyle:
         """Style of the special tokens, the tokenizer type's usual one by default."""
         return self.special_tokens or ("bert" if self.tokenizer_type == "wordpiece" else "roberta")
+
+    def require_size(self, found: int, beside: str = "") -> None:
+        """Raise an error for a vocabulary that is smaller than requested, unless that is allowed.
+
+        Args:
+            found: tokens that the text supports.
+            beside: addition to the message about these tokens.
+
+        Raises:
+            DataError: names the size that the text supports.
+        """
+        if found < self.size and not self.allow_fewer:
+            size = setting("size")
+            raise DataError(
+                f"{size}: found {self.size}, but the text supports {found} tokens{beside}; "
+                f"expected {size} {found} or less, more text, or {setting('allow_fewer')} to take "
+                "what there is")
 
 
 class SizeSearchConfig(Settings, title="The search for a size"):

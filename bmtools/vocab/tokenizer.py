@@ -8,15 +8,16 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tokenizers import Tokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from bmtools.records import JsonObject
 
 METASPACE = "▁"
 """SentencePiece's sign for a space."""
@@ -38,7 +39,7 @@ VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
-Component = JsonObject
+Component: TypeAlias = "JsonObject"
 """A normalizer, pre-tokenizer, post-processor or decoder as JSON."""
 
 

@@ -77,27 +77,8 @@ def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTraine
             f"{setting('max_alphabet')}")
     set_status(f"learning {config.size:,} tokens from {len(words):,} different words")
     tokenizer = trainer.train(words, config.size)
-    require_size(len(tokenizer), config)
+    config.require_size(len(tokenizer))
     return tokenizer
-
-
-def require_size(found: int, config: VocabularyConfig, beside: str = "") -> None:
-    """Refuse a vocabulary that is smaller than requested, unless that is allowed.
-
-    Args:
-        found: tokens that the text supports.
-        config: the request.
-        beside: what else the message says of these tokens.
-
-    Raises:
-        DataError: names the size that the text supports.
-    """
-    if found < config.size and not config.allow_fewer:
-        size = setting("size")
-        raise DataError(
-            f"{size}: found {config.size}, but the text supports {found} tokens{beside}; expected "
-            f"{size} {found} or less, more text, or {setting('allow_fewer')} to take what there "
-            "is")
 
 
 @dataclass(frozen=True)

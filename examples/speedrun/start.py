@@ -28,7 +28,8 @@ from bmtools.provenance.manifest import Manifest
 from bmtools.data.shards import Corpus
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
+from bmtools.vocab.tokenizer import fingerprint
 
 WINDOW_TOKENS = 4
 SMOOTHING = 0.75

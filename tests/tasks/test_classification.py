@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import bmtools.tasks
 from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.classification import ClassificationConfig, ClassificationTask, YesNoTask
 from bmtools.tasks.heads import load_encoder

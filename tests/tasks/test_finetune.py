@@ -14,7 +14,8 @@ import torch
 from toy_models import learn_wordpiece, save_random
 
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
-from bmtools.io.provenance.manifest import Manifest, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record

@@ -17,7 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 import bmtools.tasks
 from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.errors import DataError, RecordError
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.batches import input_labels
 from bmtools.tasks.heads import load_encoder

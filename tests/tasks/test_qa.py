@@ -18,7 +18,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import DataError, RecordError
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model

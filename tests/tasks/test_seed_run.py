@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from toy_models import save_random
 
 import bmtools
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record

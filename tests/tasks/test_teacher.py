@@ -17,7 +17,8 @@ from transformers import (
 
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.io.provenance.manifest import hash_directory, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import hash_directory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

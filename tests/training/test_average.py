@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.training.average import averaged_weights, update_averages
 from bmtools.training.optimizers import make_optimizer
 from bmtools.training.pretrain import pretrain

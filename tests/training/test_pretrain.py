@@ -20,7 +20,7 @@ from transformers import BertForPreTraining
 
 import bmtools.training
 from bmtools.errors import refuse
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig, Schedule

@@ -17,7 +17,8 @@ from bmtools.corpus.dedup.settings import DedupConfig
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
-from bmtools.io.provenance.manifest import Manifest, read_manifest
+from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
 

@@ -11,19 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-import msgspec
-
-from bmtools.errors import CheckpointError
-from bmtools.io.jsonl import parse_json
+from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.output import RECORD
-from bmtools.io.provenance.fields import ManifestRecord
 from bmtools.io.provenance.licence_names import licence_parts
 from bmtools.io.provenance.licences import UNKNOWN, licence_record
 from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import is_hidden
-from bmtools.records import readable
 
-NAME = "bmtools.json"
 CARD = "README.md"
 SIGNATURE = "model.sig"
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
@@ -114,43 +108,6 @@ def without_places(value: Any) -> Any:
         if path.is_absolute() or ".." in path.parts:
             return name + equals + (PurePath(os.path.normpath(path)).name or str(path))
     return value
-
-
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """Read `bmtools.json`; empty where another program wrote the directory.
-
-    Raises:
-        CheckpointError: the file is there but is no JSON object.
-    """
-    path = directory / NAME
-    return read_object(path, ManifestRecord) if path.is_file() else {}
-
-
-def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
-    """Read a JSON file of a checkpoint or another directory with a manifest.
-
-    Args:
-        path: the file.
-        fields: TypedDict of the keys that are used, for the types of their values.
-
-    Raises:
-        CheckpointError: it is no JSON object, or has other types.
-    """
-    way_out = "remove or restore it" if path.name.endswith(RECORD) else "restore the checkpoint"
-    try:
-        content = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: not JSON ({error}); {way_out}") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object; "
-                              f"{way_out}")
-    try:
-        msgspec.convert(content, fields)
-    except msgspec.ValidationError as error:
-        raise CheckpointError(f"{path}: {readable(str(error))}; {way_out}") from error
-    except RecursionError as error:
-        raise CheckpointError(f"{path}: nests too deep; {way_out}") from error
-    return content
 
 
 def directory_licences(directory: Path) -> list[str]:

@@ -6,8 +6,6 @@ A new format adds its line to the table, a writer to `export.writers` and a load
 
 from __future__ import annotations
 
-import shlex
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -16,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bmtools.errors import BmtoolsWarning, CheckpointError
+from bmtools.errors import CheckpointError
 from bmtools.installation import require_extra
-from bmtools.io.provenance.manifest import NAME, hash_directory, read_manifest
+from bmtools.io.json_files import NAME, read_manifest
 from bmtools.records import readable
 
 if TYPE_CHECKING:
@@ -127,23 +125,6 @@ def check_exported(directory: Path, exported: Exported, model_class: str = "") -
         raise CheckpointError(f"{directory}: found an exported {exported.model_class}, expected an "
                               f"{model_class}")
     FORMATS[exported.format].require(f"{directory} ({exported.format})")
-
-
-def warn_if_outdated(directory: Path, exported: Exported) -> None:
-    """Warn where the checkpoint that was exported has other weights now.
-
-    It is looked for under the name that it had, and beside the exported model.
-    """
-    source = Path(exported.source)
-    recorded = read_manifest(directory).get("parents", {}).get("source")
-    for path in (source, directory.parent / source.name):
-        if path.is_dir() and path.resolve() != directory.resolve():
-            if hash_directory(path) != recorded:
-                warnings.warn(
-                    f"{directory}: exported before {path} changed; export it again: bmtools export "
-                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
-                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
-            return
 
 
 def refuse_exported(directory: Path) -> None:

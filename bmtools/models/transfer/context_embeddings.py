@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +18,12 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.families import first_position
 from bmtools.models.settings import parse_layers
 from bmtools.status import counted
+
+if TYPE_CHECKING:
+    from bmtools.models.checkpoint import Checkpoint
 
 _SENTENCES_AT_ONCE = 2_000
 _SPECIAL_TOKENS = 2  # around a sentence

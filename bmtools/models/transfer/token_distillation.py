@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.models.architectures import token_embeddings
-from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.settings import TokenDistillationConfig
 from bmtools.models.transfer.context_embeddings import (
     Occurrences,
@@ -17,6 +18,9 @@ from bmtools.models.transfer.context_embeddings import (
     pad_sequences,
 )
 from bmtools.status import counted
+
+if TYPE_CHECKING:
+    from bmtools.models.checkpoint import Checkpoint
 
 _EVALUATED_BATCHES = 50
 _CACHED_STATE_BYTES = 2**30

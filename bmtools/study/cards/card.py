@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from bmtools.distributed import is_main_process
 from bmtools.io.energy.figures import KINDS, add
+from bmtools.io.json_files import NAME
 from bmtools.io.output import new_file
-from bmtools.io.provenance.manifest import CARD, NAME
+from bmtools.io.provenance.manifest import CARD
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.study.cards.about import STATED, About, read_about
 from bmtools.study.cards.bom import bill_of_materials

@@ -11,7 +11,7 @@ from typing import Any
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.io.provenance.manifest import read_manifest, read_object
+from bmtools.io.json_files import read_manifest, read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
 
 # Suffix of transformers' classes: the Hub's name of the task, and a title.

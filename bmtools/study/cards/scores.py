@@ -9,9 +9,10 @@ from typing import Any
 
 from bmtools.errors import BmtoolsError, DataError, setting
 from bmtools.io.failures import reading
+from bmtools.io.json_files import read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.provenance.fields import StepRecord
-from bmtools.io.provenance.manifest import hash_directory, read_object
+from bmtools.io.provenance.manifest import hash_directory
 from bmtools.io.provenance.record import record_path
 from bmtools.io.sources import split_name
 from bmtools.study.cards.about import Benchmark

@@ -8,8 +8,9 @@ from os import PathLike
 from pathlib import Path
 
 from bmtools.errors import DataError
+from bmtools.io.json_files import NAME
 from bmtools.io.output import record_of
-from bmtools.io.provenance.manifest import NAME, described_files, hash_files
+from bmtools.io.provenance.manifest import described_files, hash_files
 from bmtools.io.provenance.record import hash_path, read_record, record_path, recorded_outputs
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.lineages.graph import PIPE, Lineage, Node

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from bmtools.io.directories import directory_bytes
-from bmtools.io.provenance.manifest import read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.models.exported.formats import MASKED_LM, read_exported
 from bmtools.models.families import STATIC
 from bmtools.models.model_files import count_weights, read_config

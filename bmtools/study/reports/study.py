@@ -16,10 +16,10 @@ import msgspec
 
 from bmtools.errors import DataError
 from bmtools.io.directories import RUN, directory_bytes
+from bmtools.io.json_files import NAME, read_manifest, read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
-from bmtools.io.provenance.manifest import NAME, read_manifest, read_object
 from bmtools.io.sources import source_stem
 from bmtools.models.model_files import CONFIG, count_weights
 from bmtools.records import readable

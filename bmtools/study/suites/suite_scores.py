@@ -9,8 +9,8 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from bmtools.errors import DataError, setting, suggestion
+from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import read_objects, refuse_empty
-from bmtools.io.provenance.manifest import read_manifest
 from bmtools.io.sources import source_name, source_stem
 from bmtools.statistics.resampling import holm
 from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite

@@ -13,16 +13,9 @@ from pathlib import Path
 import pytest
 
 from bmtools import __version__
-from bmtools.errors import CheckpointError
 from bmtools.io.directories import discard_run
-from bmtools.io.provenance.manifest import (
-    NAME,
-    DirectoryHashes,
-    Manifest,
-    hash_directory,
-    is_finished,
-    read_manifest,
-)
+from bmtools.io.json_files import NAME, read_manifest
+from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, hash_directory, is_finished
 from bmtools.io.step import Step
 from bmtools.io.unfinished import hidden_path, status_path
 
@@ -83,21 +76,6 @@ def test_it_is_readable_text(tmp_path: Path) -> None:
     text = (tmp_path / "bmtools.json").read_text("utf-8")
     assert '"config": "a/b"' in text and "caffè" in text
     assert text.endswith("}\n") and text.count("\n") > 10
-
-
-def test_a_directory_of_another_program_has_no_manifest(tmp_path: Path) -> None:
-    assert read_manifest(tmp_path) == {}
-
-
-@pytest.mark.parametrize(("content", "message"), [
-    (b"{", "not JSON"), (b"", "not JSON"), (b"\xff", "not JSON"),
-    (b"[1]", "found list, expected a JSON object"), (b"null", "found NoneType"),
-])
-def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "bmtools.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match=message) as raised:
-        read_manifest(tmp_path)
-    assert str(raised.value).startswith(f"{tmp_path / 'bmtools.json'}: ")
 
 
 def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:

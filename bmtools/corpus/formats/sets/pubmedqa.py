@@ -9,7 +9,7 @@ from typing import Any, Required, TypedDict
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
-from bmtools.io.jsonl import parse_json
+from bmtools.io.json_files import parse_json
 from bmtools.io.sources import read_list, source_name
 from bmtools.records import Record, converted
 
