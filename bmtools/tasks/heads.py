@@ -16,8 +16,8 @@ from transformers import PreTrainedModel
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.vocab.tokenizer import fingerprint
 from bmtools.models.model_files import WEIGHTS, read_config
+from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
