@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
 
 Value = TypeVar("Value")
 
@@ -33,3 +34,22 @@ def option(default: Value, help: str, metavar: str | None = None) -> Value:
         metavar: name of a value that is text, such as FILE.
     """
     return field(default=default, metadata={"help": help, "metavar": metavar})
+
+
+def split_settings(settings: Mapping[str, object], *kinds: Any) -> list[Any]:
+    """Sort keyword settings into the dataclasses that have a field of their name.
+
+    Returns:
+        an instance of each dataclass; fields without a keyword keep their defaults.
+
+    Raises:
+        TypeError: a keyword that no dataclass has.
+        ValueError: a value out of range.
+    """
+    known = [{field.name for field in fields(kind)} for kind in kinds]
+    unknown = sorted(set(settings).difference(*known))
+    if unknown:
+        raise TypeError(f"found {', '.join(unknown)}, expected some of "
+                        f"{', '.join(sorted(set().union(*known)))}")
+    return [kind(**{name: settings[name] for name in names & set(settings)})
+            for kind, names in zip(kinds, known, strict=True)]

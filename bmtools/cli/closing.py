@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bmtools.corpus.dedup.settings import contaminated_texts
+from bmtools.corpus.duplicates.settings import contaminated_texts
 from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, is_special

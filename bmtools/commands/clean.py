@@ -22,7 +22,7 @@ from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
-from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
@@ -59,13 +59,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     Entities, answers and sections move with their text. Each rule is counted on stderr; records
     that stay come out the same from a second pass with the same options.
     """
-    from bmtools.corpus.clean.clean import cleaning_step
-    from bmtools.corpus.clean.filters import warn_of_unnamed_licences
-    from bmtools.corpus.clean.lines import copied_lines, read_patterns
+    from bmtools.corpus.cleaning.clean import Cleaner
+    from bmtools.corpus.cleaning.filters import warn_of_unnamed_licences
+    from bmtools.corpus.cleaning.repairs import copied_lines, read_patterns
 
     most = configs["repairs"].max_line_copies
     configs["unwanted"] = read_patterns(remove) if remove else ()
-    cleaning_step(**configs)  # asks for packages first
+    Cleaner(**configs)  # asks for packages first
     warn_of_unnamed_licences(configs["filters"])
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
@@ -75,7 +75,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         if most:
             records.names = stack.enter_context(rereadable(records.names))
             configs["copied_lines"] = copied_lines(records, most)
-        worker = partial(RecordWorker, partial(cleaning_step, **configs))
+        worker = partial(RecordWorker, partial(Cleaner, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(step, lines, output)
     finish(step, *after_clean(run.records, run.counts, output))

@@ -22,7 +22,7 @@ from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
-from bmtools.corpus.dedup.settings import ContaminationConfig
+from bmtools.corpus.duplicates.settings import ContaminationConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
@@ -53,7 +53,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     A record is contaminated if it shares a run of words with one, of case, white space and
     punctuation aside. Lines that stay are copied as they are.
     """
-    from bmtools.corpus.dedup.contamination import ContaminationFinder, EvaluationRuns
+    from bmtools.corpus.duplicates.contamination import ContaminationFinder, EvaluationRuns
     from bmtools.io.parallel import read_blocks
 
     known = RecordReader(evaluation)

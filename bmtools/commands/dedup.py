@@ -22,7 +22,7 @@ from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
-from bmtools.corpus.dedup.settings import Bands, DedupConfig
+from bmtools.corpus.duplicates.settings import Bands, DedupConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
@@ -61,8 +61,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
     pipe is kept in a temporary file meanwhile. With --shard, too, all of it is compared.
     """
-    from bmtools.corpus.dedup.deduplicate import deduplicate
-    from bmtools.corpus.dedup.store import add_signatures, list_parts
+    from bmtools.corpus.duplicates.deduplicate import deduplicate
+    from bmtools.corpus.duplicates.store import add_signatures, list_parts
 
     if signatures is not None and passes.shard is not None:
         raise click.UsageError("found --signatures and --shard, expected one of them; all shards "
@@ -75,7 +75,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             nullcontext() if dropped is None else open_output(dropped) as stream:
         write_lines(step, found.write(run, stream), output)
         if signatures is not None:
-            add_signatures(signatures, found, step)
+            add_signatures(signatures, found.part, found.stays, found.hashes, config, step)
     if config.duplicates == "near":
         click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
                    err=True)

@@ -66,7 +66,7 @@ def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str,
     Every line of a text is a sentence. Entities in parts, or that overlap a longer one, are left
     out; relations and other keys are no part of the format.
     """
-    from bmtools.corpus.formats.sets.conll_export import conll_lines
+    from bmtools.corpus.formats.sets.conll import conll_lines
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities",))
@@ -107,7 +107,7 @@ def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str)
     The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
     the same text make a paragraph.
     """
-    from bmtools.corpus.formats.sets.squad_export import squad_parts
+    from bmtools.corpus.formats.sets.squad import squad_parts
 
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("question", "answers", "title"))

@@ -51,9 +51,9 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: M
     with usage_errors():
         require_files(workers, paths.values())
         config.parts(dict.fromkeys(paths, 1))
-    from bmtools.corpus.sampling.mix import mix
+    from bmtools.corpus.sampling.mix import opened_mixture
 
-    with mix(paths, config, reject, workers) as mixture:
+    with opened_mixture(paths, config, reject, workers) as mixture:
         write_lines(step, counted(mixture.lines(), "writing"), output)
         finish(step, *after_mix(mixture.parts, output))
 

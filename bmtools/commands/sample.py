@@ -68,7 +68,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
         raise click.UsageError("found --output and --ladder, expected one of them")
     if ladder is not None and rest is not None:
         raise click.UsageError("found --ladder and --rest, expected --rest beside one sample")
-    from bmtools.corpus.sampling.sample import sample, write_ladder
+    from bmtools.corpus.sampling.sample import opened_sample, write_ladder
 
     records = RecordReader(step.sources(files), reject)
     if ladder is not None:
@@ -78,7 +78,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
                                                    step=step)])
         finish(step, *after_sample(line["samples"], line["output"]))
         return
-    with sample(records, config, workers) as chosen, \
+    with opened_sample(records, config, workers) as chosen, \
             nullcontext() if rest is None else open_output(rest) as others:
         write_lines(step, _without_rest(chosen, others), output)
         finish(step, *after_sample(chosen.rungs, output))

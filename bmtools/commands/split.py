@@ -16,7 +16,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.corpus.overlap import SHARED, overlaps
-from bmtools.corpus.splits import SplitConfig, split
+from bmtools.corpus.splits import SplitConfig, write_split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name
@@ -55,7 +55,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
         finish(step, *after_split(lines, None))
         return
     assert output is not None
-    report = split(records, output, config, by, reject, overwrite, step)
+    report = write_split(records, output, config, by, reject, overwrite, step)
     [line] = print_results(step, [report])
     finish(step, *after_split(line["overlap"], line))
 

@@ -1,7 +1,11 @@
-"""Splits of a set into train, dev and test or folds, by document, and what their parts share."""
+"""Splits of a set into train, dev and test or folds, by document, and what their parts share.
+
+`eval.yaml` beside a split tells EuroEval, Inspect and the Hugging Face Hub how to evaluate on it.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +15,8 @@ from itertools import accumulate, pairwise
 from math import isclose
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal
+from typing import Literal
 
-from bmtools.corpus.formats.sets.eval_yaml import eval_yaml
 from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
 from bmtools.errors import (
     DataError,
@@ -26,13 +29,37 @@ from bmtools.errors import (
     require_seed,
 )
 from bmtools.io.directories import new_directory
-from bmtools.io.jsonl import RecordReader
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.io.step import Step
-from bmtools.records import Record, document_of
-from bmtools.settings import Settings, option
+from bmtools.records import JsonObject, Record, RecordSource, document_of
+from bmtools.settings import Settings, option, split_settings
+
+_FORM = """\
+# Of a dataset of the Hub: EuroEval reads task, languages and labels, Inspect the tasks.
+name: {name}
+description: {description}
+evaluation_framework: inspect-ai
+task: classification
+languages: {languages}
+labels: {labels}
+tasks:
+  - id: {name}
+    config: default
+    split: test
+    field_spec:
+      input: text
+      target: label
+    solvers:
+      - name: prompt_template
+        args:
+          template: {template}
+      - name: generate
+    scorers:
+      - name: exact
+"""
 
 SPLIT = "split.tsv"
 _PART_NAME = re.compile(r"[\w.-]*\w[\w.-]*")
@@ -100,9 +127,38 @@ def _numbers(text: str) -> tuple[float, ...]:
         return ()
 
 
-def split(records: RecordReader, output: Path, config: SplitConfig | None = None,
-          by: str | None = None, reject: Reject = refuse,
-          overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
+def split(records: RecordSource, *, by: str | None = None, reject: Reject = refuse,
+          **settings: object) -> dict[str, list[Record]]:
+    """Split records by document: `split("set.jsonl", ratios="0.8,0.1,0.1")["train"]`.
+
+    Args:
+        records: a file or several, or dictionaries with `id` and `text`; held in memory.
+        by: see `write_split`.
+        reject: receives bad records, and those whose document `by` does not list.
+        settings: fields of `SplitConfig`.
+
+    Returns:
+        the records of train, dev and test; or with `folds` those of each fold, by its number.
+
+    Raises:
+        DataError: there are too few documents.
+        ValueError: a setting out of range.
+    """
+    [config] = split_settings(settings, SplitConfig)
+    return _in_order(*_divided(list(as_records(records, reject)), config, by, reject))
+
+
+def _divided(records: Sequence[Record], config: SplitConfig, by: str | None,
+             reject: Reject) -> tuple[Sequence[Record], list[str]]:
+    """Return records that are kept, and the part of each."""
+    if by is None:
+        return records, _choose_parts(records, config)
+    return _look_up(records, read_split(by), by, reject)
+
+
+def write_split(records: RecordReader, output: Path, config: SplitConfig | None = None,
+                by: str | None = None, reject: Reject = refuse,
+                overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write the parts of a set, so that all records of a document are in one of them.
 
     `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
@@ -125,11 +181,7 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
     """
     config, started = config or SplitConfig(), monotonic()
     with new_directory(output, overwrite) as directory:
-        kept = list(records)
-        if by is None:
-            parts = _choose_parts(kept, config)
-        else:
-            kept, parts = _look_up(kept, read_split(by), by, reject)
+        kept, parts = _divided(list(records), config, by, reject)
         by_part = _in_order(kept, parts)
         _write_parts(directory, by_part, config.folds)
         (directory / SPLIT).write_text("".join(dict.fromkeys(
@@ -233,9 +285,9 @@ def _stratified(values: Mapping[str, Counter[str]], sizes: Mapping[str, int]) ->
     return found
 
 
-def values_of(record: Mapping[str, Any], key: str) -> list[str]:
+def values_of(record: Mapping[str, object], key: str) -> list[str]:
     """List what a key of a record holds: a label, labels, or the types of annotations."""
-    found: Any = record
+    found: object = record
     for name in key.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     several = found if isinstance(found, list) else [] if found is None else [found]
@@ -315,9 +367,9 @@ def _write_part(path: Path, records: Iterable[Record]) -> None:
         stream.writelines(encode_lines([record]) for record in records)
 
 
-def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> dict[str, Any]:
+def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> JsonObject:
     stratify = config.stratify
-    report: dict[str, Any] = {
+    report: JsonObject = {
         "documents": {name: len(set(map(document_of, own))) for name, own in parts.items()},
         "records": {name: len(own) for name, own in parts.items()}}
     if stratify:
@@ -326,3 +378,28 @@ def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> dict[
                                       for value in values_of(record, stratify)).items()))
             for name, own in parts.items()}
     return {**report, "overlap": list(overlaps(parts, config.folds > 0))}
+
+
+def eval_yaml(parts: Mapping[str, Sequence[Record]], name: str) -> str | None:
+    """Describe a set of texts with one label each; None for others, or without a test part.
+
+    Pairs, questions and annotations are no task that these readers know by columns alone.
+
+    Args:
+        parts: records by the names of their parts.
+        name: of the set.
+    """
+    records = [record for own in parts.values() for record in own]
+    if "test" not in parts or any("label" not in record or "text_pair" in record
+                                  or "question" in record for record in records):
+        return None
+    labels = sorted({record["label"] for record in records})
+    listed = ", ".join(labels).replace("{", "{{").replace("}", "}}")
+    values = {
+        "name": name, "description": f"{len(records)} texts with one of {len(labels)} labels",
+        "languages": sorted({record["lang"] for record in records if record.get("lang")}) or ["en"],
+        "labels": labels,
+        "template": f"Classify the text. Answer with one of these alone: {listed}\n\n{{prompt}}"}
+    # JSON is YAML.
+    return _FORM.format(**{key: json.dumps(value, ensure_ascii=False)
+                           for key, value in values.items()})

@@ -31,9 +31,9 @@ from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress, signed
 from bmtools.scoring.settings import EmbeddingSpaceConfig, Models, StateReadingConfig
 from bmtools.scoring.space_sample import SampledWords, WordContext, cut_context, sample_contexts
+from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, rounded
 from bmtools.statistics.resampling import FEWEST_UNITS
-from bmtools.statistics.settings import split_settings
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens

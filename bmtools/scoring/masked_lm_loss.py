@@ -35,9 +35,10 @@ from bmtools.scoring.masked_lm_sequences import (
     text_keys,
 )
 from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, Models
+from bmtools.settings import split_settings
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
 from bmtools.statistics.ratios import interval
-from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.vocab.encoding import EncodedTexts
 from bmtools.vocab.unknown_tokens import UnknownTokens
 

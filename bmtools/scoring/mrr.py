@@ -20,9 +20,10 @@ from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, si
 from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, MaskUnit, Models, MrrConfig
+from bmtools.settings import split_settings
 from bmtools.statistics.lines import DIGITS, NO_VALUE, Line, content_key, data_fields
 from bmtools.statistics.ratios import Metric, interval
-from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.text.case_folding import CASELESS
 from bmtools.text.word_lists import read_word_list
 

@@ -20,9 +20,10 @@ from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, si
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
+from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, content_key, data_fields, rounded, safe_exp
 from bmtools.statistics.ratios import Metric, SamplingError, interval
-from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.settings import StatisticsConfig
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.corpus.dedup.hash_index import HashIndex
-from bmtools.corpus.dedup.words import mix, run_hashes
+from bmtools.corpus.duplicates.words import HashIndex, mix, run_hashes
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning, setting
 

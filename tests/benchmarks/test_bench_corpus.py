@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.clean.clean import cleaning_step
-from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.cleaning.clean import Cleaner
+from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import refuse
 from bmtools.io.jsonl import Block, RecordReader, parse_lines
 from bmtools.io.workers import RecordWorker
@@ -39,7 +39,7 @@ _RULES = {"min_words": 50, "max_words": 100_000, "min_alphabetic_words": 0.8,
 
 def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:
     """Clean by bmtools, and return the ids of what stays."""
-    worker = RecordWorker(partial(cleaning_step, RepairConfig(repairs), FilterConfig(**filters),
+    worker = RecordWorker(partial(Cleaner, RepairConfig(repairs), FilterConfig(**filters),
                                   PersonalDataConfig()))
     kept = b"".join(
         outcome.lines for number in range(0, len(lines), _BLOCK_LINES)

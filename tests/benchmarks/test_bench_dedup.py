@@ -40,8 +40,8 @@ with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") 
 """)
 _OURS = program("text, output", before="""
 import numpy, rensa
-from bmtools.corpus.dedup.deduplicate import deduplicate
-from bmtools.corpus.dedup.settings import DedupConfig
+from bmtools.corpus.duplicates.deduplicate import deduplicate
+from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.passes import opened_pass
 from bmtools.io.workers import Workers

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from bmtools.corpus.overlap import PARTS
-from bmtools.corpus.splits import SplitConfig, read_split, split
+from bmtools.corpus.splits import SplitConfig, read_split, write_split
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader
 
@@ -27,8 +27,8 @@ def divide(tmp_path: Path) -> Callable[..., Line]:
         source = tmp_path / "set.jsonl"
         source.write_text("".join(json.dumps(record) + "\n" for record in records))
         more = {"reject": reject} if reject else {}
-        return split(RecordReader([str(source)]), tmp_path / out, SplitConfig(**settings), by,
-                     **more)
+        return write_split(RecordReader([str(source)]), tmp_path / out, SplitConfig(**settings),
+                           by, **more)
 
     return call
 

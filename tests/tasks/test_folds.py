@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bmtools.corpus.splits import SplitConfig, split
+from bmtools.corpus.splits import SplitConfig, write_split
 from bmtools.errors import DataError, refuse
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.folds import Fold, read_folds
@@ -32,7 +32,7 @@ def contents(folds: list[Fold]) -> list[tuple[int, dict[str, list[str]]]]:
 @pytest.mark.parametrize("seed", [0, 7])
 def test_folds_are_those_that_split_writes(whole: Path, tmp_path: Path, dev_fold: int | None,
                                            seed: int) -> None:
-    split(RecordReader([str(whole)]), tmp_path / "folds",
+    write_split(RecordReader([str(whole)]), tmp_path / "folds",
           SplitConfig(folds=3, stratify="label", seed=seed))
     made = contents(read_folds(whole, "label", FinetuneConfig(folds=3, dev_fold=dev_fold), seed,
                                refuse))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,17 +12,18 @@ import msgspec
 import numpy as np
 
 from bmtools.corpus.splits import values_of
-from bmtools.errors import Reject
+from bmtools.errors import DataError, Reject
 from bmtools.io.jsonl import Block, RecordReader
+from bmtools.io.parallel import read_blocks
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import full_text
+from bmtools.status import counted
 from bmtools.text.reservoir import word_keys
 from bmtools.text.words import ChunkWords
 
 _UNSTATED = ""
 _NO_RECORD = (1 << 32) - 1  # no record has so many bytes
-
-
+_IGNORED = b"\xef\xbb\xbf\x1e \t"
 # The columns of `Measures`, by the codes of their types in `array` and in numpy.
 _COLUMNS = {"priorities": "Q", "ties": "I", "sizes": "I", "words": "I", "groups": "I"}
 
@@ -158,3 +159,24 @@ def _groups(block: Measured, values: dict[str, int]) -> bytes:
     numbers = np.zeros(len(is_record), _COLUMNS["groups"])
     numbers[is_record] = [values.setdefault(value, len(values)) for value in block.values]
     return numbers.tobytes()
+
+
+def selected_lines(reader: RecordReader, selected: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """Read lines of files again, as they stand there, each after its number.
+
+    Args:
+        reader: that has read the files before.
+        selected: (lines,) bool.
+
+    Raises:
+        DataError: a file has changed since.
+    """
+    again = RecordReader(reader.names, allow_empty=True)
+    at = 0
+    for block in counted(read_blocks(again), "writing", unit="megabytes"):
+        lines = block.lines.splitlines()
+        for number in np.flatnonzero(selected[at:at + len(lines)]).tolist():
+            yield at + number, lines[number].strip(_IGNORED) + b"\n"
+        at += len(lines)
+    if again.hashes != reader.hashes:
+        raise DataError("the input changed while it was read; sample it again")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+import msgspec
 import numpy as np
 
-from bmtools.corpus.sampling.measures import Measures, measure
-from bmtools.corpus.sampling.sample import selected_lines
+from bmtools.corpus.record_files import record_files
+from bmtools.corpus.sampling.measures import Measures, measure, selected_lines
 from bmtools.corpus.sampling.settings import MixConfig
-from bmtools.errors import DataError, Reject, setting
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import temporary_file
 from bmtools.io.provenance.licence_check import check_licences, known_licences
@@ -21,6 +22,8 @@ from bmtools.io.record_size import MEGABYTE
 from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.keyed_random import derive
+from bmtools.records import JsonObject, Record, RecordSource
+from bmtools.settings import split_settings
 
 _BUCKET_BYTES = 64 * MEGABYTE
 _MOST_BUCKETS = 256  # open files
@@ -47,7 +50,7 @@ class Mixture:
     """
 
     corpora: Mapping[str, _Chosen]
-    parts: list[dict[str, Any]]
+    parts: list[JsonObject]
     seed: int
 
     def lines(self) -> Iterator[bytes]:
@@ -86,13 +89,37 @@ def _read_bucket(bucket: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield key, bucket.read(length)
 
 
+def mix(corpora: Mapping[str, RecordSource], *, jobs: int = 1, reject: Reject = refuse,
+        **settings: object) -> Iterator[Record]:
+    """Yield a mixture: `mix({"general": "a.jsonl", "notes": "b.jsonl"}, size="1GB")`.
+
+    Args:
+        corpora: by name, a file or several, or dictionaries with `id` and `text`, which are copied
+            to a temporary file.
+        jobs: processes; 0 for one for each core.
+        reject: receives bad records.
+        settings: fields of `MixConfig`.
+
+    Raises:
+        DataError: a corpus has less than its part, or licences cannot be met together.
+        ValueError: a setting out of range.
+    """
+    [config] = split_settings(settings, MixConfig)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(record_files(records, reject))
+                 for name, records in corpora.items()}
+        mixture = stack.enter_context(opened_mixture(files, config, reject, Workers(jobs)))
+        for line in mixture.lines():
+            yield Record(msgspec.json.decode(line))
+
+
 @contextmanager
-def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
-        workers: Workers = ONE_WORKER) -> Iterator[Mixture]:
+def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig, reject: Reject,
+                   workers: Workers = ONE_WORKER) -> Iterator[Mixture]:
     """Choose the records of a mixture, which can be read until the block ends.
 
     Args:
-        corpora: files of records by name; read twice.
+        corpora: a file of records or several, by name; read twice.
         config: what to choose.
         reject: receives bad records.
         workers: read the records.
@@ -102,19 +129,20 @@ def mix(corpora: Mapping[str, str], config: MixConfig, reject: Reject,
         DataError: a corpus has less than its part, and is not to be repeated; or licences that
             cannot be met together.
     """
-    check_licences({file: known_licences(file) for file in corpora.values()})
-    with rereadable(list(corpora.values())) as files:
-        readers = {name: RecordReader([file], reject)
-                   for name, file in zip(corpora, files, strict=True)}
+    given = {name: [files] if isinstance(files, str) else files for name, files in corpora.items()}
+    check_licences({file: known_licences(file) for files in given.values() for file in files})
+    with ExitStack() as stack:
+        readers = {name: RecordReader(stack.enter_context(rereadable(files)), reject)
+                   for name, files in given.items()}
         measured = {name: measure(reader, reject, config.seed, workers=workers,
                                   count_words=config.unit == "words")
                     for name, reader in readers.items()}
-        check_licences({corpora[name]: one.licences for name, one in measured.items()})
+        check_licences({", ".join(given[name]): one.licences for name, one in measured.items()})
         totals = {name: int(_amounts(one, config.unit)[one.order()].sum(dtype="u8"))
                   for name, one in measured.items()}
         for name, total in totals.items():
             if not total:
-                refuse_empty([corpora[name]])
+                refuse_empty(given[name])
         chosen = {}
         parts = []
         for name, amount in config.parts(totals).items():

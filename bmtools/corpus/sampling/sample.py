@@ -13,29 +13,29 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
+import msgspec
 import numpy as np
 
-from bmtools.corpus.sampling.measures import Measures, measure
+from bmtools.corpus.record_files import record_files
+from bmtools.corpus.sampling.measures import Measures, measure, selected_lines
 from bmtools.corpus.sampling.settings import Rung, SampleConfig
-from bmtools.errors import DataError, setting
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import open_output
-from bmtools.io.parallel import read_blocks
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.sources import source_name
 from bmtools.io.spool import rereadable
 from bmtools.io.step import Step
 from bmtools.io.workers import ONE_WORKER, Workers
-from bmtools.status import counted
+from bmtools.records import JsonObject, Record, RecordSource
+from bmtools.settings import split_settings
 
 REST = 254
 """Level of records that no sample has."""
 _NO_RECORD = 255
-_IGNORED = b"\xef\xbb\xbf\x1e \t"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Sample:
 
     reader: RecordReader
     levels: np.ndarray
-    rungs: list[dict[str, Any]]
+    rungs: list[JsonObject]
 
     def lines(self, rest: bool = False) -> Iterator[tuple[int, bytes]]:
         """Yield the lines of the largest sample, each after its level; see `selected_lines`.
@@ -63,30 +63,31 @@ class Sample:
             yield int(self.levels[number]), line
 
 
-def selected_lines(reader: RecordReader, selected: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Read lines of files again, as they stand there, each after its number.
+def sample(records: RecordSource, /, *, jobs: int = 1, reject: Reject = refuse,
+           **settings: object) -> Iterator[Record]:
+    """Yield a sample of records: `sample("corpus.jsonl", size="100MB", by="lang")`.
 
     Args:
-        reader: that has read the files before.
-        selected: (lines,) bool.
+        records: a file or several, or dictionaries with `id` and `text`, which are copied to a
+            temporary file.
+        jobs: processes; 0 for one for each core.
+        reject: receives bad records.
+        settings: fields of `SampleConfig`; of several amounts, the sample is the largest.
 
     Raises:
-        DataError: a file has changed since.
+        DataError: there is less than the sample should have, or no record is small enough for it.
+        ValueError: a setting out of range.
     """
-    again = RecordReader(reader.names, allow_empty=True)
-    at = 0
-    for block in counted(read_blocks(again), "writing", unit="megabytes"):
-        lines = block.lines.splitlines()
-        for number in np.flatnonzero(selected[at:at + len(lines)]).tolist():
-            yield at + number, lines[number].strip(_IGNORED) + b"\n"
-        at += len(lines)
-    if again.hashes != reader.hashes:
-        raise DataError("the input changed while it was read; sample it again")
+    [config] = split_settings(settings, SampleConfig)
+    with record_files(records, reject) as names, \
+            opened_sample(RecordReader(names, reject), config, Workers(jobs)) as chosen:
+        for _, line in chosen.lines():
+            yield Record(msgspec.json.decode(line))
 
 
 @contextmanager
-def sample(records: RecordReader, config: SampleConfig,
-           workers: Workers = ONE_WORKER) -> Iterator[Sample]:
+def opened_sample(records: RecordReader, config: SampleConfig,
+                  workers: Workers = ONE_WORKER) -> Iterator[Sample]:
     """Choose samples of records, which can be read until the block ends.
 
     Memory holds some 20 bytes a line. The records are read twice; what comes through a pipe is
@@ -111,7 +112,7 @@ def sample(records: RecordReader, config: SampleConfig,
 
 
 def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
-           allow_fewer: bool = False) -> tuple[np.ndarray, list[dict[str, Any]]]:
+           allow_fewer: bool = False) -> tuple[np.ndarray, list[JsonObject]]:
     """Choose the records of each sample.
 
     Returns:
@@ -165,7 +166,7 @@ def _spelled(amount: int, unit: str) -> str:
 
 def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
                  workers: Workers = ONE_WORKER, ending: str = ".jsonl",
-                 overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
+                 overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
 
     Args:
@@ -182,7 +183,7 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
     """
     started = monotonic()
     with new_directory(output, overwrite) as directory, \
-            sample(records, config, workers) as chosen, ExitStack() as stack:
+            opened_sample(records, config, workers) as chosen, ExitStack() as stack:
         rungs = [{**rung, "file": f"{rung['sample']}{ending}"} for rung in chosen.rungs]
         streams = [stack.enter_context(open_output(str(directory / rung["file"])))
                    for rung in rungs]

@@ -13,7 +13,7 @@ from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.workers import ONE_WORKER, Workers, collected
 from bmtools.records import JsonObject
-from bmtools.statistics.settings import split_settings
+from bmtools.settings import split_settings
 from bmtools.study.corpora.frequencies import WordFrequencies, compare_words, count_bands
 from bmtools.study.corpora.settings import OTHERS, UNSTATED, DescribeConfig
 from bmtools.study.corpora.statistics import (

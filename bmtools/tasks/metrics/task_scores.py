@@ -20,6 +20,7 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record, RecordSource, distinct
+from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
     NO_VALUE,
     Groups,
@@ -31,7 +32,7 @@ from bmtools.statistics.lines import (
 )
 from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import CountSample, Sample, compare_samples, estimate_metrics
-from bmtools.statistics.settings import StatisticsConfig, split_settings
+from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted, set_status
 from bmtools.tasks.metrics.errors import detail_lines
 from bmtools.tasks.metrics.matching import (

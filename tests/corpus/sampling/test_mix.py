@@ -33,7 +33,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> str:
 
 
 def mixed(corpora: dict[str, str], jobs: int = 1, **settings: Any) -> list[dict[str, Any]]:
-    with mixing.mix(corpora, MixConfig(**settings), refuse, Workers(jobs)) as mixture:
+    with mixing.opened_mixture(corpora, MixConfig(**settings), refuse, Workers(jobs)) as mixture:
         found = [json.loads(line) for line in mixture.lines()]
         assert len(found) == sum(part["records"] for part in mixture.parts)
         return found

@@ -47,7 +47,7 @@ def size(record: dict[str, Any]) -> int:
 
 def ladder(*paths: Path, jobs: int = 1, **settings: Any) -> list[list[dict[str, Any]]]:
     """Read the samples of a ladder, the smallest first."""
-    with sampling.sample(RecordReader([*map(str, paths)]), SampleConfig(**settings),
+    with sampling.opened_sample(RecordReader([*map(str, paths)]), SampleConfig(**settings),
                          Workers(jobs)) as found:
         lines = [(level, json.loads(line)) for level, line in found.lines()]
         samples = [[record for level, record in lines if level <= number]
@@ -152,7 +152,7 @@ def test_a_rung_larger_than_the_corpus(source: Path) -> None:
 
 
 def test_a_file_that_changes_meanwhile_is_refused(source: Path) -> None:
-    with sampling.sample(RecordReader([str(source)]), SampleConfig(records="2")) as found:
+    with sampling.opened_sample(RecordReader([str(source)]), SampleConfig(records="2")) as found:
         source.write_text(source.read_text().replace("asma", "tosse"))
         with pytest.raises(DataError, match="the input changed while it was read"):
             list(found.lines())

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection
 from functools import partial
 
-from bmtools.corpus.clean.edits import EditedText
+from bmtools.corpus.cleaning.edits import EditedText
 
 _SEP = r"[ ./\-\u2010-\u2013\xa0\u202f]"
 _END = r"(?![\w@]|[.,\-]\d)"

@@ -9,9 +9,9 @@ import re
 
 import pytest
 
-from bmtools.corpus.clean.edits import EditedText
-from bmtools.corpus.clean.repairs import Repairs, truncation_mark
-from bmtools.corpus.clean.settings import REPAIRS
+from bmtools.corpus.cleaning.edits import EditedText
+from bmtools.corpus.cleaning.repairs import Repairs, truncation_mark
+from bmtools.corpus.cleaning.settings import REPAIRS
 
 LONG = "Una riga di almeno cinque parole."
 CASES = {

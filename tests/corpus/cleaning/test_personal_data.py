@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.corpus.clean.edits import EditedText
-from bmtools.corpus.clean.personal_data import PersonalData
-from bmtools.corpus.clean.settings import KINDS
+from bmtools.corpus.cleaning.edits import EditedText
+from bmtools.corpus.cleaning.personal_data import PersonalData
+from bmtools.corpus.cleaning.settings import KINDS
 
 CASES = {
     "email": [("Write to mario.rossi+x@example.co.uk.", "Write to [EMAIL]."),

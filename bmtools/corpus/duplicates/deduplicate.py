@@ -16,22 +16,23 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from bmtools.corpus.dedup.clusters import Records, find_clusters
-from bmtools.corpus.dedup.lines import as_lines
-from bmtools.corpus.dedup.parts import Part, PartWriter
-from bmtools.corpus.dedup.settings import DedupConfig
-from bmtools.corpus.dedup.signatures import Sketcher, Sketches
-from bmtools.corpus.dedup.store import open_parts, refuse_known
-from bmtools.errors import DataError, setting
+from bmtools.corpus.duplicates.clusters import Records, find_clusters
+from bmtools.corpus.duplicates.lines import as_lines
+from bmtools.corpus.duplicates.settings import DedupConfig
+from bmtools.corpus.duplicates.sketches import Part, PartWriter, Sketcher, Sketches
+from bmtools.corpus.duplicates.store import open_parts, refuse_known
+from bmtools.corpus.record_files import record_files
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.installation import require_extra
 from bmtools.io.jsonl import Block, RecordReader, parse_records
 from bmtools.io.output import encode_lines
 from bmtools.io.parallel import read_blocks
-from bmtools.io.passes import PassRun
+from bmtools.io.passes import PassRun, opened_pass
 from bmtools.io.record_shard import RecordShard
 from bmtools.io.spool import rereadable
-from bmtools.io.workers import ONE_WORKER, Outcome
-from bmtools.records import Record
+from bmtools.io.workers import ONE_WORKER, Outcome, Workers
+from bmtools.records import Record, RecordSource
+from bmtools.settings import split_settings
 
 RULES = ("kept", "exact-duplicate", "near-duplicate")
 """What becomes of a record."""
@@ -123,6 +124,31 @@ class Deduplicated:
         found = {"rule": RULES[1 if similarity == 1 else 2], "found": part.id(place),
                  "in": part.source(place), "similarity": round(similarity, 3)}
         return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
+
+
+def dedup(records: RecordSource, *, against: Sequence[str] = (), jobs: int = 1,
+          reject: Reject = refuse, **settings: object) -> Iterator[Record]:
+    """Yield the records that are no duplicates: `dedup("corpus.jsonl", threshold=0.8)`.
+
+    Args:
+        records: a file or several, or dictionaries with `id` and `text`, which are copied to a
+            temporary file.
+        against: files of other corpora, or directories of their signatures; their records stay
+            in place of those of this one.
+        jobs: processes; 0 for one for each core.
+        reject: receives bad records.
+        settings: fields of `DedupConfig`.
+
+    Raises:
+        BmtoolsError: a package is missing, or signatures were made with other settings.
+        ValueError: a setting out of range.
+    """
+    [config] = split_settings(settings, DedupConfig)
+    with record_files(records, reject) as names, \
+            opened_pass(None, {}, Workers(jobs)) as run, \
+            deduplicate(RecordReader(names, reject, True), run, config, against) as found:
+        for lines in found.write(run):
+            yield from map(Record, map(msgspec.json.decode, lines.splitlines()))
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.clean.clean import Cleaned, Cleaner, clean
-from bmtools.corpus.clean.settings import FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.cleaning.clean import Cleaned, Cleaner
+from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import RecordError
 from bmtools.io.workers import Outcome
 from bmtools.records import Record, check
@@ -21,7 +21,7 @@ def cleaned(record: dict[str, Any], repairs: str = "basic", action: str = "keep"
             **filters: Any) -> Cleaned:
     cleaner = Cleaner(RepairConfig(repairs), FilterConfig(**filters),
                       PersonalDataConfig(action))  # type: ignore[arg-type]
-    return cleaner(Record({"id": "a", **record}, place="f:1"))
+    return cleaner.clean(Record({"id": "a", **record}, place="f:1"))
 
 
 def test_what_has_offsets_moves_with_the_text() -> None:
@@ -120,7 +120,7 @@ def test_records_that_cannot_be_cleaned_go_to_reject_and_the_rest_is_counted() -
     outcome = Outcome()
     rejected: list[RecordError] = []
     cleaner = Cleaner(RepairConfig(), FilterConfig(min_words=2), PersonalDataConfig())
-    kept = list(clean(cleaner, records, outcome))
+    kept = list(cleaner(records, outcome))
     outcome.hand_over(rejected.append)
     assert [record["text"] for record in kept] == ["a b c"]
     assert [json.loads(line)["id"] for line in outcome.aside.splitlines()] == ["b"]
@@ -138,10 +138,10 @@ def test_real_marks_and_leaflets(data: Path) -> None:
         with gzip.open(data / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             records = [Record(json.loads(line)) for line in lines][:None if "en/" in name else 40]
         first, again = Outcome(), Outcome()
-        kept = list(clean(cleaner, records, first))
+        kept = list(cleaner(records, first))
         totals[name] = first.counts
         assert len(kept) == len(records)
-        assert list(clean(cleaner, kept, again)) == kept
+        assert list(cleaner(kept, again)) == kept
         assert again.counts == {}
         assert not any(sign in record["text"] for record in kept
                        for sign in ("\r", "\t", "  ", " \n", "\x93", "TRUNCATED AT"))

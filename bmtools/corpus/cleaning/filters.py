@@ -12,10 +12,9 @@ import string
 import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
-from bmtools.corpus.clean.repairs import truncation_mark
-from bmtools.corpus.clean.settings import COMMERCIAL, DECLARED, FilterConfig
+from bmtools.corpus.cleaning.repairs import truncation_mark
+from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
 from bmtools.errors import BmtoolsError, BmtoolsWarning, setting
 from bmtools.installation import require_extra
 from bmtools.io.provenance.licence_names import licence_name, licence_parts
@@ -28,7 +27,7 @@ from bmtools.text.languages import (
     two_letters,
 )
 
-Filter = Callable[[Record], Any]
+Filter = Callable[[Record], object]
 """What is wrong with a record; None where nothing is."""
 _WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
 _ASCII_WITHOUT_LETTER = re.compile(r"[\t-\r\x1c-\x1f ][^a-zA-Z\s]++(?!\S)")  # thrice as fast
@@ -132,12 +131,12 @@ def licence_kind(licence: str) -> str:
 
 
 def _measured(measure: Callable[[str], float], is_right: Callable[[float, float], bool],
-              limit: float, record: Record) -> Any:
+              limit: float, record: Record) -> float | None:
     found = measure(record["text"])
     return None if is_right(found, limit) else round(found, 4)
 
 
-def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> Any:
+def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> object:
     year = record.get("meta", {}).get("year")
     try:
         return None if is_right(int(year), limit) else year
@@ -145,7 +144,7 @@ def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record
         return "no year" if year is None else year
 
 
-def _other_language(languages: set[str], record: Record) -> Any:
+def _other_language(languages: set[str], record: Record) -> str | None:
     found = found_language(record["text"])
     if not found or found in languages:
         return None

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from bmtools.corpus.dedup.parts import Part
-from bmtools.corpus.dedup.settings import Bands, DedupConfig
-from bmtools.corpus.dedup.words import mix
+from bmtools.corpus.duplicates.settings import Bands, DedupConfig
+from bmtools.corpus.duplicates.sketches import Part
+from bmtools.corpus.duplicates.words import mix
 from bmtools.io.output import temporary_file
 from bmtools.status import set_status
 

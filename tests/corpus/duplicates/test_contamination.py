@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.dedup.contamination import ContaminationFinder, EvaluationRuns
-from bmtools.corpus.dedup.settings import ContaminationConfig, contaminated_texts
+from bmtools.corpus.duplicates.contamination import ContaminationFinder, EvaluationRuns
+from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.parallel import read_blocks

@@ -8,21 +8,23 @@ runs that are common in the corpus count, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from bmtools.corpus.dedup.folding import batches, fold_texts
-from bmtools.corpus.dedup.hash_index import HashIndex
-from bmtools.corpus.dedup.lines import as_lines, read_texts
-from bmtools.corpus.dedup.settings import ContaminationConfig
-from bmtools.corpus.dedup.words import Words, run_hashes
-from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import Block
+from bmtools.corpus.duplicates.lines import as_lines, read_texts
+from bmtools.corpus.duplicates.settings import ContaminationConfig
+from bmtools.corpus.duplicates.words import HashIndex, Words, batches, fold_texts, run_hashes
+from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.io.jsonl import Block, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.workers import Outcome
-from bmtools.records import MASK, Record
+from bmtools.records import MASK, Record, RecordSource
+from bmtools.settings import split_settings
+
+_RECORDS = 100  # that are looked at together
 
 
 @dataclass(frozen=True)
@@ -150,3 +152,32 @@ class ContaminationFinder:
             if share >= self._config.least_share:
                 yield text, Hit(ids[text], name, place, words.text(first, first + size - 1),
                                 len(own), round(share, 3))
+
+
+def decontaminate(records: RecordSource, evaluation: RecordSource, *,
+                  on_hit: Callable[[Hit], object] | None = None, reject: Reject = refuse,
+                  **settings: object) -> Iterator[Record]:
+    """Yield the records without evaluation texts: `decontaminate("corpus.jsonl", "test.jsonl")`.
+
+    Args:
+        records: a file or several, or dictionaries with `id` and `text`.
+        evaluation: texts to look for, likewise.
+        on_hit: receives each evaluation text that a record shares runs of words with.
+        reject: receives bad records.
+        settings: fields of `ContaminationConfig`.
+
+    Raises:
+        DataError: no evaluation text is long enough.
+        ValueError: a setting out of range.
+    """
+    [config] = split_settings(settings, ContaminationConfig)
+    finder = ContaminationFinder(EvaluationRuns.of(as_records(evaluation, reject), config), config)
+    waiting = as_records(records, reject)
+    while some := list(islice(waiting, _RECORDS)):
+        hits = list(finder.find([record["id"] for record in some],
+                                [record["text"] for record in some]))
+        for _, hit in hits:
+            if on_hit:
+                on_hit(hit)
+        contaminated = {number for number, _ in hits} if config.action == "drop" else set()
+        yield from (record for number, record in enumerate(some) if number not in contaminated)

@@ -1,4 +1,4 @@
-"""Hashes of words and of runs of words, against regular expressions."""
+"""Folding, hashes of words and of runs of words, and an index of hashes, against plain Python."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from bmtools.corpus.dedup.folding import fold_texts
-from bmtools.corpus.dedup.words import Words
+from bmtools.corpus.duplicates.words import END, HashIndex, Words, batches, fold_texts
+from bmtools.corpus.overlap import folded
 
 ALPHABET = "ab .,-\u2019«é\n"
 
@@ -63,3 +63,52 @@ def test_runs_are_those_of_each_text(size: int) -> None:
 def test_long_words_and_common_beginnings_differ() -> None:
     words = words_of(["x" * size for size in range(1, 60)] + ["12345678", "123456780", "12345678a"])
     assert len(np.unique(words.hashes)) == len(words.hashes) == 62
+
+
+def expected(texts: list[str]) -> bytes:
+    return END.join([*(folded(text).encode() for text in texts), b""])
+
+
+@pytest.mark.parametrize("texts", [
+    [], [""], ["", ""], [" \n "], ["Asma\r\n  grave "], ["Él\u00a0  à", " x"], ["\u2003\u3000a"],
+    ["Straße ﬁne", "İstanbul"], ["ΣΊΣΥΦΟΣ ς", "Жар"], ["\U00010400 x  Y"], ["a\x1c\x1fb\x0bC\x85"],
+    ["\ufb03 \u00df", "\u0130\u0130"]])
+def test_odd_characters(texts: list[str]) -> None:
+    assert fold_texts(texts) == expected(texts)
+
+
+def test_all_characters() -> None:
+    every = [chr(code) for code in range(0x30000) if not 0xD800 <= code < 0xE000]
+    for first in range(0, len(every), 4000):
+        texts = ["".join(every[start:start + 8]) for start in range(first, first + 4000, 8)]
+        assert fold_texts(texts) == expected(texts)
+
+
+def test_random_white_space() -> None:
+    rng = random.Random(0)
+    for _ in range(2000):
+        texts = ["".join(rng.choices(" aB\u00a0\n\u2003ﬁÀ", k=rng.randrange(7)))
+                 for _ in range(rng.randrange(4))]
+        assert fold_texts(texts) == expected(texts), texts
+
+
+def test_batches_have_all_texts_in_order() -> None:
+    texts = ["x" * size for size in (0, 70_000, 70_000, 0, 5, 200_000, 1)]
+    found = list(batches(texts))
+    assert found == [(0, 2), (2, 5), (5, 6), (6, 7)]
+    assert list(batches([])) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 50_000])
+def test_all_that_are_there_are_found(size: int) -> None:
+    rng = np.random.default_rng(size)
+    hashes = rng.integers(0, 1 << 64, size, dtype=np.uint64)
+    hashes[size // 2:] = hashes[:size - size // 2]  # each twice
+    values = np.append(hashes[::7], rng.integers(0, 1 << 64, 20_000, dtype=np.uint64))
+    rng.shuffle(values)
+    expected: dict[int, list[int]] = {}
+    for number, value in enumerate(hashes.tolist()):
+        expected.setdefault(value, []).append(number)
+    found = {place: sorted(numbers.tolist()) for place, numbers in HashIndex(hashes).find(values)}
+    assert found == {place: expected[value] for place, value in enumerate(values.tolist())
+                     if value in expected}

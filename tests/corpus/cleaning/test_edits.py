@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from bmtools.corpus.clean.edits import EditedText
+from bmtools.corpus.cleaning.edits import EditedText
 
 
 def test_borders_before_behind_and_within_edits() -> None:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.dedup.deduplicate import deduplicate
-from bmtools.corpus.dedup.settings import Bands, DedupConfig
-from bmtools.corpus.dedup.signatures import Sketcher
-from bmtools.corpus.dedup.store import add_signatures
+from bmtools.corpus.duplicates.deduplicate import deduplicate
+from bmtools.corpus.duplicates.settings import Bands, DedupConfig
+from bmtools.corpus.duplicates.sketches import Sketcher
+from bmtools.corpus.duplicates.store import add_signatures
 from bmtools.corpus.overlap import folded
 from bmtools.errors import BmtoolsError, DataError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
@@ -66,7 +66,7 @@ def run(path: Path, against: list[str] | None = None,
             signatures) as found:
         lines = b"".join(found.write(own, dropped)).splitlines()
         if signatures is not None:
-            add_signatures(signatures, found)
+            add_signatures(signatures, found.part, found.stays, found.hashes, found.config)
     return ([json.loads(line)["id"] for line in lines],
             [json.loads(line) for line in dropped.getvalue().splitlines()], +own.counts)
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-from bmtools.corpus.clean.edits import EditedText
-from bmtools.corpus.clean.filters import source_filters, text_filters
-from bmtools.corpus.clean.personal_data import PersonalData
-from bmtools.corpus.clean.repairs import Repairs
-from bmtools.corpus.clean.settings import (
-    KINDS,
-    FilterConfig,
-    PersonalDataConfig,
-    RepairConfig,
-)
-from bmtools.errors import RecordError
-from bmtools.io.workers import Outcome, Step
-from bmtools.records import Record
+from bmtools.corpus.cleaning.edits import EditedText
+from bmtools.corpus.cleaning.filters import source_filters, text_filters
+from bmtools.corpus.cleaning.personal_data import PersonalData
+from bmtools.corpus.cleaning.repairs import Repairs, copied_lines
+from bmtools.corpus.cleaning.settings import KINDS, FilterConfig, PersonalDataConfig, RepairConfig
+from bmtools.corpus.record_files import record_files
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.workers import Outcome
+from bmtools.records import JsonObject, Record, RecordSource
+from bmtools.settings import split_settings
 from bmtools.text.sentences import sections_of
 
 _TEXTS = ("text", "title", "text_pair", "question")
@@ -42,7 +39,7 @@ class Cleaned:
     record: Record
     changes: Counter[str]
     rule: str = ""
-    found: Any = None
+    found: object = None
 
     @property
     def dropped(self) -> Record:
@@ -52,7 +49,7 @@ class Cleaned:
 
 
 class Cleaner:
-    """Cleaner of records, one by one; what becomes of a record depends on nothing else.
+    """Step that cleans records, one by one; what becomes of a record depends on nothing else.
 
     The order is fixed: years, licences and truncation by the record as it came; repairs, until
     nothing is left to repair; filters on the repaired text; personal data. A record that stays
@@ -78,7 +75,32 @@ class Cleaner:
         self._action = personal_data.personal_data
         self._personal_data = PersonalData(personal_data.kinds)
 
-    def __call__(self, record: Record) -> Cleaned:
+    def __call__(self, records: Iterable[Record], outcome: Outcome) -> Iterator[Record]:
+        """Yield the records that stay.
+
+        Args:
+            records: of any number.
+            outcome: counts records as `dropped RULE`, `changed RULE` and, with personal data,
+                `found KIND`, and the places in them as `places RULE`; receives the records left
+                out, with the reason under `meta.dropped`, and those that cannot be cleaned.
+        """
+        counts = outcome.counts
+        for record in records:
+            try:
+                cleaned = self.clean(record)
+            except RecordError as error:
+                outcome.reject(error)
+                continue
+            if cleaned.rule:
+                counts[f"dropped {cleaned.rule}"] += 1
+                outcome.set_aside(cleaned.dropped)
+                continue
+            for rule, places in cleaned.changes.items():
+                counts[f"{'found' if rule in KINDS else 'changed'} {rule}"] += 1
+                counts[f"places {rule}"] += places
+            yield cleaned.record
+
+    def clean(self, record: Record) -> Cleaned:
         """Clean a record.
 
         Raises:
@@ -141,11 +163,12 @@ def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
     Raises:
         RecordError: an entity or an answer has a border within what was replaced, or is gone.
     """
-    keys: dict[str, Any] = {key: one.text for key, one in edited.items()}
+    keys: JsonObject = {key: one.text for key, one in edited.items()}
     if "text" in edited:
         move = _Mover(record, edited["text"])
-        keys |= {key: [move.entity(one, f"{key}[{number}]") for number, one in
-                       enumerate(record[key])] for key in ("entities",) if key in record}
+        if "entities" in record:
+            keys["entities"] = [move.entity(one, f"entities[{number}]")
+                                for number, one in enumerate(record["entities"])]
         if "answers" in record:
             keys["answers"] = [move.answer(one, f"answers[{number}]")
                                for number, one in enumerate(record["answers"])]
@@ -169,11 +192,11 @@ class _Mover:
     def __init__(self, record: Record, edited: EditedText) -> None:
         self._record, self._edited = record, edited
 
-    def section(self, section: dict[str, Any]) -> dict[str, Any]:
+    def section(self, section: JsonObject) -> JsonObject:
         start, end, _ = self._edited.moved(section["start"], section["end"])
         return {**section, "start": start, "end": end}
 
-    def entity(self, entity: dict[str, Any], key: str) -> dict[str, Any]:
+    def entity(self, entity: JsonObject, key: str) -> JsonObject:
         start, end = self._span(entity["start"], entity["end"], key)
         moved = {**entity, "start": start, "end": end}
         if entity.get("spans"):
@@ -183,7 +206,7 @@ class _Mover:
             moved["text"] = self._edited.text[start:end]
         return moved
 
-    def answer(self, answer: dict[str, Any], key: str) -> dict[str, Any]:
+    def answer(self, answer: JsonObject, key: str) -> JsonObject:
         if answer.get("start") is None:
             return answer
         start, end = self._span(answer["start"], answer["start"] + len(answer["text"]), key)
@@ -200,8 +223,8 @@ class _Mover:
         return first, last
 
 
-def _moved_translation(translation: dict[str, Any],
-                       edited: Mapping[str, EditedText]) -> dict[str, Any]:
+def _moved_translation(translation: JsonObject,
+                       edited: Mapping[str, EditedText]) -> JsonObject:
     """Move the places of sentences, and of those that were flagged, in what `translate` wrote."""
     moved = dict(translation)
     if "sentence_spans" in moved:
@@ -216,33 +239,39 @@ def _moved_translation(translation: dict[str, Any],
     return moved
 
 
-def cleaning_step(*args: Any, **settings: Any) -> Step:
-    """Return a step of a pass that cleans records; the arguments are those of `Cleaner`."""
-    return partial(clean, Cleaner(*args, **settings))
-
-
-def clean(cleaner: Cleaner, records: Iterable[Record], outcome: Outcome) -> Iterator[Record]:
-    """Yield the records that stay.
+def clean(records: RecordSource, *, remove: Sequence[str] = (), reject: Reject = refuse,
+          on_drop: Callable[[Record], object] | None = None, **settings: object,
+          ) -> Iterator[Record]:
+    """Yield the records that stay: `clean("corpus.jsonl", min_words=5, repairs="all")`.
 
     Args:
-        cleaner: cleans each.
-        records: of any number.
-        outcome: counts records as `dropped RULE`, `changed RULE` and, with personal data, `found
-            KIND`, and the places in them as `places RULE`; receives the records left out, with the
-            reason under `meta.dropped`, and those that cannot be cleaned.
+        records: a file or several, or dictionaries with `id` and `text`; copied to a temporary file
+            if `max_line_copies` is set, which reads them twice.
+        remove: regular expressions of text to remove; `^` and `$` match at the ends of lines.
+        reject: receives records that cannot be read or cleaned.
+        on_drop: receives each record that is left out, with the reason under `meta.dropped`.
+        settings: fields of `RepairConfig`, `FilterConfig` and `PersonalDataConfig`.
+
+    Raises:
+        BmtoolsError: a package is not installed.
+        ValueError: a setting out of range.
     """
-    counts = outcome.counts
-    for record in records:
-        try:
-            cleaned = cleaner(record)
-        except RecordError as error:
-            outcome.reject(error)
-            continue
-        if cleaned.rule:
-            counts[f"dropped {cleaned.rule}"] += 1
-            outcome.set_aside(cleaned.dropped)
-            continue
-        for rule, places in cleaned.changes.items():
-            counts[f"{'found' if rule in KINDS else 'changed'} {rule}"] += 1
-            counts[f"places {rule}"] += places
-        yield cleaned.record
+    repairs, filters, personal_data = split_settings(
+        settings, RepairConfig, FilterConfig, PersonalDataConfig)
+    unwanted = [re.compile(pattern, re.MULTILINE) for pattern in remove]
+    with ExitStack() as stack:
+        copied: Collection[int] = ()
+        if repairs.max_line_copies:
+            records = stack.enter_context(record_files(records, reject))
+            copied = copied_lines(RecordReader(records), repairs.max_line_copies)
+        cleaner = Cleaner(repairs, filters, personal_data, unwanted, copied)
+        for record in as_records(records, reject):
+            try:
+                cleaned = cleaner.clean(record)
+            except RecordError as error:
+                reject(error)
+                continue
+            if not cleaned.rule:
+                yield cleaned.record
+            elif on_drop:
+                on_drop(cleaned.dropped)

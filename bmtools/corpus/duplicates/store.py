@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmtools.corpus.dedup.parts import ROWS, TYPES, Part
-from bmtools.corpus.dedup.settings import DedupConfig
+from bmtools.corpus.duplicates.settings import DedupConfig
+from bmtools.corpus.duplicates.sketches import ROWS, TYPES, Part
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
@@ -21,9 +20,7 @@ from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
-
-if TYPE_CHECKING:
-    from bmtools.corpus.dedup.deduplicate import Deduplicated
+from bmtools.records import JsonObject
 
 COMMAND = "dedup"
 _VERSION = 1  # of folding, words and their hashes
@@ -92,9 +89,19 @@ def refuse_known(directory: Path, hashes: Mapping[str, str]) -> None:
                                 "would be duplicates; leave it out, or remove that part")
 
 
-def add_signatures(directory: Path, found: Deduplicated, step: Step | None = None) -> Path:
-    """Add a part with the records that stay of a corpus."""
-    part, numbers, hashes = found.part, np.flatnonzero(found.stays), found.hashes
+def add_signatures(directory: Path, part: Part, stays: np.ndarray, hashes: Mapping[str, str],
+                   config: DedupConfig, step: Step | None = None) -> Path:
+    """Add a part with the records that stay of a corpus.
+
+    Args:
+        directory: of the signatures.
+        part: sketches of the corpus.
+        stays: (records,) bool.
+        hashes: of its files, by name.
+        config: that the sketches were made with.
+        step: the command, if one runs.
+    """
+    numbers = np.flatnonzero(stays)
     directory.mkdir(parents=True, exist_ok=True)
     used = [int(path.name.partition("-")[2]) for path in list_parts(directory)]
     target = directory / _PART.format(max(used, default=-1) + 1)
@@ -117,15 +124,15 @@ def add_signatures(directory: Path, found: Deduplicated, step: Step | None = Non
                     else:
                         stream.write(array[chosen].tobytes())
                     part.forget_pages()
-        Manifest(COMMAND, _identity(found.config), "", found.config.seed,
+        Manifest(COMMAND, _identity(config), "", config.seed,
                  {source_name(name): digest for name, digest in hashes.items()},
                  results={"records": len(numbers)}, step=step).write(unfinished)
     return target
 
 
-def _identity(config: DedupConfig) -> dict[str, Any]:
+def _identity(config: DedupConfig) -> JsonObject:
     """Return what two signatures must have in common to be compared."""
-    found: dict[str, Any] = {"duplicates": config.duplicates, "version": _VERSION,
+    found: JsonObject = {"duplicates": config.duplicates, "version": _VERSION,
                              "permutations": 0}
     if config.duplicates == "near":
         from rensa import RMinHash

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.clean.filters import (
+from bmtools.corpus.cleaning.filters import (
     alphabetic_words,
     digit_share,
     licence_kind,
@@ -16,7 +16,7 @@ from bmtools.corpus.clean.filters import (
     text_filters,
     word_count,
 )
-from bmtools.corpus.clean.settings import FilterConfig
+from bmtools.corpus.cleaning.settings import FilterConfig
 from bmtools.errors import BmtoolsError
 from bmtools.records import Record
 

@@ -1,0 +1,305 @@
+"""Repairs of texts: characters, white space, marks, boilerplate and lines that come again.
+
+Each rule is a regular expression behind a cheap test, so that text without damage costs little. The
+expressions begin with a set of characters: Python skips to these, ten times as fast as to others.
+Of lines that come again, only those of five words or more are looked at: shorter ones, headings and
+items of lists, may well do so.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from functools import partial
+from hashlib import blake2b
+from unicodedata import normalize
+
+from bmtools.corpus.cleaning.edits import EditedText
+from bmtools.errors import DataError, setting
+from bmtools.installation import require_extra
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import temporary_database
+from bmtools.io.sources import read_list, source_name
+from bmtools.status import counted
+
+# A sentence or a line begins after these, with what white space there is.
+_BEGIN = r"(?:(?<=[.!?)\]])\s*|^[ \t]*)"
+_COPYRIGHT_SIGN = r"(?:©|\([cC]\)|&copy;)"
+_YEARS = r"(?:19|20)\d\d(?:\s*[-\u2013,]\s*(?:19|20)?\d\d)*"
+# To the end of the line if that is near, else of the sentence: names of firms have points, too.
+_OWNER = r"(?:[^\n]{0,250}$|[^\n]{0,200}?(?<=[a-z]{4}\.)(?=\s+[A-ZÀ-Þ]))"
+_RESERVED = r"""(?:All\ rights\ (?:are\ )?reserved|Tutti\ i\ diritti\ (?:sono\ )?riservati
+    |Todos\ los\ derechos\ reservados|Tous\ droits\ réservés|Alle\ Rechte\ vorbehalten)\.?"""
+_BOILERPLATE = {
+    # As in PubMed's CopyrightInformation: "Copyright © 2011 Elsevier Ltd. All rights reserved."
+    "copyright": (("opyright", "OPYRIGHT", "©", "(c)", "(C)", "ights reserved", "diritti riservati",
+                   "erechos reservados", "roits réservés", "echte vorbehalten"), rf"""
+        {_BEGIN}(?:(?:Copyright|COPYRIGHT)\s*(?:{_COPYRIGHT_SIGN}\s*)?(?:by\s+)?{_YEARS}
+                  |{_COPYRIGHT_SIGN}\s*(?:Copyright\s*)?{_YEARS}[.,]?\s+(?:by\s+)?(?=[A-ZÀ-Þ])
+                  |Copyright\s*{_COPYRIGHT_SIGN}
+                  |©\s+(?:The\s+)?Author)
+        {_OWNER}
+        |{_BEGIN}{_RESERVED}"""),
+    "publisher": (("ublished by", "ublished on behalf", "protected by copyright", "or permission",
+                   "or reprints", "upplementary", "open access article", "open-access article",
+                   "article distributed under", "his article is"), rf"""
+        {_BEGIN}(?:Published\ (?:by|on\ behalf\ of)\ [A-Z][^\n.]{{0,80}}
+                   (?:Inc|Ltd|LLC|GmbH|B\.?V|S\.?A|Press|Elsevier|Wiley|Springer|Society|Group
+                     |Foundation|Kluwer|Karger|Sons|Francis|Publishers?)\b\.?(?=\s|$)
+        |This\ article\ is\ protected\ by\ copyright\.?
+        |This\ is\ an\ [Oo]pen[\ -][Aa]ccess\ article\ [^\n]{{0,300}}?
+            (?:properly\ cited|original\ work\ is\ (?:properly\ )?cited|[Ll]icen[cs]e)[^\n.]{{0,80}}
+            (?:\.(?=\s|$)|$)
+        |For\ (?:permissions?|reprints)\b[^\n]{{0,40}}?(?:please\ )?(?:e-?mail|contact|visit|see)\b
+            [^\n]{{0,100}}?(?:\.(?=\s|$)|$)
+        |Supplementary\ (?:data|material|information)\ (?:is|are)\ available
+            \ (?:at|online|for\ this)\b[^\n]{{0,120}}?(?:\.(?=\s|$)|$))"""),
+}
+# Whole lines: C4's (Raffel et al. 2020, section 2.2: JavaScript, policies) and menus.
+_NAVIGATION = re.compile(r"""
+    ^[ \t]*(?:
+          [^\n]{0,150}\b[Jj]ava[Ss]cript\b[^\n]{0,150}
+          |[^\n]{0,100}\b(?:[Pp]rivacy\ [Pp]olicy|[Tt]erms\ of\ (?:[Uu]se|[Ss]ervice)
+              |(?:uses?|[Uu]sa|utilizza|utiliza|utilise|verwendet|accept|accetta|[Aa]ceptar?)
+               \ (?:(?:all|tutti|i|las?|los|des|les|our|di)\ ){0,2}[Cc]ookies?
+              |[Cc]ookie\ (?:policy|settings|preferences)|[Pp]olitica\ (?:dei|sui|de)\ [Cc]ookies?)
+              \b[^\n]{0,100}
+          |(?:[Ss]kip\ to\ (?:main\ )?(?:content|navigation)|[Vv]ai\ al\ contenuto|[Bb]ack\ to\ top
+             |[Tt]orna\ (?:su|all['\u2019]inizio|indietro)|[Ll]eggi\ (?:tutto|di\ più)
+             |[Rr]ead\ more|[Cc]lick\ here|[Cc]licca\ qui|[Ll]eer\ más|[Ll]ire\ la\ suite
+             |[Ll]og\ ?in|[Ss]ign\ (?:in|up)|[Aa]ccedi
+             |[Ss]ubscribe(?:\ (?:now|to\ [^\n]{1,30}))?
+             |[Ii]scriviti\ alla\ newsletter|[Mm]enu|[Hh]ome(?:\ ?page)?|[Ss]earch
+             |(?:[Ss]tampa|[Pp]rint)(?:\ (?:questa|this)\ (?:pagina|page))?
+             |(?:[Ss]hare|[Tt]weet|[Cc]ondividi|[Cc]ompartir|[Pp]artager)
+              (?:\ (?:on|this|su|en|sur)\b[^\n]{0,40})?
+             |(?:[Nn]ext|[Pp]revious)\ (?:page|article|post))
+             [ \t]*[.…»>]{0,3}
+          |[Hh]ome\ ?(?:[>»\u203a/|]\ ?[^>»\u203a/|\n]{1,60}){1,8}
+          |(?:[^\n|]{1,25}\ \|\ ){3,}[^\n|]{1,25}
+    )[ \t]*$""", re.VERBOSE | re.MULTILINE)
+_LONGEST_LINE = 200  # characters of a line of navigation
+_FEWEST_WORDS = 5  # of a line that hardly comes again by chance
+_MOST_ROUNDS = 20
+_SPACES = "\x1c-\x1f\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"  # but blank, tab and line break
+_CONTROLS = "\x00-\x08\x0e-\x1b\x7f-\x9f\ufff9-\ufffb\ufffe\uffff"
+_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
+# Soft hyphen, zero-width space, marks of direction, word joiner, BOM. Joiners (200C, 200D) are
+# letters of Arabic and Indic writing, and damage elsewhere.
+_INVISIBLE = "\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_UNUSUAL = re.compile(f"[\t{_SPACES}{_CONTROLS}{_LINE_ENDS}{_INVISIBLE}\u200c\u200d]")
+_LINE_END = re.compile(f"\r+\n|[{_LINE_ENDS}]")
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_INVISIBLES = re.compile(f"(?:[{_INVISIBLE}]|(?:(?<=[\0-\u058f\u2000-\u206f])|^)[\u200c\u200d])+")
+_WHITE = re.compile(
+    rf"[ \t\n{_SPACES}](?:(?<! )|(?=[ \t\n{_SPACES}]|\Z)|(?<=\A ))[ \t\n{_SPACES}]*")
+_TRUNCATION = re.compile(
+    r"(?<!\s)\s*[(\[]\s*(?:(?:ABSTRACT|SUMMARY|TEXT|ARTICLE)\s+)?TRUNCATED"
+    r"(?:\s+AT\s+[\d.,]+\s+(?:WORDS|CHARACTERS))?\s*\.?\s*[)\]]", re.IGNORECASE)
+_BARE_TRUNCATION = re.compile(
+    r"(?<!\s)\s*(?<![(\[])\b(?:ABSTRACT|SUMMARY) TRUNCATED(?: AT [\d.,]+ WORDS)?\b\.?")
+# UTF-8 read as another encoding is a letter with a mark, or a sign of Windows-1252, before another.
+_MOJIBAKE = re.compile(
+    "[\xc2-\xf4\u0102\u0139\u0192\u02c6\u02dc\u2020\u2021\u2030\u2026\u20ac]"
+    "[\x80-\xbf\u0152-\u0192\u02c6-\u02dd\u2013-\u203a\u20ac\u2122]")
+_MOJIBAKE_WORD = re.compile(f"(?<![^ \t\n])[^ \t\n]*{_MOJIBAKE.pattern}[^ \t\n]*")
+_COMPOSED = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
+_LIGATURES = re.compile("[\ufb00-\ufb06]")
+_DECOMPOSED = re.compile("[^\\W\\d_][\u0300-\u036f]+")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+_LINE = re.compile(r"[^\n]+\n?")
+
+Repair = Callable[[EditedText], None]
+Rule = tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]]
+
+
+class Repairs:
+    """Repairs of a text, in an order that does not depend on how they are named.
+
+    Args:
+        names: of the repairs, from `settings.REPAIRS`.
+        unwanted: what is removed beside that, counted under `remove`.
+        copied_lines: hashes of lines that stand in too many records, counted under
+            `max-line-copies`.
+    """
+
+    def __init__(self, names: Collection[str], unwanted: Sequence[re.Pattern[str]] = (),
+                 copied_lines: Collection[int] = ()) -> None:
+        if "unicode" in names:
+            require_extra("ftfy", f"{setting('repairs')} unicode", "cleaning")
+        unusual = [(name, *_UNUSUAL_RULES[name]) for name in _UNUSUAL_RULES if name in names]
+        known: dict[str, Repair] = {"entities": _unescape, "unicode": _repair_unicode}
+        boilerplate = {name: partial(_remove_boilerplate, name, *found)
+                       for name, found in _BOILERPLATE.items()}
+        removals: dict[str, Repair] = {
+            "truncation-marks": _remove_truncation_marks, **boilerplate,
+            "navigation": _remove_navigation, "repeated-lines": _remove_repeated_lines}
+        self._repairs = [repair for name, repair in known.items() if name in names]
+        self._repairs.append(partial(_repair_unusual, rules=unusual))
+        self._repairs += [remove for name, remove in removals.items() if name in names]
+        self._repairs += [partial(EditedText.substitute, rule="remove", pattern=pattern, replace="")
+                          for pattern in unwanted]
+        if copied_lines:
+            self._repairs.append(partial(_remove_copied_lines, hashes=copied_lines))
+
+    def __call__(self, edited: EditedText) -> bool:
+        """Repair a text until nothing is left to repair; return whether that came to an end."""
+        for _ in range(_MOST_ROUNDS):
+            before = edited.text
+            for repair in self._repairs:
+                repair(edited)
+            # What was removed may leave blanks, or parts of another mark, side by side.
+            if edited.text == before:
+                return True
+        return False
+
+
+def truncation_mark(text: str) -> str:
+    """Return the mark of a text that was cut off, empty where there is none."""
+    if "RUNCATED" in text or "runcated" in text:
+        found = _TRUNCATION.search(text) or _BARE_TRUNCATION.search(text)
+        return found[0].strip() if found else ""
+    return ""
+
+
+def _remove_truncation_marks(edited: EditedText) -> None:
+    if truncation_mark(edited.text):
+        edited.substitute("truncation-marks", _TRUNCATION, "")
+        edited.substitute("truncation-marks", _BARE_TRUNCATION, "")
+
+
+def _repair_unusual(edited: EditedText, rules: Sequence[Rule]) -> None:
+    """Repair line ends, controls, invisible characters and white space, where there may be any."""
+    text = edited.text
+    if _UNUSUAL.search(text) or "  " in text or text[:1].isspace() or text[-1:].isspace() or (
+            "\n" in text and ("\n " in text or " \n" in text or "\n\n\n" in text)):
+        for rule in rules:
+            edited.substitute(*rule)
+
+
+def _control(found: re.Match[str]) -> str:
+    """Remove a control, or return what Windows-1252 has in its place, as browsers do."""
+    sign = found[0]
+    return sign.encode("latin-1").decode("cp1252", "ignore") if "\x80" <= sign <= "\x9f" else ""
+
+
+def _white_space(found: re.Match[str]) -> str:
+    """Leave single blanks, one line break, or two where lines were blank."""
+    if found.start() == 0 or found.end() == len(found.string):
+        return ""
+    return "\n" * min(found[0].count("\n"), 2) or " "
+
+
+_UNUSUAL_RULES: dict[str, tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = {
+    "line-ends": (_LINE_END, "\n"), "control-characters": (_CONTROL, _control),
+    "invisible-characters": (_INVISIBLES, ""), "white-space": (_WHITE, _white_space)}
+
+
+def _unescape(edited: EditedText) -> None:
+    if "&" in edited.text and ";" in edited.text:
+        edited.substitute("entities", _ENTITY, lambda found: html.unescape(found[0]))
+
+
+def _repair_unicode(edited: EditedText) -> None:
+    """Undo UTF-8 read as another encoding, ligatures of fonts, and marks apart from their letters.
+
+    Words that look damaged go to ftfy (Speer 2019), which decides whether they are: side by side,
+    for clear cases settle doubtful ones, then one by one.
+    """
+    if edited.text.isascii():
+        return
+    if _MOJIBAKE.search(edited.text):
+        from ftfy import fix_encoding
+
+        words = _MOJIBAKE_WORD.findall(edited.text)
+        together = fix_encoding(" ".join(words)).split(" ")
+        fixed = dict(zip(words, together, strict=True)) if len(together) == len(words) else {}
+        edited.substitute("unicode", _MOJIBAKE_WORD,
+                          lambda found: fix_encoding(fixed.get(found[0], found[0])))
+    if _COMPOSED.search(edited.text):
+        edited.substitute("unicode", _LIGATURES, lambda found: normalize("NFKC", found[0]))
+        edited.substitute("unicode", _DECOMPOSED, lambda found: normalize("NFC", found[0]))
+
+
+def _remove_boilerplate(name: str, words: Sequence[str], pattern: str, edited: EditedText) -> None:
+    if any(map(edited.text.__contains__, words)):
+        edited.substitute(name, re.compile(pattern, re.VERBOSE | re.MULTILINE), "")
+
+
+def _remove_navigation(edited: EditedText) -> None:
+    if "\n" in edited.text and any(len(line) <= _LONGEST_LINE and _NAVIGATION.match(line)
+                                   for line in edited.text.split("\n")):
+        edited.substitute("navigation", _NAVIGATION, "")
+
+
+def _remove_repeated_lines(edited: EditedText) -> None:
+    if "\n" not in edited.text:
+        return
+    lines = [line for line in edited.text.split("\n") if is_long(line)]
+    if len(set(map(str.strip, lines))) < len(lines):
+        seen: set[str] = set()
+
+        def keep_first(found: re.Match[str]) -> str:
+            line = found[0].strip()
+            if line in seen and is_long(line):
+                return ""
+            seen.add(line)
+            return found[0]
+
+        edited.substitute("repeated-lines", _LINE, keep_first)
+
+
+def _remove_copied_lines(edited: EditedText, hashes: Collection[int]) -> None:
+    edited.substitute("max-line-copies", _LINE, lambda found: "" if is_long(found[0])
+                      and line_hash(found[0]) in hashes else found[0])
+
+
+def is_long(line: str) -> bool:
+    """Tell whether a line has so many words that it hardly comes again by chance."""
+    return len(line.split(None, _FEWEST_WORDS - 1)) >= _FEWEST_WORDS
+
+
+def line_hash(line: str) -> int:
+    """Hash a line without the white space around it, to the same 63 bits everywhere."""
+    digest = blake2b(" ".join(line.split()).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def copied_lines(records: RecordReader, most: int) -> set[int]:
+    """Read records once, and return the hashes of the lines that stand in more than so many.
+
+    Counts are kept in a temporary SQLite database, with 64 MiB of it in memory.
+    """
+    with closing(temporary_database()) as lines:
+        lines.execute("CREATE TABLE lines (hash INTEGER PRIMARY KEY, records INTEGER)")
+        for record in counted(RecordReader(records.names, lambda error: None, allow_empty=True),
+                              "counting lines"):
+            lines.executemany(
+                "INSERT INTO lines VALUES (?, 1) ON CONFLICT DO UPDATE SET records = records + 1",
+                {(line_hash(line),) for line in record["text"].split("\n") if is_long(line)})
+        return {found for found, in lines.execute(
+            "SELECT hash FROM lines WHERE records > ?", [most])}
+
+
+def read_patterns(name: str) -> list[re.Pattern[str]]:
+    """Read regular expressions, one a line; `^` and `$` stand for the ends of lines.
+
+    Raises:
+        DataError: one that is none, or that matches nothing at all.
+    """
+    patterns = []
+    for number, line in read_list(name, "regular expressions"):
+        try:
+            with warnings.catch_warnings(action="error"):
+                pattern = re.compile(line, re.MULTILINE)
+        except (re.error, FutureWarning, OverflowError, RecursionError) as error:
+            raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r} ({error}), "
+                            "expected a regular expression of Python") from error
+        if pattern.match(""):
+            raise DataError(f"{source_name(name)}:{number}: found {line[:40]!r}, which matches an "
+                            "empty text, expected a regular expression for what is removed")
+        patterns.append(pattern)
+    return patterns
