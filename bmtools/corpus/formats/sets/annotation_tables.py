@@ -3,98 +3,107 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
-from bmtools.corpus.formats.sets.mentions import Lose, Span
-from bmtools.errors import DataError, RecordError, Reject
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span
+from bmtools.corpus.formats.tally import Tally
+from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import whole_json
 from bmtools.io.sources import read_lines, source_name
+from bmtools.records import JsonObject
 
 Row = tuple[str, str, list[str]]
 """The place of a line, the line, its columns."""
-Annotation = TypeVar("Annotation")
+Annotation = TypeVar("Annotation", Mention, Arc)
+_LIKENESS = 0.8  # of a broken type to a known one
 _OFFSET = re.compile(r"-?\d{1,18}")
 
 
-class Table:
-    """The columns of a table, by what they hold.
+class Table(NamedTuple):
+    """The columns of a table.
 
     Args:
-        columns: what each holds, for messages.
         name: what a line is.
         plural: what lines are.
+        columns: what each holds, for messages.
     """
 
-    def __init__(self, *columns: str, name: str, plural: str) -> None:
-        self.columns, self.name, self.plural = columns, name, plural
-
-    def split(self, line: str, place: str) -> list[str]:
-        """Split a line; another number of columns is an error."""
-        found = line.split("\t")
-        if len(found) != len(self.columns):
-            raise RecordError(place, f"found {len(found)} columns in {line[:40]!r}, expected "
-                                     f"{len(self.columns)} of one {self.name} by tab: "
-                                     f"{', '.join(self.columns)}", line)
-        return found
+    name: str
+    plural: str
+    columns: tuple[str, ...]
 
 
-def rows(lines: Iterable[tuple[int, str]], name: str, table: Table,
-         reject: Reject) -> Iterator[Row]:
-    """Yield the lines of a table that are not blank; those that do not fit go to `reject`.
+def placed_lines(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file that are not blank, each after its `file:line`."""
+    for number, line in read_lines(name):
+        if line.strip():
+            yield f"{source_name(name)}:{number}", line
+
+
+def rows(lines: Iterable[tuple[str, str]], table: Table, tally: Tally) -> Iterator[Row]:
+    """Yield the lines of a table; those with another number of columns are rejected.
 
     Args:
-        lines: with their numbers.
-        name: of their file.
+        lines: after their places.
         table: its columns.
-        reject: receives lines with another number of columns.
+        tally: rejects lines.
     """
-    for number, line in lines:
-        if line.strip():
-            place = f"{source_name(name)}:{number}"
-            try:
-                yield place, line, table.split(line, place)
-            except RecordError as error:
-                reject(error)
+    for place, line in lines:
+        found = line.split("\t")
+        if len(found) == len(table.columns):
+            yield place, line, found
+        else:
+            tally.reject(RecordError(
+                place, f"found {len(found)} columns in {line[:40]!r}, expected "
+                f"{len(table.columns)} of one {table.name} by tab: {', '.join(table.columns)}",
+                line))
 
 
 def by_document(names: Iterable[str], table: Table,
                 read: Callable[[str, str, list[str]], tuple[str, Annotation]],
-                lose: Lose, reject: Reject) -> dict[str, list[Annotation]]:
+                tally: Tally) -> dict[str, list[Annotation]]:
     """Read annotations by the id of their document; repeated lines are taken once.
 
     Args:
         names: files of the table.
         table: its columns.
         read: makes document and annotation of place, line and columns; may raise a `RecordError`.
-        lose: receives repeated lines.
-        reject: receives lines that cannot be read.
+        tally: counts repeated lines, and rejects those that cannot be read.
     """
     found: dict[str, list[Annotation]] = defaultdict(list)
     seen = set()
     for name in names:
-        for place, line, columns in rows(read_lines(name), name, table, reject):
+        for place, line, columns in rows(placed_lines(name), table, tally):
             if line in seen:
-                lose(f"repeated {table.plural} left out", place, "found this line once more", line)
+                tally.lose(f"repeated {table.plural} left out", place, "found this line once more",
+                           line)
                 continue
             seen.add(line)
-            try:
+            with tally.rejecting():
                 document, annotation = read(place, line, columns)
-            except RecordError as error:
-                reject(error)
-                continue
-            found[document].append(annotation)
+                found[document].append(annotation)
     return found
 
 
-def lose_absent(annotations: Mapping[str, Iterable[Any]], documents: Collection[str], what: str,
-                lose: Lose) -> None:
+class Located(Protocol):
+    """An annotation, or anything else that a line stands for."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def content(self) -> object: ...
+
+
+def lose_absent(annotations: Mapping[str, Iterable[Located]], documents: Collection[str],
+                what: str, tally: Tally) -> None:
     """Count annotations of documents that no file of texts contains."""
     for document, waiting in annotations.items():
         for one in waiting if document not in documents else ():
-            lose(what, one.place, f"found the document {document!r}, which no file of texts "
-                 "contains", one.content)
+            tally.lose(what, one.place, f"found the document {document!r}, which no file of texts "
+                       "contains", one.content)
 
 
 def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) -> Span:
@@ -110,16 +119,16 @@ def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) ->
     return int(start), int(end)
 
 
-def abstract_sections(title: str, abstract: str, gap: int = 1) -> dict[str, Any]:
+def abstract_sections(title: str, abstract: str) -> JsonObject:
     """Return `meta` with the sections of a title, a blank and an abstract."""
     if not (title and abstract):
         return {}
     return {"meta": {"sections": [
         {"label": "TITLE", "start": 0, "end": len(title)},
-        {"label": "ABSTRACT", "start": len(title) + gap, "end": len(title) + gap + len(abstract)}]}}
+        {"label": "ABSTRACT", "start": len(title) + 1, "end": len(title) + 1 + len(abstract)}]}}
 
 
-def json_texts(content: str, name: str, reject: Reject) -> Iterator[tuple[str, str, str]]:
+def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str, str]]:
     """Yield id, text and place of the texts in BioBIT's JSON.
 
     Raises:
@@ -139,4 +148,37 @@ def json_texts(content: str, name: str, reject: Reject) -> Iterator[tuple[str, s
         if isinstance(document, str) and document and isinstance(text, str):
             yield document, text, place
         else:
-            reject(RecordError(place, "found no PMID or no Testo, expected both as text", item))
+            tally.reject(RecordError(place, "found no PMID or no Testo, expected both as text",
+                                     item))
+
+
+def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str,
+               line: str) -> str:
+    """Return the known type of a name that translation may have broken, and count broken ones.
+
+    Raises:
+        RecordError: there is none.
+    """
+    kind = mended_type(name, known)
+    if kind is None:
+        raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
+    counts["broken names of types mended"] += kind != name
+    return kind
+
+
+def mended_type(name: str, known: Sequence[str]) -> str | None:
+    """Return the known type of a name that translation may have broken; None where there is none.
+
+    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
+    """
+    from difflib import get_close_matches
+
+    if name in known:
+        return name
+    plain = "".join(name.split())
+    for kind in sorted(known, key=len, reverse=True):
+        if len(plain) >= len(kind) and any(
+                plain.startswith(kind[:at]) and plain.endswith(kind[at:])
+                for at in range(len(kind) + 1)):
+            return kind
+    return next(iter(get_close_matches(plain, known, 1, _LIKENESS)), None)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Required, TypedDict
+from typing import Required, TypedDict
 
-from bmtools.corpus.formats.sets.mentions import Lose, counted_losses
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.corpus.formats.settings import QuestionType
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.overlap import folded
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
-from bmtools.records import Record, converted
+from bmtools.records import JsonObject, Record, converted
 
 _REPEATED = "repeated snippets left out"
 _LOST = "questions without snippets left out"
@@ -33,7 +33,7 @@ class _Question(TypedDict, total=False):
 
 
 class _Bioasq(TypedDict):
-    questions: list[Any]
+    questions: list[object]
 
 
 class _Italian(TypedDict):
@@ -60,45 +60,35 @@ def bioasq_records(names: Iterable[str], type: QuestionType, counts: Counter[str
         reject: receives questions that cannot be read, and those without snippets unless it is
             `refuse`.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
+    tally = Tally(counts, reject)
     for name in names:
-        content = read_json(name, "BioASQ's form, a list of questions", _Bioasq,
-                            MOST_RECORDS)
+        content = read_json(name, "BioASQ's form, a list of questions", _Bioasq, MOST_RECORDS)
         for number, item in enumerate(content["questions"] if content else ()):
             own = item.get("id") if isinstance(item, dict) else None
             place = f"{source_name(name)} ({own or f'questions[{number}]'})"
-            try:
+            with tally.rejecting():
                 question = converted(item, _Question, place)
-            except RecordError as error:
-                reject(error)
-                continue
-            counts[f"{question['type']} questions"] += 1
-            if question["type"] == type:
-                yield from _records(question, counts, lose, reject, place)
+                tally.counts[f"{question['type']} questions"] += 1
+                if question["type"] == type:
+                    yield from _records(question, tally, place)
 
 
-def _records(question: _Question, counts: Counter[str], lose: Lose, reject: Reject,
-             place: str) -> Iterator[Record]:
+def _records(question: _Question, tally: Tally, place: str) -> Iterator[Record]:
     given = [snippet["text"].strip() for snippet in question.get("snippets", ())]
     snippets = list(dict.fromkeys(filter(None, given)))
-    counts[_REPEATED] += len(given) - len(snippets)
+    tally.counts[_REPEATED] += len(given) - len(snippets)
     if not snippets:
-        lose(_LOST, place, "found no snippets, expected one or more", question)
+        tally.lose(_LOST, place, "found no snippets, expected one or more", question)
     elif question["type"] in ("factoid", "list"):
-        yield from _snippet_records(question, snippets, counts, place)
+        yield from _snippet_records(question, snippets, tally.counts, place)
     else:
-        try:
-            answer = _answer_keys(question, place)
-        except RecordError as error:
-            reject(error)
-            return
+        answer = _answer_keys(question, place)
         meta = {"question": question["id"], **answer.pop("meta", {})}
         yield Record(id=question["id"], text=" ".join(snippets), question=question["body"].strip(),
                      **answer, meta=meta, place=place)
 
 
-def _answer_keys(question: _Question, place: str) -> dict[str, Any]:
+def _answer_keys(question: _Question, place: str) -> JsonObject:
     """Return the keys that hold the answer to a yes/no or summary question."""
     if question["type"] == "summary":
         ideal = question.get("ideal_answer")
@@ -118,7 +108,7 @@ def _snippet_records(question: _Question, snippets: list[str], counts: Counter[s
                      place: str) -> Iterator[Record]:
     items = _items(question)
     spellings = list(dict.fromkeys(one for item in items for one in item))
-    exact: Any = items if question["type"] == "list" else spellings
+    exact = items if question["type"] == "list" else spellings
     meta = {"document": question["id"], "question": question["id"],
             **({"exact_answer": exact} if items else {})}
     for number, snippet in enumerate(snippets):
@@ -126,7 +116,7 @@ def _snippet_records(question: _Question, snippets: list[str], counts: Counter[s
                         question=question["body"].strip(), place=place)
         if items:
             record["answers"] = locate_answers(snippet, [(one, None) for one in spellings],
-                                               counts, lambda *lost: None, place)
+                                               Tally(None, refuse), place)
             counts[NO_ANSWER] += not record["answers"]
         yield record.replace(meta=meta)
 
@@ -155,36 +145,32 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
         reject: receives questions that cannot be read, and unless it is `refuse` those whose
             answer is not in the text.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
+    tally = Tally(counts, reject)
     for name in names:
-        splits = read_json(name, "BioBIT's form, lists by split", dict[str, list[Any]],
+        splits = read_json(name, "BioBIT's form, lists by split", dict[str, list[object]],
                            MOST_RECORDS)
         if splits is None:
             continue
         if split not in splits:
             raise DataError(f"{source_name(name)}: found no split {split!r}, "
                             f"{suggestion(split, splits)}; {setting('split')} names it")
-        _count_repeats(splits, split, counts)
+        _count_repeats(splits, split, tally.counts)
         numbers: Counter[str] = Counter()
         for number, item in enumerate(splits[split]):
             place = f"{source_name(name)} ({split}[{number}])"
-            try:
+            with tally.rejecting():
                 question = converted(item, _Italian, place)
-            except RecordError as error:
-                reject(error)
-                continue
-            own = question["ID"]
-            answers = locate_answers(question["context"], [(question["answer"], None)], counts,
-                                     lose, place)
-            if answers:
-                yield Record(id=f"{own}_{numbers[own]:03}", text=question["context"],
-                             question=question["question"].strip(), answers=answers,
-                             meta={"document": own, "question": own}, place=place)
-            numbers[own] += 1
+                own = question["ID"]
+                answers = locate_answers(question["context"], [(question["answer"], None)], tally,
+                                         place)
+                if answers:
+                    yield Record(id=f"{own}_{numbers[own]:03}", text=question["context"],
+                                 question=question["question"].strip(), answers=answers,
+                                 meta={"document": own, "question": own}, place=place)
+                numbers[own] += 1
 
 
-def _count_repeats(splits: dict[str, list[Any]], split: str, counts: Counter[str]) -> None:
+def _count_repeats(splits: dict[str, list[object]], split: str, counts: Counter[str]) -> None:
     """Count records that an earlier one of the split equals, and questions that others have."""
     found = {name: {folded(str(item.get("question"))) for item in items if isinstance(item, dict)}
              for name, items in splits.items()}

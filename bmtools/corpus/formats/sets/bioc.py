@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict
 
-from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.formats.sets.mentions import (
+    IDENTIFIER,
     RELATIONS_LOST,
     Arc,
     Mention,
     Span,
-    counted_losses,
+    concept_relations,
     entities,
     relations,
 )
 from bmtools.corpus.formats.settings import MentionPairs
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json, set_files
 from bmtools.io.sources import source_name
-from bmtools.records import Record, converted
+from bmtools.records import JsonObject, Record, converted
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -39,7 +40,7 @@ class _Location(TypedDict):
 
 class _Annotation(TypedDict, total=False):
     id: str | int
-    infons: dict[str, Any]
+    infons: dict[str, object]
     text: str | None
     locations: Required[list[_Location]]
 
@@ -51,14 +52,14 @@ class _Node(TypedDict, total=False):
 
 class _Relation(TypedDict, total=False):
     id: str | int
-    infons: dict[str, Any]
+    infons: dict[str, object]
     nodes: list[_Node]
 
 
 class _Part(TypedDict, total=False):
     """A passage or a sentence; a passage has a text or sentences."""
 
-    infons: dict[str, Any]
+    infons: dict[str, object]
     offset: Required[int]
     text: str | None
     sentences: list[_Part]
@@ -91,10 +92,11 @@ def bioc_records(names: Iterable[str], pairs: MentionPairs = "closest",
         reject: receives documents that cannot be read, and what is lost, which otherwise is
             dropped.
     """
+    tally = Tally(counts, reject)
     for name in set_files(names, ".xml", ".bioc"):
         for element in xml_elements(name, ("collection",), ("document",)):
             place = f"{source_name(name)}:{element.sourceline}"
-            yield from _checked(_from_xml(element), place, pairs, counts, reject)
+            yield from _checked(_from_xml(element), place, pairs, tally)
 
 
 def bioc_json_records(names: Iterable[str], pairs: MentionPairs = "closest",
@@ -105,6 +107,7 @@ def bioc_json_records(names: Iterable[str], pairs: MentionPairs = "closest",
     A file holds a collection, `documents` or PubTator's `PubTator3`, or a document alone, and is
     held in memory.
     """
+    tally = Tally(counts, reject)
     for name in set_files(names, ".json"):
         content = read_json(name, "BioC's documents", records=_MOST_RECORDS)
         if content is None:
@@ -117,25 +120,18 @@ def bioc_json_records(names: Iterable[str], pairs: MentionPairs = "closest",
                             "BioC's JSON")
         for number, document in enumerate(documents):
             place = f"{source_name(name)} (documents[{number}])"
-            yield from _checked(document, place, pairs, counts, reject)
+            yield from _checked(document, place, pairs, tally)
 
 
-def _checked(content: Any, place: str, pairs: MentionPairs, counts: Counter[str] | None,
-             reject: Reject) -> Iterator[Record]:
-    if not isinstance(content, dict):
-        reject(RecordError(place, f"found {content!r:.40}, expected a document as an object",
-                           content))
-        return
-    try:
-        document = converted(content, _Document, place, strict=False)
-    except RecordError as error:
-        reject(error)
-        return
-    yield _record(document, place, pairs, Counter() if counts is None else counts, reject)
+def _checked(content: object, place: str, pairs: MentionPairs, tally: Tally) -> Iterator[Record]:
+    with tally.rejecting():
+        if not isinstance(content, dict):
+            raise RecordError(place, f"found {content!r:.40}, expected a document as an object",
+                              content)
+        yield _record(converted(content, _Document, place, strict=False), place, pairs, tally)
 
 
-def _record(document: _Document, place: str, pairs: MentionPairs, counts: Counter[str],
-            reject: Reject) -> Record:
+def _record(document: _Document, place: str, pairs: MentionPairs, tally: Tally) -> Record:
     parts = list(chain.from_iterable(
         [passage] if passage.get("text") or not passage.get("sentences") else passage["sentences"]
         for passage in document["passages"]))
@@ -147,23 +143,23 @@ def _record(document: _Document, place: str, pairs: MentionPairs, counts: Counte
         infons = part.get("infons", {})
         label = infons.get("section_type") or infons.get("type") or ""
         sections.append({"label": str(label), "start": start, "end": len(text)})
-    holders: list[Any] = [document, *document["passages"], *chain.from_iterable(
+    holders = [document, *document["passages"], *chain.from_iterable(
         passage.get("sentences", ()) for passage in document["passages"])]
     annotations = chain.from_iterable(holder.get("annotations", ()) for holder in holders)
     mentions = [_mention(one, number, shifts, place) for number, one in enumerate(annotations, 1)]
-    lose = counted_losses(counts, reject)
-    found = entities(text, mentions, counts, lose)
+    found = entities(text, mentions, tally)
     arcs: list[Arc] = []
     concepts: list[Arc] = []
     for relation in chain.from_iterable(holder.get("relations", ()) for holder in holders):
         made = _arcs(relation, place)
         if not made:
-            lose(RELATIONS_LOST, place, "found a relation without two nodes or concepts", relation)
+            tally.lose(RELATIONS_LOST, place, "found a relation without two nodes or concepts",
+                       relation)
         (arcs if relation.get("nodes") else concepts).extend(made)
     meta = {"meta": {"sections": sections}} if len(sections) > 1 else {}
     return Record(id=str(document["id"]), text=text, entities=found, relations=[
-        *relations(arcs, found, lose),
-        *concept_relations(concepts, found, pairs, lose)], **meta, place=place)
+        *relations(arcs, found, tally),
+        *concept_relations(concepts, found, pairs, tally)], **meta, place=place)
 
 
 def _mention(annotation: _Annotation, number: int, shifts: list[tuple[int, int]],
@@ -171,7 +167,7 @@ def _mention(annotation: _Annotation, number: int, shifts: list[tuple[int, int]]
     infons = dict(annotation.get("infons", {}))
     kind = str(infons.pop("type", "") or "ENTITY")
     key = next((key for key in _CONCEPTS if infons.get(key)), None)
-    more: dict[str, Any] = {IDENTIFIER: str(infons.pop(key))} if key else {}
+    more: JsonObject = {IDENTIFIER: str(infons.pop(key))} if key else {}
     if infons := {name: value for name, value in infons.items() if value is not None}:
         more["infons"] = infons
     spans = tuple(_shifted(location, shifts) for location in annotation["locations"])
@@ -202,9 +198,9 @@ def _arcs(relation: _Relation, place: str) -> list[Arc]:
     return [Arc(head, tail, kind, {"novelty": novelty} if novelty else {}, place, relation)]
 
 
-def _from_xml(element: Element) -> dict[str, Any]:
+def _from_xml(element: Element) -> JsonObject:
     """Turn XML into what the JSON has; numbers stay text."""
-    content: dict[str, Any] = {"id": element.get("id")} if element.get("id") else {}
+    content: JsonObject = {"id": element.get("id")} if element.get("id") else {}
     for child in element:
         tag, text = str(child.tag), child.text or ""
         if tag == "infon":

@@ -10,30 +10,29 @@ from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
     by_document,
     json_texts,
+    known_type,
     lose_absent,
     offsets,
 )
-from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.formats.sets.mentions import (
+    IDENTIFIER,
     LOST,
     RELATIONS_LOST,
     Arc,
     Mention,
-    counted_losses,
+    concept_relations,
     entities,
-    mended_type,
 )
 from bmtools.corpus.formats.settings import MentionPairs
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_text
 from bmtools.records import Record
 
 _TYPES = ("CHEMICALENTITY", "DISEASEORPHENOTYPICFEATURE", "GENEORGENEPRODUCT", "ORGANISMTAXON",
           "SEQUENCEVARIANT", "CELLLINE")
-_ENTITY = Table("PMID", "start", "end", "text", "type", "concept", name="entity",
-                plural="annotations")
-_RELATION = Table("PMID", "type", "concept", "concept", "novelty", name="relation",
-                  plural="relations")
+_ENTITY = Table("entity", "annotations", ("PMID", "start", "end", "text", "type", "concept"))
+_RELATION = Table("relation", "relations", ("PMID", "type", "concept", "concept", "novelty"))
 
 
 def biored_records(texts: Iterable[str], entity_files: Iterable[str],
@@ -56,29 +55,24 @@ def biored_records(texts: Iterable[str], entity_files: Iterable[str],
             relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
-    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=counts), lose, reject)
-    arcs = by_document(relation_files, _RELATION, _arc, lose, reject)
-    seen = set()
+    tally, seen = Tally(counts, reject), set()
+    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=tally.counts), tally)
+    arcs = by_document(relation_files, _RELATION, _arc, tally)
     for name in texts:
-        for document, text, place in json_texts(read_text(name), name, reject):
+        for document, text, place in json_texts(read_text(name), name, tally):
             seen.add(document)
-            found = entities(text, mentions.get(document, ()), counts, lose)
+            found = entities(text, mentions.get(document, ()), tally)
             found = [{"id": f"T{number}", **entity} for number, entity in enumerate(found, 1)]
             yield Record(id=document, text=text, entities=found, relations=concept_relations(
-                arcs.get(document, ()), found, pairs, lose), place=place)
-    lose_absent(mentions, seen, LOST, lose)
-    lose_absent(arcs, seen, RELATIONS_LOST, lose)
+                arcs.get(document, ()), found, pairs, tally), place=place)
+    lose_absent(mentions, seen, LOST, tally)
+    lose_absent(arcs, seen, RELATIONS_LOST, tally)
 
 
 def _mention(place: str, line: str, columns: list[str],
              counts: Counter[str]) -> tuple[str, Mention]:
     document, start, end, text, found, concept = columns
-    kind = mended_type(found, _TYPES)
-    if kind is None:
-        raise RecordError(place, f"found the type {found!r}, expected {', '.join(_TYPES)}", line)
-    counts["broken names of types mended"] += kind != found
+    kind = known_type(found, _TYPES, counts, place, line)
     return document, Mention(kind, (offsets(start, end, place, line),), text,
                              more={IDENTIFIER: concept.strip()}, place=place, content=line)
 

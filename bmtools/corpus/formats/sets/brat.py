@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path, PurePath
-from typing import Any
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities, relations
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, entities, relations
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
 from bmtools.io.folders import exists, member_ending, read_raw, set_files
 from bmtools.io.sources import source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 ANNOTATIONS = "brat"
 """Key in `meta` of lines that are neither entities nor relations, as they are."""
@@ -44,7 +44,7 @@ def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
     Raises:
         DataError: annotations without their text.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     # Read as they come: an archive is closed behind its last file.
     contents = ((name, read_raw(name)) for name in set_files(_with_partners(names), _TEXT,
                                                               _ANNOTATION))
@@ -55,7 +55,7 @@ def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
                             "expected the text that is annotated")
         name, text = files[_TEXT]
         annotations = files.get(_ANNOTATION, (f"{stem}{_ANNOTATION}", ""))
-        yield _record(name, text, *annotations, counts, reject)
+        yield _record(name, text, *annotations, tally)
 
 
 def _with_partners(names: Iterable[str]) -> Iterator[str]:
@@ -78,31 +78,27 @@ def _stem(name: str) -> str:
     return name[:name.rindex(member_ending(name))]
 
 
-def _record(name: str, text: str, annotation_name: str, annotations: str, counts: Counter[str],
-            reject: Reject) -> Record:
+def _record(name: str, text: str, annotation_name: str, annotations: str, tally: Tally) -> Record:
     mentions: list[Mention] = []
     arcs: list[Arc] = []
     others: list[str] = []
     for number, line in enumerate(annotations.split("\n"), 1):
         line = line.removesuffix("\r")
         place = f"{source_name(annotation_name)}:{number}"
-        try:
+        with tally.rejecting():
             if line.startswith("T"):
                 mentions.append(_mention(line, place))
             elif line.startswith("R"):
                 arcs.append(_arc(line, place))
             elif line.strip():
                 others.append(line)
-        except RecordError as error:
-            reject(error)
-    lose = counted_losses(counts, reject)
-    found = entities(text, mentions, counts, lose)
-    counts["further annotations kept under meta.brat"] += len(others)
+    found = entities(text, mentions, tally)
+    tally.counts["further annotations kept under meta.brat"] += len(others)
     identity = source_stem(name)
     for character, escape in reversed(_ESCAPES.items()):
         identity = identity.replace(escape, character)
-    more: dict[str, Any] = {"meta": {ANNOTATIONS: others}} if others else {}
-    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, lose),
+    more: JsonObject = {"meta": {ANNOTATIONS: others}} if others else {}
+    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, tally),
                   **more, place=source_name(name))
 
 
@@ -155,7 +151,7 @@ def brat_files(record: Record) -> tuple[str, str, str]:
     return stem, record["text"], "".join(f"{line}\n" for line in lines)
 
 
-def brat_ids(entities: Iterable[dict[str, Any]]) -> list[str]:
+def brat_ids(entities: Iterable[JsonObject]) -> list[str]:
     """Return the ids of entities as BRAT spells them; they stay if all of them are so."""
     ids = [str(entity.get("id", "")) for entity in entities]
     fits = len(set(ids)) == len(ids) and all(re.fullmatch(r"T\d+", one) for one in ids)

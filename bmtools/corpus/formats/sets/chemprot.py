@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
 
 from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
     abstract_sections,
     by_document,
     json_texts,
+    known_type,
     lose_absent,
     offsets,
     rows,
@@ -22,23 +22,22 @@ from bmtools.corpus.formats.sets.mentions import (
     RELATIONS_LOST,
     Arc,
     Mention,
-    counted_losses,
     entities,
-    mended_type,
     relations,
 )
 from bmtools.corpus.formats.settings import Genes, RelationTypes
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.formats.texts.json_lines import json_objects
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_text
-from bmtools.records import Record
+from bmtools.io.sources import source_name
+from bmtools.records import JsonObject, Record
 
 _TYPES = ("CHEMICAL", "GENE", "GENE-Y", "GENE-N")
-_ABSTRACT = Table("PMID", "title", "abstract", name="abstract", plural="abstracts")
-_ENTITY = Table("id", "T1", "type", "start", "end", "text", name="entity",
-                plural="annotations")
-_RELATION = Table("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2", name="relation",
-                  plural="relations")
+_ABSTRACT = Table("abstract", "abstracts", ("PMID", "title", "abstract"))
+_ENTITY = Table("entity", "annotations", ("id", "T1", "type", "start", "end", "text"))
+_RELATION = Table("relation", "relations",
+                  ("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2"))
 _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>.*?)\[\[ )"
                      r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
@@ -67,38 +66,36 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
             relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
-    mentions = by_document(entity_files, _ENTITY, partial(_mention, genes=genes, counts=counts),
-                           lose, reject)
-    arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), lose,
-                       reject)
-    seen = set()
-    for document, text, meta, place in _texts(abstracts, reject):
+    tally, seen = Tally(counts, reject), set()
+    read_mention = partial(_mention, genes=genes, counts=tally.counts)
+    mentions = by_document(entity_files, _ENTITY, read_mention, tally)
+    arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), tally)
+    for document, text, meta, place in _texts(abstracts, tally):
         seen.add(document)
-        found = entities(text, mentions.get(document, ()), counts, lose)
+        found = entities(text, mentions.get(document, ()), tally)
         yield Record(id=document, text=text, entities=found,
-                     relations=relations(arcs.get(document, ()), found, lose), **meta, place=place)
-    lose_absent(mentions, seen, LOST, lose)
-    lose_absent(arcs, seen, RELATIONS_LOST, lose)
+                     relations=relations(arcs.get(document, ()), found, tally), **meta, place=place)
+    lose_absent(mentions, seen, LOST, tally)
+    lose_absent(arcs, seen, RELATIONS_LOST, tally)
 
 
-def _texts(names: Iterable[str],
-           reject: Reject) -> Iterator[tuple[str, str, dict[str, Any], str]]:
+def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
     """Yield id, text, further keys and place of abstracts, from tables or JSON."""
     for name in names:
         content = read_text(name)
         if content.lstrip().startswith("{"):
             yield from ((document, text, {}, place)
-                        for document, text, place in json_texts(content, name, reject))
+                        for document, text, place in json_texts(content, name, tally))
             continue
-        lines = enumerate(content.split("\n"), 1)
-        for place, line, (document, title, abstract) in rows(lines, name, _ABSTRACT, reject):
+        lines = ((f"{source_name(name)}:{number}", line)
+                 for number, line in enumerate(content.split("\n"), 1) if line.strip())
+        for place, line, (document, title, abstract) in rows(lines, _ABSTRACT, tally):
             if document.strip():
                 meta = abstract_sections(title, abstract)
                 yield document, f"{title} {abstract}", meta, place
             else:
-                reject(RecordError(place, "found no PMID in the first column, expected one", line))
+                tally.reject(RecordError(place, "found no PMID in the first column, expected one",
+                                         line))
 
 
 def _mention(place: str, line: str, columns: list[str], genes: Genes,
@@ -111,10 +108,7 @@ def _mention(place: str, line: str, columns: list[str], genes: Genes,
         found, start, end, text = others
     if not name.strip():
         raise RecordError(place, "found no id in the second column, expected one, as T1", line)
-    kind = mended_type(found, _TYPES)
-    if kind is None:
-        raise RecordError(place, f"found the type {found!r}, expected {', '.join(_TYPES)}", line)
-    counts["broken names of types mended"] += kind != found
+    kind = known_type(found, _TYPES, counts, place, line)
     kind = "GENE" if genes == "merge" and kind.startswith("GENE") else kind
     return document, Mention(kind, (offsets(start, end, place, line),), text, name, place=place,
                              content=line)
@@ -147,16 +141,13 @@ def marked_records(names: Iterable[str], default_type: str = "ENTITY", reject: R
         reject: receives lines that cannot be read.
         counts: not used; every reader takes it.
     """
-    for number, place, content in json_objects(names, dict[str, Any], reject):
-        try:
-            record = _marked_record(content, default_type, place)
-        except RecordError as error:
-            reject(error)
-            continue
-        yield record.replace(id=number)
+    tally = Tally(counts, reject)
+    for name, place, content in json_objects(names, JsonObject, reject):
+        with tally.rejecting():
+            yield _marked_record(content, default_type, name, place)
 
 
-def _marked_record(content: dict[str, Any], default_type: str, place: str) -> Record:
+def _marked_record(content: JsonObject, default_type: str, name: str, place: str) -> Record:
     text, label = content.get("text"), content.get("label")
     marked = _MARKED.match(text) if isinstance(text, str) else None
     if marked is None or not isinstance(text, str) or not isinstance(label, str) or not label:
@@ -167,5 +158,6 @@ def _marked_record(content: dict[str, Any], default_type: str, place: str) -> Re
                    "type": default_type, "text": marked[part]}
                   for key, start, part in (("a", len(marked["before"]), "head"),
                                            ("b", len(before), "tail")))
-    return Record(id="", text=before + marked["tail"] + text[marked.end():], entities=[head, tail],
-                  relations=[{"head": "a", "tail": "b", "type": label}], place=place)
+    return Record(id=name, text=before + marked["tail"] + text[marked.end():],
+                  entities=[head, tail], place=place,
+                  relations=[{"head": "a", "tail": "b", "type": label}])

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
 
 from bmtools.corpus.formats.settings import Scheme, Tokenization
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, count_of, refuse, require, setting
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 Span = tuple[int, int]
 _TOKENS = {"whitespace": re.compile(r"\S+"), "punctuation": re.compile(r"\w+|[^\w\s]")}
@@ -72,10 +72,9 @@ def conll_records(names: Iterable[str], config: ConllConfig | None = None,
         counts: counts the entities without an opening B.
         reject: receives the sentences with a line that cannot be read.
     """
-    config = config or ConllConfig()
-    counts = Counter() if counts is None else counts
+    config, tally = config or ConllConfig(), Tally(counts, reject)
     for name in names:
-        sentences = _sentences(name, config, counts, reject)
+        sentences = _sentences(name, config, tally)
         if config.documents:
             yield from _documents(sentences)
             continue
@@ -87,8 +86,7 @@ def conll_records(names: Iterable[str], config: ConllConfig | None = None,
             yield sentence.replace(id=f"{prefix}-s{numbers[prefix]}", **meta)
 
 
-def _sentences(name: str, config: ConllConfig, counts: Counter[str],
-               reject: Reject) -> Iterator[tuple[str, Record]]:
+def _sentences(name: str, config: ConllConfig, tally: Tally) -> Iterator[tuple[str, Record]]:
     """Yield sentences with the ids of their documents; one with a bad line goes to `reject`."""
     document, documents, place = "", 0, ""
     rows: list[Row] = []
@@ -108,13 +106,13 @@ def _sentences(name: str, config: ConllConfig, counts: Counter[str],
             continue
         text = " ".join(token for token, *_ in rows)
         if fault is not None:
-            reject(RecordError(fault.place, fault.reason, "\n".join(lines)))
+            tally.reject(RecordError(fault.place, fault.reason, "\n".join(lines)))
         elif rows and config.documents and not document:
-            reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, expected one "
-                                      "at the start of every document; leave out "
-                                      f"{setting('documents')}", text))
+            tally.reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, "
+                                     "expected one at the start of every document; leave out "
+                                     f"{setting('documents')}", text))
         elif rows:
-            entities = _entities(rows, text, config.default_type, counts)
+            entities = _entities(rows, text, config.default_type, tally.counts)
             yield document, Record(id="", text=text, entities=entities, place=place)
         rows, lines, size, fault = [], [], 0, None
         if line.startswith(_DOCUMENT):
@@ -129,7 +127,7 @@ def _documents(sentences: Iterable[tuple[str, Record]]) -> Iterator[Record]:
     """Join neighbouring sentences of one document."""
     for document, group in groupby(sentences, key=itemgetter(0)):
         texts: list[str] = []
-        entities: list[dict[str, Any]] = []
+        entities: list[JsonObject] = []
         size, first = 0, None
         for _, sentence in group:
             first = first or sentence
@@ -170,9 +168,9 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
 
 
 def _entities(rows: Sequence[Row], text: str, default_type: str,
-              counts: Counter[str]) -> list[dict[str, Any]]:
+              counts: Counter[str]) -> list[JsonObject]:
     """Find the entities of a sentence, in code points of its joined tokens."""
-    entities: list[dict[str, Any]] = []
+    entities: list[JsonObject] = []
     open_type: str | None = None
     position = 0
     for token, prefix, named_type in rows:
@@ -225,9 +223,9 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
             "\n" in text[entity["start"]:entity["end"]] for entity in entities)
 
 
-def _flat(entities: Iterable[dict[str, Any]], counts: Counter[str]) -> list[dict[str, Any]]:
+def _flat(entities: Iterable[JsonObject], counts: Counter[str]) -> list[JsonObject]:
     """Leave out entities in parts, and those that overlap another that is longer or comes first."""
-    kept: list[dict[str, Any]] = []
+    kept: list[JsonObject] = []
     for entity in sorted(entities, key=lambda one: one["start"] - one["end"]):
         if entity.get("spans"):
             counts["entities in parts left out"] += 1
@@ -238,7 +236,7 @@ def _flat(entities: Iterable[dict[str, Any]], counts: Counter[str]) -> list[dict
     return sorted(kept, key=lambda one: one["start"])
 
 
-def _tokens(text: str, start: int, end: int, entities: Sequence[dict[str, Any]],
+def _tokens(text: str, start: int, end: int, entities: Sequence[JsonObject],
             tokenization: Tokenization, counts: Counter[str]) -> Iterator[Span]:
     borders = sorted({entity[key] for entity in entities for key in ("start", "end")
                       if start < entity[key] < end})
@@ -249,7 +247,7 @@ def _tokens(text: str, start: int, end: int, entities: Sequence[dict[str, Any]],
         yield from zip([first, *within], [*within, last], strict=True)
 
 
-def _tags(tokens: Sequence[Span], entities: Sequence[dict[str, Any]],
+def _tags(tokens: Sequence[Span], entities: Sequence[JsonObject],
           prefixes: str) -> Iterator[str]:
     """Yield the tags of a line's tokens."""
     waiting = iter(entities)

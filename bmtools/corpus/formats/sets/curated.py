@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-from typing import Any
 
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
-from bmtools.records import MASK, Record
+from bmtools.records import MASK, JsonObject, Record
 
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
@@ -30,17 +30,15 @@ def curated_records(names: Iterable[str], reject: Reject = refuse,
         reject: receives a masking whose word cannot be found.
         counts: not used; every reader takes it.
     """
+    tally = Tally(counts, reject)
     for name in names:
-        for sentence, item, keys in _items(name):
-            for number, masked in enumerate(item.get("masked", item.get("masks", ()))):
+        for sentence, item, maskings, keys in _items(name):
+            for number, masked in enumerate(maskings):
                 place = f"{source_name(name)} ({sentence}-{number})"
-                try:
+                with tally.rejecting():
                     target = _target(item.get("original"), masked, place)
-                except RecordError as error:
-                    reject(error)
-                    continue
-                yield Record(id=f"{sentence}-{number}", text=masked, target=target, **keys,
-                             place=place)
+                    yield Record(id=f"{sentence}-{number}", text=masked, target=target, **keys,
+                                 place=place)
 
 
 def unmasked_records(names: Iterable[str], reject: Reject = refuse,
@@ -55,7 +53,7 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse,
         counts: not used; every reader takes it.
     """
     for name in names:
-        for sentence, item, keys in _items(name):
+        for sentence, item, _, keys in _items(name):
             place = f"{source_name(name)} ({sentence})"
             if isinstance(item.get("original"), str):
                 yield Record(id=sentence, text=item["original"], **keys, place=place)
@@ -63,8 +61,8 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse,
                 reject(RecordError(place, "found no text under 'original'", item))
 
 
-def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yield a file's sentences: id, content, and the keys that their records keep."""
+def _items(name: str) -> Iterator[tuple[str, JsonObject, list[object], dict[str, str]]]:
+    """Yield a file's sentences: id, content, maskings, and the keys that their records keep."""
     content = read_json(name, "one object with 'data' or 'contexts'")
     if content is None:
         return
@@ -82,11 +80,11 @@ def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
             raise DataError(f"{source_name(name)}: {key}[{number}]: found {maskings!r:.40} under "
                             "'masked', expected a list of maskings")
         keys = {"domain": item.get("type"), "source": item.get("source")}
-        yield (f"{'w' * (key == 'contexts')}{number}", item,
+        yield (f"{'w' * (key == 'contexts')}{number}", item, maskings,
                {name: value for name, value in keys.items() if value})
 
 
-def _target(original: Any, masked: Any, place: str) -> str:
+def _target(original: object, masked: object, place: str) -> str:
     """Find the word of `original` behind the mask, without the punctuation around it."""
     if not isinstance(original, str) or not isinstance(masked, str):
         fault = "found no text under 'original' or in the list of maskings"

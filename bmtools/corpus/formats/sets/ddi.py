@@ -7,14 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import (
-    Arc,
-    Mention,
-    Span,
-    counted_losses,
-    entities,
-    relations,
-)
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, entities, relations
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import set_files
@@ -44,28 +38,24 @@ def ddi_records(names: Iterable[str], default_type: str = "int",
         counts: counts pairs, interacting ones, and what was repaired or left out.
         reject: receives sentences that cannot be read.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     for name in set_files(names, ".xml"):
         sentences = xml_elements(name, ("document",), ("sentence",))
         for number, sentence in enumerate(sentences):
-            counts["documents"] += number == 0
-            try:
-                record = _record(sentence, source_name(name), default_type, counts, reject)
-            except RecordError as error:
-                reject(error)
-                continue
-            if record["text"].strip():
-                yield record
-            else:
-                counts["sentences without text left out"] += 1
+            tally.counts["documents"] += number == 0
+            with tally.rejecting():
+                record = _record(sentence, source_name(name), default_type, tally)
+                if record["text"].strip():
+                    yield record
+                else:
+                    tally.counts["sentences without text left out"] += 1
 
 
-def _record(sentence: Element, name: str, default_type: str, counts: Counter[str],
-            reject: Reject) -> Record:
+def _record(sentence: Element, name: str, default_type: str, tally: Tally) -> Record:
     place = f"{name}:{sentence.sourceline}"
-    text, lose = _get(sentence, "text", name), counted_losses(counts, reject)
+    text, counts = _get(sentence, "text", name), tally.counts
     mentions = [_mention(element, name) for element in sentence.iterfind("entity")]
-    found = entities(text, mentions, counts, lose)
+    found = entities(text, mentions, tally)
     arcs = []
     for pair in sentence.iterfind("pair"):
         counts["pairs"] += 1
@@ -75,7 +65,7 @@ def _record(sentence: Element, name: str, default_type: str, counts: Counter[str
             counts[f"of them without a type, taken for {default_type!r}"] += kind is None
             arcs.append(Arc(_get(pair, "e1", name), _get(pair, "e2", name), kind or default_type,
                             place=f"{name}:{pair.sourceline}", content=dict(pair.attrib)))
-    arcs_found = relations(arcs, found, lose)
+    arcs_found = relations(arcs, found, tally)
     document = sentence.getparent()
     meta = {"meta": {"document": document.get("id")}} if document is not None and document.get(
         "id") else {}

@@ -6,21 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import (
-    Arc,
-    Mention,
-    Span,
-    counted_losses,
-    entities,
-    relations,
-)
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, entities, relations
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import member_ending, read_raw, set_files
 from bmtools.io.sources import source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -52,7 +46,7 @@ def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
     Raises:
         DataError: annotations without their text, or two files of one name and ending.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     files: dict[str, dict[str, tuple[str, str]]] = {}
     for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION):
         ending, found = member_ending(name), files.setdefault(source_stem(name), {})
@@ -64,34 +58,32 @@ def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
         if _TEXT not in found:
             name = next(iter(found.values()))[0]
             raise DataError(f"{name}: found no {stem}{_TEXT}, expected the text that is annotated")
-        yield _record_2010(stem, found, counts, reject)
+        yield _record_2010(stem, found, tally)
 
 
-def _record_2010(stem: str, files: dict[str, tuple[str, str]], counts: Counter[str],
-                 reject: Reject) -> Record:
+def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> Record:
     name, text = files[_TEXT]
-    lose = counted_losses(counts, reject)
     tokens = _tokens(text)
     assertions = {_position(match): match[7]
-                  for _, match, _ in _matches(files, _ASSERTION, _CONCEPTS, reject)}
+                  for _, match, _ in _matches(files, _ASSERTION, _CONCEPTS, tally)}
     ids: dict[Position, str] = {}
     mentions = []
-    for place, match, line in _matches(files, _CONCEPT, _CONCEPTS, reject):
+    for place, match, line in _matches(files, _CONCEPT, _CONCEPTS, tally):
         position = _position(match)
         identity = ids.setdefault(position, f"T{len(ids) + 1}")
         more = {"assertion": assertions[position]} if assertions.get(position) else {}
         mentions.append(_mention_2010(match, text, tokens, identity, more, place, line))
-    found = entities(text, mentions, counts, lose)
+    found = entities(text, mentions, tally)
     arcs = [Arc(ids.get(_position(match), match[1]), ids.get(_position(match, 7), match[7]),
                 match[6], {}, place, line)
-            for place, match, line in _matches(files, _RELATION, _RELATIONS, reject)]
-    return Record(id=stem, text=text, entities=found, place=name, relations=relations(
-        arcs, found, lose))
+            for place, match, line in _matches(files, _RELATION, _RELATIONS, tally)]
+    return Record(id=stem, text=text, entities=found, place=name,
+                  relations=relations(arcs, found, tally))
 
 
 def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],
-             reject: Reject) -> Iterator[tuple[str, re.Match[str], str]]:
-    """Yield place, match and line of a file's lines; those that do not fit go to `reject`."""
+             tally: Tally) -> Iterator[tuple[str, re.Match[str], str]]:
+    """Yield place, match and line of a file's lines; those that do not fit are rejected."""
     name, content = files.get(ending, ("", ""))
     for number, line in enumerate(content.split("\n"), 1):
         match = pattern.fullmatch(line.strip())
@@ -100,8 +92,8 @@ def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern
         elif line.strip():
             expected = 'c="..." 1:0 1:2||r="..."||c="..." 1:4 1:5' if ending == _RELATION else \
                 'c="..." 1:0 1:2||t="..."'
-            reject(RecordError(f"{name}:{number}", f"found {line[:60]!r}, expected {expected}",
-                               line))
+            tally.reject(RecordError(f"{name}:{number}", f"found {line[:60]!r}, expected "
+                                     f"{expected}", line))
 
 
 def _position(match: re.Match[str], first: int = 1) -> Position:
@@ -120,7 +112,7 @@ def _tokens(text: str) -> list[list[Span]]:
 
 
 def _mention_2010(match: re.Match[str], text: str, tokens: list[list[Span]], identity: str,
-                  more: dict[str, Any], place: str, line: str) -> Mention:
+                  more: JsonObject, place: str, line: str) -> Mention:
     first_line, first, last_line, last = _position(match)
     mention: str | None = match[1]
     try:
@@ -147,16 +139,14 @@ def i2b2_xml_records(names: Iterable[str], counts: Counter[str] | None = None,
         counts: counts annotations at their offset, moved and lost, and relations lost.
         reject: receives files that cannot be read, and what is lost, which otherwise is dropped.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     for name in set_files(names, ".xml"):
         for root in xml_elements(name, _ROOTS, _ROOTS):
-            try:
-                yield _record_xml(root, name, counts, reject)
-            except RecordError as error:
-                reject(error)
+            with tally.rejecting():
+                yield _record_xml(root, name, tally)
 
 
-def _record_xml(root: Element, name: str, counts: Counter[str], reject: Reject) -> Record:
+def _record_xml(root: Element, name: str, tally: Tally) -> Record:
     place = f"{source_name(name)}:{root.sourceline}"
     text = root.findtext("TEXT")
     if text is None:
@@ -171,11 +161,10 @@ def _record_xml(root: Element, name: str, counts: Counter[str], reject: Reject) 
         elif {"start", "end", "id"} <= attributes.keys():
             mentions.append(_mention_xml(str(tag.tag), attributes, where))
         else:
-            counts["tags without offsets left out"] += 1
-    lose = counted_losses(counts, reject)
-    found = entities(text, mentions, counts, lose)
+            tally.counts["tags without offsets left out"] += 1
+    found = entities(text, mentions, tally)
     return Record(id=source_stem(name), text=text, entities=found, place=place,
-                  relations=relations(arcs, found, lose))
+                  relations=relations(arcs, found, tally))
 
 
 def _mention_xml(tag: str, attributes: dict[str, str], place: str) -> Mention:
@@ -186,7 +175,7 @@ def _mention_xml(tag: str, attributes: dict[str, str], place: str) -> Mention:
                           content)
     text = attributes.pop("text", None)
     kind = attributes.pop("TYPE", "") or attributes.pop("type", "") or tag
-    more: dict[str, Any] = {"tag": tag} if tag != kind else {}
+    more: JsonObject = {"tag": tag} if tag != kind else {}
     if kept := {key: value for key, value in attributes.items() if value}:
         more["attributes"] = kept
     return Mention(kind, ((int(start), int(end)),), text, identity, more, place, content)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.corpus.formats.settings import MentionPairs
+from bmtools.corpus.formats.tally import Tally
+from bmtools.records import JsonObject
+
+IDENTIFIER = "identifier"
+"""Key of an entity's concept, such as a MeSH id; a string may name several."""
 
 MATCHED = "annotations at their offset"
 MOVED = "moved to the nearest occurrence of their mention"
@@ -16,9 +20,6 @@ LOST = "annotations lost"
 REPEATED = "repeated annotations left out"
 RELATIONS_LOST = "relations lost"
 Span = tuple[int, int]
-Lose = Callable[[str, str, str, Any], None]
-"""Takes what is lost, as it is counted, its place, the reason, and the line or record."""
-_LIKENESS = 0.8  # of a broken type to a known one
 _SHORT = 5  # characters
 _FARTHEST_SHIFT = 2  # characters
 # A marker put into the text for its translation, and left in the mention.
@@ -43,9 +44,9 @@ class Mention:
     spans: tuple[Span, ...]
     text: str | None = None
     id: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, object] = field(default_factory=dict)
     place: str = field(default="", compare=False)
-    content: Any = field(default=None, compare=False)
+    content: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -64,33 +65,17 @@ class Arc:
     head: str
     tail: str
     type: str
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, object] = field(default_factory=dict)
     place: str = field(default="", compare=False)
-    content: Any = field(default=None, compare=False)
+    content: object = field(default=None, compare=False)
 
 
-def counted_losses(counts: Counter[str], reject: Reject) -> Lose:
-    """Make the function that counts what is lost of a record that stays.
-
-    Args:
-        counts: counts by what is lost.
-        reject: receives each with its reason, unless it is `refuse`: a loss stops no run.
-    """
-    def lose(what: str, place: str, reason: str, content: Any) -> None:
-        counts[what] += 1
-        if reject is not refuse:
-            reject(RecordError(place, reason, content))
-
-    return lose
-
-
-def entities(text: str, mentions: Sequence[Mention], counts: Counter[str],
-             lose: Lose) -> list[dict[str, Any]]:
+def entities(text: str, mentions: Sequence[Mention], tally: Tally) -> list[JsonObject]:
     """Make the entities of a text, in order; mentions that it does not contain are lost."""
-    found = []
-    for mention, spans in zip(mentions, locate(text, mentions, counts), strict=True):
+    found: list[JsonObject] = []
+    for mention, spans in zip(mentions, locate(text, mentions, tally.counts), strict=True):
         if isinstance(spans, str):
-            lose(LOST, mention.place, spans, mention.content)
+            tally.lose(LOST, mention.place, spans, mention.content)
             continue
         start, end = min(start for start, _ in spans), max(end for _, end in spans)
         parts = " ".join(text[first:last] for first, last in spans)
@@ -100,42 +85,23 @@ def entities(text: str, mentions: Sequence[Mention], counts: Counter[str],
     return sorted(found, key=lambda entity: (entity["start"], entity["end"]))
 
 
-def relations(arcs: Iterable[Arc], found: Iterable[Mapping[str, Any]],
-              lose: Lose) -> list[dict[str, Any]]:
+def relations(arcs: Iterable[Arc], found: Iterable[JsonObject], tally: Tally) -> list[JsonObject]:
     """Make the relations of a record; those of absent entities are lost.
 
     Args:
         arcs: as the file names them.
         found: the record's entities; one without an id is in no relation.
-        lose: receives the others.
+        tally: counts the others.
     """
     known, kept = {entity["id"] for entity in found if "id" in entity}, []
     for arc in arcs:
         absent = [repr(end) for end in (arc.head, arc.tail) if end not in known]
         if absent:
-            lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(absent)}, expected "
-                 "the ids of entities in the text", arc.content)
+            tally.lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(absent)}, "
+                       "expected the ids of entities in the text", arc.content)
         else:
             kept.append({"head": arc.head, "tail": arc.tail, "type": arc.type, **arc.more})
     return kept
-
-
-def mended_type(name: str, known: Sequence[str]) -> str | None:
-    """Return the known type of a name that translation may have broken; None where there is none.
-
-    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
-    """
-    from difflib import get_close_matches
-
-    if name in known:
-        return name
-    plain = "".join(name.split())
-    for kind in sorted(known, key=len, reverse=True):
-        if len(plain) >= len(kind) and any(
-                plain.startswith(kind[:at]) and plain.endswith(kind[at:])
-                for at in range(len(kind) + 1)):
-            return kind
-    return next(iter(get_close_matches(plain, known, 1, _LIKENESS)), None)
 
 
 def locate(text: str, mentions: Sequence[Mention],
@@ -191,9 +157,8 @@ def _is_same(parts: Sequence[str], mention: str) -> bool:
 
 def _moved_parts(text: str, mention: Mention) -> tuple[Span, ...] | str:
     for shift in range(-_FARTHEST_SHIFT, _FARTHEST_SHIFT + 1):
-        moved = Mention(mention.type, tuple((start + shift, end + shift)
-                                            for start, end in mention.spans), mention.text)
-        spans = _at_offset(text, moved)
+        shifted = tuple((start + shift, end + shift) for start, end in mention.spans)
+        spans = _at_offset(text, replace(mention, spans=shifted))
         if not isinstance(spans, str):
             return spans
     return _at_offset(text, mention)
@@ -238,3 +203,71 @@ def _is_scrap(text: str, start: int, end: int) -> bool:
         return False
     joined_before = start > 0 and text[start - 1:start + 1].isalnum()
     return joined_before or (end < len(text) and text[end - 1:end + 1].isalnum())
+
+
+def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs: MentionPairs,
+                      tally: Tally) -> list[JsonObject]:
+    """Make relations of mentions from relations of concepts, which `concepts` keeps.
+
+    Args:
+        arcs: whose head and tail are concepts.
+        entities: with their concepts under `identifier`.
+        pairs: `closest` takes every mention of the concept that has more, with the closest one of
+            the other; `biobit` only where the head comes first, as Buonocore et al. do; `all`
+            takes all.
+        tally: counts relations of concepts that no entity has, or without a pair.
+    """
+    found = []
+    for arc in arcs:
+        heads, tails = (_mentions(entities, concept) for concept in (arc.head, arc.tail))
+        absent = [repr(concept) for concept, mentions in ((arc.head, heads), (arc.tail, tails))
+                  if not mentions]
+        chosen = list(dict.fromkeys(_pairs(heads, tails, pairs)))
+        if absent or not chosen:
+            why = f"{' and '.join(absent)}, expected concepts of entities" if absent else \
+                f"{arc.head!r} and {arc.tail!r}, of which no two mentions make a pair"
+            tally.lose(RELATIONS_LOST, arc.place, f"found a relation of {why} in the text",
+                       arc.content)
+        found += [{"head": head, "tail": tail, "type": arc.type, **arc.more,
+                   "concepts": [arc.head, arc.tail]} for head, tail in chosen]
+    return found
+
+
+def _mentions(entities: Iterable[JsonObject], concept: str) -> list[JsonObject]:
+    plain = _plain(concept)
+    return [entity for entity in entities if plain in _concepts(entity)]
+
+
+def _concepts(entity: JsonObject) -> set[str]:
+    """Return the concepts of an entity; BC5CDR joins several by `|`, which others have inside."""
+    joined = _plain(str(entity.get(IDENTIFIER, "")))
+    return {joined, *(part for separator in ",;|" for part in joined.split(separator))}
+
+
+def _plain(concept: str) -> str:
+    """Drop case and blanks: BioBIT's `C|SUB|G |1763|A` is `c|SUB|G|1763|A` of its relations."""
+    return "".join(concept.casefold().split())
+
+
+def _pairs(heads: Sequence[JsonObject], tails: Sequence[JsonObject],
+           pairs: MentionPairs) -> Iterator[tuple[str, str]]:
+    """Yield the ids of mentions that make pairs; none is a pair with itself."""
+    if not (heads and tails):
+        return
+    if pairs == "all":
+        for head in heads:
+            yield from ((head["id"], tail["id"]) for tail in tails if head is not tail)
+        return
+    more_heads = len(heads) > len(tails)
+    for one in heads if more_heads else tails:
+        others = [other for other in (tails if more_heads else heads) if other is not one]
+        if pairs == "biobit":
+            others = [other for other in others if (
+                one["end"] < other["start"] if more_heads else other["end"] < one["start"])]
+        if others:
+            other = min(others, key=lambda other: _gap(one, other))
+            yield (one["id"], other["id"]) if more_heads else (other["id"], one["id"])
+
+
+def _gap(one: JsonObject, other: JsonObject) -> int:
+    return max(other["start"] - one["end"], one["start"] - other["end"])

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from bmtools.corpus.formats.sets.annotation_tables import lose_absent, offsets
-from bmtools.corpus.formats.sets.mentions import LOST, Mention, counted_losses, entities
+from bmtools.corpus.formats.sets.mentions import LOST, Mention, entities
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_raw, set_files
 from bmtools.io.sources import read_lines, source_name, source_stem
@@ -34,22 +35,20 @@ def multiclinai_records(texts: Iterable[str], annotations: Iterable[str],
     Raises:
         DataError: a table without one of the columns.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
+    tally, seen = Tally(counts, reject), set()
     mentions: dict[str, list[Mention]] = defaultdict(list)
     for name in annotations:
-        for document, mention in _mentions(name, reject):
+        for document, mention in _mentions(name, tally):
             mentions[document].append(mention)
-    seen = set()
     for name in set_files(texts, ".txt"):
         document, text = source_stem(name), read_raw(name)
         seen.add(document)
         yield Record(id=document, text=text, place=source_name(name),
-                     entities=entities(text, mentions.get(document, ()), counts, lose))
-    lose_absent(mentions, seen, LOST, lose)
+                     entities=entities(text, mentions.get(document, ()), tally))
+    lose_absent(mentions, seen, LOST, tally)
 
 
-def _mentions(name: str, reject: Reject) -> Iterator[tuple[str, Mention]]:
+def _mentions(name: str, tally: Tally) -> Iterator[tuple[str, Mention]]:
     """Yield the mentions of a table, each with the name of its file without `.txt`."""
     columns: dict[str, int] = {}
     for number, line in read_lines(name):
@@ -57,10 +56,8 @@ def _mentions(name: str, reject: Reject) -> Iterator[tuple[str, Mention]]:
         if not columns:
             columns = _find_columns(cells, place)
         elif line.strip():
-            try:
+            with tally.rejecting():
                 yield _mention(cells, columns, place, line)
-            except RecordError as error:
-                reject(error)
 
 
 def _find_columns(header: list[str], place: str) -> dict[str, int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Required, TypedDict
+from typing import Required, TypedDict
 
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.json_files import parse_json
@@ -43,19 +44,18 @@ def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
     Raises:
         DataError: no file has an id of `ids` or `without`.
     """
+    tally = Tally(counts, reject)
     missing = dict.fromkeys((*(ids or ()), *without))
     for name in names:
-        content = read_json(name, "PubMedQA's form, questions by PMID", dict[str, Any],
+        content = read_json(name, "PubMedQA's form, questions by PMID", dict[str, object],
                             MOST_RECORDS)
         for pmid, item in (content or {}).items():
             missing.pop(pmid, None)
             if (ids is not None and pmid not in ids) or pmid in without:
                 continue
             place = f"{source_name(name)} ({pmid})"
-            try:
+            with tally.rejecting():
                 yield _record(pmid, converted(item, _Item, place), place)
-            except RecordError as error:
-                reject(error)
     if missing:
         raise DataError(f"found {len(missing)} ids in the lists that no file has, such as "
                         f"{next(iter(missing))!r}; expected those of the same set")

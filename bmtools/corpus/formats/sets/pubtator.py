@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bmtools.corpus.formats.sets.annotation_tables import abstract_sections, offsets
-from bmtools.corpus.formats.sets.concepts import IDENTIFIER, concept_relations
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities
+from bmtools.corpus.formats.sets.annotation_tables import abstract_sections, offsets, placed_lines
+from bmtools.corpus.formats.sets.mentions import (
+    IDENTIFIER,
+    Arc,
+    Mention,
+    concept_relations,
+    entities,
+)
 from bmtools.corpus.formats.settings import MentionPairs
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.record_size import check_record_size
-from bmtools.io.sources import read_lines, source_name
 from bmtools.records import Record
 
 _PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
@@ -51,23 +56,19 @@ def pubtator_records(names: Iterable[str], pairs: MentionPairs = "closest",
         counts: counts annotations at their offset, moved and lost, and relations lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     for name in names:
         document: _Document | None = None
-        for number, line in read_lines(name):
-            place = f"{source_name(name)}:{number}"
-            try:
+        for place, line in placed_lines(name):
+            with tally.rejecting():
                 part = _PART.fullmatch(line)
                 if part and (document is None or part[1] != document.id or part[2] == "t"):
                     if document is not None:
-                        yield _record(document, pairs, counts, reject)
+                        yield _record(document, pairs, tally)
                     document = _Document(part[1], place)
-                if line.strip():
-                    _add(document, line, part, place)
-            except RecordError as error:
-                reject(error)
+                _add(document, line, part, place)
         if document is not None:
-            yield _record(document, pairs, counts, reject)
+            yield _record(document, pairs, tally)
 
 
 def _add(document: _Document | None, line: str, part: re.Match[str] | None, place: str) -> None:
@@ -104,13 +105,11 @@ def _mention(columns: list[str], line: str, place: str, number: int) -> Mention:
     return Mention(kind, (offsets(start, end, place, line),), text, f"T{number}", more, place, line)
 
 
-def _record(document: _Document, pairs: MentionPairs, counts: Counter[str],
-            reject: Reject) -> Record:
+def _record(document: _Document, pairs: MentionPairs, tally: Tally) -> Record:
     text = " ".join(filter(None, (document.title, document.abstract)))
-    lose = counted_losses(counts, reject)
-    found = entities(text, document.mentions, counts, lose)
+    found = entities(text, document.mentions, tally)
     return Record(id=document.id, text=text, entities=found,
-                  relations=concept_relations(document.arcs, found, pairs, lose),
+                  relations=concept_relations(document.arcs, found, pairs, tally),
                   **abstract_sections(document.title, document.abstract), place=document.place)
 
 

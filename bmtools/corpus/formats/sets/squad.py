@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, Required, TypedDict
+from typing import Required, TypedDict
 
-from bmtools.corpus.formats.sets.mentions import Lose, counted_losses, nearest
+from bmtools.corpus.formats.sets.mentions import nearest
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
-from bmtools.records import Record, converted
+from bmtools.records import JsonObject, Record, converted
 
 MATCHED = "answers at their offset"
 MOVED = "answers moved to their nearest occurrence"
@@ -40,7 +41,7 @@ class _Question(TypedDict, total=False):
 
 class _Paragraph(TypedDict):
     context: str
-    qas: list[Any]
+    qas: list[object]
 
 
 class _Article(TypedDict, total=False):
@@ -68,8 +69,7 @@ def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
         reject: receives questions that cannot be read, and answers that are lost unless it is
             `refuse`: a loss stops no run.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
+    tally = Tally(counts, reject)
     for name in names:
         content = read_json(name, "SQuAD's form, articles with paragraphs and qas", _Squad,
                             MOST_RECORDS)
@@ -78,39 +78,32 @@ def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
             document = article.get("title", "") if len(articles) > 1 else ""
             for paragraph in article["paragraphs"]:
                 for item in paragraph["qas"]:
-                    place = f"{source_name(name)} ({_name(item) or f'data[{number}]'})"
-                    try:
-                        record = _record(converted(item, _Question, place), paragraph["context"],
-                                         document, counts, lose, place)
-                    except RecordError as error:
-                        reject(error)
-                    else:
-                        yield from record
+                    own = str(item.get("id", "")) if isinstance(item, dict) else ""
+                    place = f"{source_name(name)} ({own or f'data[{number}]'})"
+                    with tally.rejecting():
+                        yield from _records(converted(item, _Question, place),
+                                            paragraph["context"], document, tally, place)
 
 
-def _name(item: Any) -> str:
-    return str(item.get("id", "")) if isinstance(item, dict) else ""
-
-
-def _record(question: _Question, text: str, document: str, counts: Counter[str], lose: Lose,
-            place: str) -> list[Record]:
-    """Make the record of a question; none if it loses all of its answers."""
+def _records(question: _Question, text: str, document: str, tally: Tally,
+             place: str) -> Iterator[Record]:
+    """Yield the record of a question, unless it loses all of its answers."""
     name = str(question["id"])
     record = Record(id=name, text=text, question=question["question"].strip(), place=place)
     if question.get("is_impossible"):
         record["answers"] = []
     elif "answers" in question:
         given = [(one["text"], _start(one, place)) for one in question["answers"]]
-        record["answers"] = locate_answers(text, given, counts, lose, place)
+        record["answers"] = locate_answers(text, given, tally, place)
         if given and not record["answers"]:
-            counts["questions left out, they lost all answers"] += 1
-            return []
-    counts[NO_ANSWER] += record.get("answers") == []
+            tally.counts["questions left out, they lost all answers"] += 1
+            return
+    tally.counts[NO_ANSWER] += record.get("answers") == []
     if snippet := _SNIPPET.fullmatch(name):
         record["meta"] = {"document": snippet[1], "question": snippet[1]}
     elif document:
         record["meta"] = {"document": document}
-    return [record]
+    yield record
 
 
 def _start(answer: _Answer, place: str) -> int:
@@ -120,29 +113,28 @@ def _start(answer: _Answer, place: str) -> int:
     return int(start)
 
 
-def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], counts: Counter[str],
-                   lose: Lose, place: str) -> list[dict[str, Any]]:
+def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], tally: Tally,
+                   place: str) -> list[JsonObject]:
     """Find answers in their text, each at its offset or at the nearest occurrence.
 
     Args:
         text: of the record.
         answers: words and offset each; None where it is not known, for the first occurrence.
-        counts: counts those at their offset and those that moved.
-        lose: receives those that the text does not contain.
+        tally: counts those at their offset, those that moved and those that are lost.
         place: of the question.
     """
-    found = []
+    found: list[JsonObject] = []
     for answer, start in answers:
         if start is not None and start >= 0 and answer and text.startswith(answer, start):
-            counts[MATCHED] += 1
+            tally.counts[MATCHED] += 1
             found.append({"text": answer, "start": start})
             continue
         spans = nearest(text, answer, start or 0) if answer.strip() else \
             "found an answer of white space only, expected a word"
         if isinstance(spans, str):
-            lose(LOST, place, spans, answer)
+            tally.lose(LOST, place, spans, answer)
         else:
-            counts[MOVED] += start is not None
+            tally.counts[MOVED] += start is not None
             [(first, last)] = spans
             found.append({"text": text[first:last], "start": first})
     return found
@@ -162,7 +154,7 @@ def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
     """
     counts = Counter() if counts is None else counts
     before = '{"version": "v2.0", "data": ['
-    for title, article in groupby(_questions(records, reject), key=lambda record: _title(record)):
+    for title, article in groupby(_questions(records, reject), key=_title):
         paragraphs = []
         for text, group in groupby(article, key=lambda record: record["text"]):
             questions = [_question(record) for record in group]
@@ -192,7 +184,7 @@ def _questions(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
             yield record
 
 
-def _question(record: Record) -> dict[str, Any]:
+def _question(record: Record) -> JsonObject:
     question = {"id": record["id"], "question": record["question"]}
     if "answers" not in record:
         return question

@@ -7,20 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from itertools import chain
 
-from bmtools.corpus.formats.sets.annotation_tables import lose_absent, offsets
+from bmtools.corpus.formats.sets.annotation_tables import lose_absent, offsets, placed_lines
 from bmtools.corpus.formats.sets.mentions import (
     LOST,
     REPEATED,
-    Lose,
     Mention,
-    counted_losses,
     entities,
 )
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.sources import read_lines, source_name
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 # Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
 _TITLE_ABSTRACT = re.compile(
@@ -69,11 +67,10 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         reject: receives lines that cannot be read, and annotations without an occurrence, which
             otherwise are dropped.
     """
-    counts = Counter() if counts is None else counts
-    lose = counted_losses(counts, reject)
-    waiting = _by_document(annotations, counts, reject)
+    tally = Tally(counts, reject)
+    waiting = _by_document(annotations, tally)
     seen: dict[str, bytes] = {}
-    for place, line in _lines(corpora):
+    for place, line in chain.from_iterable(map(placed_lines, corpora)):
         document, bar, content = line.partition("|")
         if not bar or not document.strip():
             reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
@@ -83,34 +80,22 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
             text, abstract = f"{parts['title']} {parts['abstract']}", len(parts["title"]) + 1
         digest = blake2b(text.encode()).digest()
         if seen.get(document) == digest:
-            counts["repeated documents left out"] += 1
+            tally.counts["repeated documents left out"] += 1
             continue
         seen[document] = digest
-        found = _entities(text, abstract, waiting.get(document, ()), counts, lose)
+        found = _entities(text, abstract, waiting.get(document, ()), tally)
         yield Record(id=document, text=text, entities=found, place=place)
-    lose_absent(waiting, seen, LOST, lose)
+    lose_absent(waiting, seen, LOST, tally)
 
 
-def _lines(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines that are not blank, each after its `file:line`."""
-    for name in names:
-        for number, line in read_lines(name):
-            if line.strip():
-                yield f"{source_name(name)}:{number}", line
-
-
-def _by_document(names: Iterable[str], counts: Counter[str],
-                 reject: Reject) -> dict[str, dict[_Annotation, None]]:
+def _by_document(names: Iterable[str], tally: Tally) -> dict[str, dict[_Annotation, None]]:
     """Read all annotations in order; one that repeats another to the letter is left out."""
     found: dict[str, dict[_Annotation, None]] = defaultdict(dict)
-    for place, line in _lines(names):
-        try:
+    for place, line in chain.from_iterable(map(placed_lines, names)):
+        with tally.rejecting():
             annotation = _annotation(line, place)
-        except RecordError as error:
-            reject(error)
-            continue
-        counts[REPEATED] += annotation in found[annotation.document]
-        found[annotation.document].setdefault(annotation)
+            tally.counts[REPEATED] += annotation in found[annotation.document]
+            found[annotation.document].setdefault(annotation)
     return found
 
 
@@ -128,15 +113,15 @@ def _annotation(line: str, place: str) -> _Annotation:
     return _Annotation(document, *span, mention, kind.strip(), part == "A", place, line)
 
 
-def _entities(text: str, abstract: int, annotations: Iterable[_Annotation], counts: Counter[str],
-              lose: Lose) -> list[dict[str, Any]]:
+def _entities(text: str, abstract: int, annotations: Iterable[_Annotation],
+              tally: Tally) -> list[JsonObject]:
     """Make the entities of one text; a place has each type once."""
     mentions = []
     for one in annotations:
         shift = abstract if one.in_abstract else 0
         mentions.append(Mention(one.type, ((one.start + shift, one.end + shift),), one.mention,
                                 place=one.place, content=one.content))
-    found = entities(text, mentions, counts, lose)
+    found = entities(text, mentions, tally)
     unique = {(entity["start"], entity["end"], entity["type"]): entity for entity in found}
-    counts[REPEATED] += len(found) - len(unique)
+    tally.counts[REPEATED] += len(found) - len(unique)
     return list(unique.values())

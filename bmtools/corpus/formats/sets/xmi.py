@@ -6,16 +6,22 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.concepts import IDENTIFIER
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, counted_losses, entities, relations
+from bmtools.corpus.formats.sets.mentions import (
+    IDENTIFIER,
+    Arc,
+    Mention,
+    entities,
+    relations,
+)
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.archives import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
@@ -55,28 +61,25 @@ def xmi_records(names: Iterable[str], types: Sequence[str] = (),
         types: names of the elements that become entities; none for all but tokens, sentences,
             syntax and facts about the document.
         counts: counts annotations by what became of them.
-        reject: receives views that cannot be read; what is lost of others, see `counted_losses`.
+        reject: receives views that cannot be read; and what is lost of others.
     """
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     for source in names:
-        for name in corpus_files(source, *ENDINGS, counts=counts):
+        for name in corpus_files(source, *ENDINGS, counts=tally.counts):
             for root in xml_elements(name, (_ROOT,), (f"{_XMI}XMI",)):
-                yield from _records(root, name, types, counts, reject)
+                yield from _records(root, name, types, tally)
 
 
-def _records(root: Element, name: str, types: Sequence[str], counts: Counter[str],
-             reject: Reject) -> Iterator[Record]:
+def _records(root: Element, name: str, types: Sequence[str], tally: Tally) -> Iterator[Record]:
     sofas = list(root.iterchildren(f"{_CAS}Sofa"))
     views = [sofa for sofa in sofas if sofa.get("sofaString", "").strip()]
-    counts["views without text left out"] += len(sofas) - len(views)
+    tally.counts["views without text left out"] += len(sofas) - len(views)
     by_id = {element.get(_ID, ""): element for element in root}
     for view in views:
         suffix = f"-{view.get('sofaID', view.get(_ID))}" if len(views) > 1 else ""
         document = _Document(view, by_id, name, f"{source_stem(name)}{suffix}")
-        try:
-            yield document.record(types, counts, reject)
-        except RecordError as error:
-            reject(error)
+        with tally.rejecting():
+            yield document.record(types, tally)
 
 
 class _Offsets:
@@ -106,26 +109,26 @@ class _Document:
     name: str
     id: str
 
-    def record(self, types: Sequence[str], counts: Counter[str], reject: Reject) -> Record:
+    def record(self, types: Sequence[str], tally: Tally) -> Record:
         """Make the record.
 
         Raises:
             RecordError: offsets that are no numbers.
         """
-        text, lose = str(self.view.get("sofaString")), counted_losses(counts, reject)
-        offsets, sofa = _Offsets(text), self.view.get(_ID)
+        text, sofa = str(self.view.get("sofaString")), self.view.get(_ID)
+        offsets = _Offsets(text)
         here = [element for element in self.by_id.values() if element.get("sofa") == sofa]
         mentions = [self._mention(element, offsets) for element in here
                     if _is_entity(element, types)]
-        found = entities(text, mentions, counts, lose)
+        found = entities(text, mentions, tally)
         arcs = [arc for element in self.by_id.values() for arc in self._arcs(element)
                 if self._is_here(arc, sofa)]
         if types:
             known = {mention.id for mention in mentions}
             chosen = [arc for arc in arcs if {arc.head, arc.tail} <= known]
-            counts["relations of other annotations left out"] += len(arcs) - len(chosen)
+            tally.counts["relations of other annotations left out"] += len(arcs) - len(chosen)
             arcs = chosen
-        related = relations(arcs, found, lose)
+        related = relations(arcs, found, tally)
         keys, meta = _facts(here)
         sentences = sorted(self._span(element, offsets) for element in here
                            if _local(element) == "Sentence")
@@ -209,7 +212,7 @@ def _is_entity(element: Element, types: Sequence[str]) -> bool:
     return has_extent and not is_relation and not _is_structure(element)
 
 
-def _facts(here: Iterable[Element]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _facts(here: Iterable[Element]) -> tuple[dict[str, str], JsonObject]:
     """Collect what annotations of no extent say of the document."""
     found: dict[str, str] = {}
     for element in here:
@@ -224,7 +227,7 @@ def _facts(here: Iterable[Element]) -> tuple[dict[str, Any], dict[str, Any]]:
         keys["lang"] = two_letters(keys["lang"])
     if "licence" in keys:
         keys["licence"] = licence_name(keys["licence"]) or keys["licence"]
-    meta: dict[str, Any] = {key: found[name] for name, key in _MORE_FACTS.items()
+    meta: JsonObject = {key: found[name] for name, key in _MORE_FACTS.items()
                             if found.get(name)}
     if found.get("pubType"):
         meta["types"] = [found["pubType"]]

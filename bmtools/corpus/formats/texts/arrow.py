@@ -10,8 +10,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.formats.texts.json_lines import agreed_records
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
@@ -21,12 +22,16 @@ from bmtools.io.failures import reading
 from bmtools.io.folders import read_json
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
+
+if TYPE_CHECKING:
+    from pyarrow import DataType, RecordBatch, Schema
+    from pyarrow.parquet import FileMetaData
 
 _ROWS = 1000
 _SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}")
 _AS_TEXT = (date, datetime, time, timedelta, Decimal)
-Row = tuple[str, str, dict[str, Any]]
+Row = tuple[str, str, JsonObject]
 
 
 def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
@@ -49,11 +54,11 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
         DataError: a damaged file, or one without the column of the text.
     """
     require_extra("pyarrow", "import parquet", "parquet")
-    counts = Counter() if counts is None else counts
-    files = (file for name in names for file in corpus_files(name, ".parquet", counts=counts))
-    for file in files:
-        rows = _rows(file, text_key, counts)
-        yield from agreed_records(rows, id_key, text_key, counts, reject)
+    tally = Tally(counts, reject)
+    for name in names:
+        for file in corpus_files(name, ".parquet", counts=tally.counts):
+            rows = _rows(file, text_key, tally.counts)
+            yield from agreed_records(rows, id_key, text_key, tally)
 
 
 def dataset_records(names: Iterable[str], splits: Collection[str] = (), id_key: str = "id",
@@ -73,15 +78,15 @@ def dataset_records(names: Iterable[str], splits: Collection[str] = (), id_key: 
         reject: receives a row without text.
     """
     require_extra("pyarrow", "import dataset", "parquet")
-    counts = Counter() if counts is None else counts
+    tally = Tally(counts, reject)
     for name in names:
         for split, files in groupby(_split_files(Path(name)), key=lambda found: found[0]):
             if splits and split not in splits:
-                counts[f"files of the split {split or 'without a name'} left out"] += len(
+                tally.counts[f"files of the split {split or 'without a name'} left out"] += len(
                     list(files))
                 continue
-            rows = _of_split(split, [file for _, file in files], text_key, counts)
-            yield from agreed_records(rows, id_key, text_key, counts, reject)
+            rows = _of_split(split, [file for _, file in files], text_key, tally.counts)
+            yield from agreed_records(rows, id_key, text_key, tally)
 
 
 def _of_split(split: str, files: Iterable[Path], text_key: str,
@@ -116,11 +121,11 @@ def _split_files(folder: Path) -> list[tuple[str, Path]]:
     return sorted(found, key=lambda one: one[0])
 
 
-def _described(path: Path, key: str) -> dict[str, Any]:
+def _described(path: Path, key: str) -> JsonObject:
     """Read a description of a dataset, which has a list under a key; nothing where it is none."""
     if not path.is_file():
         return {}
-    found: dict[str, Any] = read_json(str(path), "an object", dict[str, Any]) or {}
+    found: JsonObject = read_json(str(path), "an object", JsonObject) or {}
     if not isinstance(found.get(key), list):
         raise DataError(f"{path}: key '{key}': found {found.get(key)!r}, expected a list")
     return found
@@ -160,7 +165,7 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
                     yield f"{stem}:{number}", f"{source}:{number}", content
 
 
-def _open(name: str) -> tuple[Any, Iterator[Any]]:
+def _open(name: str) -> tuple[Schema, Iterator[RecordBatch]]:
     """Open a file by its content; return its schema and batches of rows."""
     import pyarrow as pa
     from pyarrow import ipc, parquet
@@ -180,7 +185,7 @@ def _open(name: str) -> tuple[Any, Iterator[Any]]:
     return stream.schema, iter(stream)
 
 
-def _batch_rows(metadata: Any) -> int:
+def _batch_rows(metadata: FileMetaData) -> int:
     """Choose a number of rows that takes less memory than a record may."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups),
@@ -188,11 +193,11 @@ def _batch_rows(metadata: Any) -> int:
     return max(1, min(_ROWS, most_bytes() // max(row_bytes, 1)))
 
 
-def _columns(schema: Any) -> list[str]:
+def _columns(schema: Schema) -> list[str]:
     return [field.name for field in schema if not _has_bytes(field.type)]
 
 
-def _has_bytes(kind: Any) -> bool:
+def _has_bytes(kind: DataType) -> bool:
     """Tell whether a type holds bytes somewhere."""
     import pyarrow as pa
 
@@ -202,7 +207,7 @@ def _has_bytes(kind: Any) -> bool:
     return any(_has_bytes(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Write dates and decimals as text, within lists and objects, too."""
     if isinstance(value, _AS_TEXT):
         return str(value)
@@ -213,7 +218,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _classes(schema: Any) -> dict[str, list[str]]:
+def _classes(schema: Schema) -> dict[str, list[str]]:
     """Read the names of classes that Hugging Face's metadata has, by column."""
     try:
         described = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
@@ -224,5 +229,5 @@ def _classes(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def _named(value: Any, names: list[str]) -> Any:
+def _named(value: object, names: list[str]) -> object:
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

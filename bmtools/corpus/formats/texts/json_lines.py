@@ -10,11 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.folders import whole_json
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.records import JsonObject, Record, RecordFields, readable
+from bmtools.records import JsonObject, Record, RecordFields, converted, readable
 
 Shape = TypeVar("Shape")
 _KNOWN = frozenset(RecordFields.__annotations__)
@@ -75,10 +76,8 @@ def _converted(found: list[object], name: str, shape: type[Shape],
                reject: Reject) -> Iterator[tuple[str, str, Shape]]:
     for number, one in enumerate(found, 1):
         place = f"{source_name(name)} ({number})"
-        try:
-            yield f"{source_stem(name)}:{number}", place, msgspec.convert(one, shape)
-        except msgspec.ValidationError as error:
-            reject(RecordError(place, readable(str(error)), one))
+        with Tally(None, reject).rejecting():
+            yield f"{source_stem(name)}:{number}", place, converted(one, shape, place)
 
 
 def _fault(line: str, error: Exception) -> str:
@@ -105,22 +104,19 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
         reject: receives a line that is no object, or one without text.
     """
     return agreed_records(json_objects(names, JsonObject, reject), id_key, text_key,
-                          Counter() if counts is None else counts, reject)
+                          Tally(counts, reject))
 
 
 def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], id_key: str, text_key: str,
-                   counts: Counter[str], reject: Reject) -> Iterator[Record]:
+                   tally: Tally) -> Iterator[Record]:
     """Yield objects as `jsonl_records` does, each given after an own id and its place."""
     for own_id, place, content in objects:
-        try:
+        with tally.rejecting():
             record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
-        except RecordError as error:
-            reject(error)
-            continue
-        if record.get("id") is None:
-            counts["ids given, as STEM:LINE"] += 1
-            record["id"] = own_id
-        yield record
+            if record.get("id") is None:
+                tally.counts["ids given, as STEM:LINE"] += 1
+                record["id"] = own_id
+            yield record
 
 
 def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bmtools.corpus.formats.sets.annotation_tables import mended_type
 from bmtools.corpus.formats.sets.biored import biored_records
 from bmtools.corpus.formats.sets.chemprot import chemprot_records, marked_records
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST, mended_type
+from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 

@@ -1,0 +1,43 @@
+"""What readers of source formats count, and what becomes of records that they cannot read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bmtools.errors import RecordError, Reject, refuse
+
+
+class Tally:
+    """Counts of a reader, and its bad records.
+
+    Args:
+        counts: counts by what is counted; None for a new counter.
+        reject: receives bad records.
+    """
+
+    def __init__(self, counts: Counter[str] | None, reject: Reject) -> None:
+        self.counts = Counter[str]() if counts is None else counts
+        self.reject = reject
+
+    @contextmanager
+    def rejecting(self) -> Iterator[None]:
+        """Reject the record that the block reads, if it is bad."""
+        try:
+            yield
+        except RecordError as error:
+            self.reject(error)
+
+    def lose(self, what: str, place: str, reason: str, content: object) -> None:
+        """Count what is lost of a record that stays, and reject it if `reject` collects.
+
+        Args:
+            what: is lost, as it is counted.
+            place: of it, as `file:line`.
+            reason: why.
+            content: the line or object.
+        """
+        self.counts[what] += 1
+        if self.reject is not refuse:  # a loss stops no run
+            self.reject(RecordError(place, reason, content))
