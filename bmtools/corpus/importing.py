@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import select
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from bmtools.corpus.overlap import SetSeen, is_annotated
+from bmtools.corpus.overlap import PARTS, Keys, Overlap, keys_of, overlaps_of_keys, part_of
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.io.output import encode_lines, temporary_database
 from bmtools.io.passes import PassRun
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from bmtools.text.abbreviations import Abbreviations
 
 _CHUNK_BYTES = 1 << 20
+# The line or the id in a place that names a file.
+_LINE_OR_ID = re.compile(r"(?::\d+| \([^/]*\))$")
+_TASKS = {"target": "mrr", "answers": "qa", "labels": "multilabel", "text_pair": "similarity",
+          "relations": "relations", "entities": "ner"}
+_ANNOTATIONS = frozenset((*_TASKS, "label"))
 Duplicates = Literal["refuse", "drop", "rename", "keep"]
 Reader = Callable[..., Iterator[Record]]
 """Function of names of files, `counts` and `reject` that yields their records."""
@@ -132,6 +138,65 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
                 yield kept
 
 
+class SetSeen:
+    """Task and parts of an imported set, and the overlap of these with each other and with others.
+
+    Records without an annotation are no set, and nothing of them is kept.
+
+    Args:
+        against: parts that records are compared with as they pass.
+    """
+
+    def __init__(self, against: Iterable[Overlap] = ()) -> None:
+        self._against = list(against)
+        self.compares = bool(self._against)
+        self._found: set[str] = set()
+        self._parts: dict[str, list[Keys]] = defaultdict(list)
+        self._paths: dict[str, str] = {}
+
+    def passing(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield records, after a look at each."""
+        for record in records:
+            self.look_at(record)
+            yield record
+
+    def look_at(self, record: Record) -> None:
+        """Look at a record; at one without annotation there is something to see if it compares."""
+        annotated = not _ANNOTATIONS.isdisjoint(record)
+        if not (annotated or self.compares):
+            return
+        keys = keys_of(record)
+        for overlap in self._against:
+            overlap.add(keys)
+        if not annotated:
+            return
+        self._found.update(key for key in record if record[key] or key == "answers")
+        part, path = part_of(_LINE_OR_ID.sub("", record.place))
+        if part:
+            self._parts[part].append(keys)
+            self._paths.setdefault(part, path)
+
+    @property
+    def task(self) -> str:
+        """The task whose examples the records are, or mrr; empty where there is none."""
+        if "label" in self._found:
+            return "yesno" if "question" in self._found else \
+                "nli" if "text_pair" in self._found else "classification"
+        return next((task for key, task in _TASKS.items() if key in self._found), "")
+
+    @property
+    def parts(self) -> dict[str, tuple[int, str]]:
+        """The parts by their names, where there are several: their records and paths."""
+        return {part: (len(self._parts[part]), self._paths[part]) for part in PARTS
+                if part in self._parts} if len(self._parts) > 1 else {}
+
+    def overlaps(self) -> list[JsonObject]:
+        """Return what the parts share with each other and with those that are compared."""
+        found = [overlap.line() for overlap in self._against]
+        return [*overlaps_of_keys({part: self._parts[part] for part in self.parts}), *found] \
+            if self.parts else found
+
+
 class _Head(NamedTuple):
     """Keys of a record by which ids and sets are compared.
 
@@ -197,7 +262,8 @@ class FileWorker:
                 records = self._account(records, file.name, counts)
             for record in self._changes.made(records, rejects.append):
                 made = list(self._changes.split([record], counts, rejects.append))
-                heads.append(_Head(record["id"], record.place, len(made), is_annotated(record),
+                heads.append(_Head(record["id"], record.place, len(made),
+                                   not _ANNOTATIONS.isdisjoint(record),
                                    record if self._changes.sentences else None))
                 lines.append(encode_lines(made))
                 size += len(lines[-1])

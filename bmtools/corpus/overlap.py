@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
-from bmtools.records import Record, document_of
+from bmtools.records import JsonObject, document_of
 
 PARTS = ("train", "dev", "test")
 SHARED = ("documents", "texts", "questions")
@@ -18,18 +16,14 @@ Keys = tuple[str, ...]
 """Document, text and question of a record, as they are compared."""
 _PART = re.compile(r"(?<![a-z])(?i:(?P<train>train(?:ing)?)|(?P<test>test(?:ing)?)|"
                    r"(?P<dev>dev(?:el(?:opment)?)?|val(?:id(?:ation)?)?))(?i:set)?(?![A-Za-z])")
-_LINE_OR_ID = re.compile(r"(?::\d+| \([^/]*\))$")
-_TASKS = {"target": "mrr", "answers": "qa", "labels": "multilabel", "text_pair": "similarity",
-          "relations": "relations", "entities": "ner"}
-_ANNOTATIONS = frozenset((*_TASKS, "label"))
 
 
-def keys_of(record: Mapping[str, Any]) -> Keys:
+def keys_of(record: JsonObject) -> Keys:
     """Return what two records must have in common to share a document, a text or a question."""
     return document_of(record), text_key(record), folded(record.get("question", ""))
 
 
-def text_key(record: Mapping[str, Any]) -> str:
+def text_key(record: JsonObject) -> str:
     """Return what two records must share to have the same text: title, text and pair, folded."""
     return "\n".join(filter(None, (folded(record.get(key) or "")
                                    for key in ("title", "text", "text_pair"))))
@@ -38,11 +32,6 @@ def text_key(record: Mapping[str, Any]) -> str:
 def folded(text: str) -> str:
     """Fold case and white space."""
     return " ".join(text.casefold().split())
-
-
-def is_annotated(record: Mapping[str, Any]) -> bool:
-    """Tell whether a record has an annotation."""
-    return not _ANNOTATIONS.isdisjoint(record)
 
 
 class Overlap:
@@ -70,13 +59,13 @@ class Overlap:
         for key, (what, seen) in zip(keys, self._known.items(), strict=True):
             self._counts[what] += key in seen
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> JsonObject:
         """Return the names of both parts and the counts."""
         return {**self._names, **self._counts}
 
 
-def overlaps(parts: Mapping[str, Iterable[Mapping[str, Any]]],
-             folds: bool = False) -> Iterator[dict[str, Any]]:
+def overlaps(parts: Mapping[str, Iterable[JsonObject]],
+             folds: bool = False) -> Iterator[JsonObject]:
     """Compare the parts of a set with each other.
 
     Yields for each two parts how many records of the later one have a document, a text or a
@@ -87,10 +76,11 @@ def overlaps(parts: Mapping[str, Iterable[Mapping[str, Any]]],
         parts: records by the names of their parts.
         folds: compare each part with all others at once.
     """
-    return _overlaps({name: list(map(keys_of, own)) for name, own in parts.items()}, folds)
+    return overlaps_of_keys({name: list(map(keys_of, own)) for name, own in parts.items()}, folds)
 
 
-def _overlaps(parts: Mapping[str, list[Keys]], folds: bool = False) -> Iterator[dict[str, Any]]:
+def overlaps_of_keys(parts: Mapping[str, list[Keys]], folds: bool = False) -> Iterator[JsonObject]:
+    """Compare the parts of a set by what `keys_of` returns; see `overlaps`."""
     pairs = [(second, first, parts[first]) for first, second in combinations(parts, 2)]
     if folds:
         pairs = [(name, "the other folds", [keys for other, own in parts.items() if other != name
@@ -115,66 +105,3 @@ def part_of(path: str) -> tuple[str, str]:
         if found:
             return found[-1].lastgroup or "", "/".join(names[:number + 1])
     return "", ""
-
-
-class SetSeen:
-    """Task and parts of an imported set, and the overlap of these with each other and with others.
-
-    Records without an annotation are no set, and nothing of them is kept.
-
-    Args:
-        against: parts that records are compared with as they pass.
-    """
-
-    def __init__(self, against: Iterable[Overlap] = ()) -> None:
-        self._against = list(against)
-        self._found: set[str] = set()
-        self._parts: dict[str, list[Keys]] = defaultdict(list)
-        self._paths: dict[str, str] = {}
-
-    def passing(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield records, after a look at each."""
-        for record in records:
-            if self.compares or is_annotated(record):
-                self.look_at(record)
-            yield record
-
-    def look_at(self, record: Record) -> None:
-        """Look at a record; at one without annotation there is something to see if it compares."""
-        keys = keys_of(record)
-        for overlap in self._against:
-            overlap.add(keys)
-        if not is_annotated(record):
-            return
-        self._found.update(key for key in record if record[key] or key == "answers")
-        part, path = part_of(_LINE_OR_ID.sub("", record.place))
-        if part:
-            self._parts[part].append(keys)
-            self._paths.setdefault(part, path)
-
-    @property
-    def compares(self) -> bool:
-        """Whether records are compared with those of other parts."""
-        return bool(self._against)
-
-    @property
-    def task(self) -> str:
-        """The task whose examples the records are, or mrr; empty where there is none."""
-        if "label" in self._found:
-            return "yesno" if "question" in self._found else \
-                "nli" if "text_pair" in self._found else "classification"
-        return next((task for key, task in _TASKS.items() if key in self._found), "")
-
-    @property
-    def parts(self) -> dict[str, tuple[int, str]]:
-        """The parts by their names, where there are several: their records and paths."""
-        found = {part: (len(self._parts[part]), self._paths[part]) for part in self._in_order()}
-        return found if len(found) > 1 else {}
-
-    def overlaps(self) -> list[dict[str, Any]]:
-        """Return what the parts share with each other and with those that are compared."""
-        return [*_overlaps({part: self._parts[part] for part in self._in_order()}),
-                *(overlap.line() for overlap in self._against)]
-
-    def _in_order(self) -> list[str]:
-        return [part for part in PARTS if part in self._parts]

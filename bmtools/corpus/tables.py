@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 from bmtools.corpus.formats.settings import TableConfig
+from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 _DELIMITERS = "\t,;|"
 _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
@@ -39,7 +39,7 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
     Raises:
         DataError: no such column, or a quote that does not end.
     """
-    config = config or TableConfig()
+    config, tally = config or TableConfig(), Tally(counts, reject)
     for name in names:
         reader = None
         for place, row in table_rows(name, config):
@@ -48,10 +48,8 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
                 reader = _Reader(header, config, place)
                 if is_header:
                     continue
-            try:
+            with tally.rejecting():
                 yield reader.read(row, place, f"{source_stem(name)}:{place.rpartition(':')[2]}")
-            except RecordError as error:
-                reject(error)
 
 
 def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
@@ -162,9 +160,9 @@ class _Reader:
             record["meta"] = others | document
         return record
 
-    def _labels(self, value: Mapping[str, str]) -> dict[str, Any]:
+    def _labels(self, value: Mapping[str, str]) -> JsonObject:
         """Read label, labels and score of a row, those that have a column."""
-        found: dict[str, Any] = {}
+        found: JsonObject = {}
         if "label" in value:
             found["label"] = self._named(value["label"])
         if "labels" in value:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
 from xml.parsers import expat
 
 from bmtools.corpus.account import LEFT_OUT, Piece, squeezed
@@ -85,7 +84,7 @@ class _Nodes:
         # Around what moves: its depth, and the three above.
         self._around: list[tuple[int, list[Piece], int, list[Piece]]] = []
         self._ready: list[Piece] = []
-        self.parser: Any = expat.ParserCreate()
+        self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
         self.parser.ExternalEntityRefHandler = self._use_own_dtd
@@ -110,7 +109,7 @@ class _Nodes:
         ready, self._ready = self._ready, []
         return ready
 
-    def _use_own_dtd(self, context: str | None, *_: Any) -> int:
+    def _use_own_dtd(self, context: str | None, *_: object) -> int:
         self.parser.ExternalEntityParserCreate(context).Parse(character_names(), True)
         return 1
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 from html.entities import html5
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from xml.parsers import expat
 
 from lxml import etree
@@ -90,7 +90,7 @@ def xml_children(name: str, roots: Collection[str],
                 yield element.sourceline, element
 
 
-_SAFELY: dict[str, Any] = {
+_SAFELY: dict[str, object] = {
     "resolve_entities": "internal", "no_network": True, "huge_tree": False,
     "remove_comments": True, "remove_pis": True, "collect_ids": False}
 
@@ -157,7 +157,7 @@ class _Cutter:
         self._tags = tags
         self._parser = etree.XMLParser(**_SAFELY)
         self._head = self._content = b""
-        self._newlines = 0  # since the head
+        self._first = self._line = 1  # behind the head, and at the content
 
     def children(self) -> Iterator[tuple[int, Element]]:
         """Yield children and their lines, up to the first that is not plain."""
@@ -165,31 +165,27 @@ class _Cutter:
             self._content += self._prolog.passing(chunk)
         body = self._prolog.plain_body(self._content)
         self._head, self._content = self._content[:body], self._content[body:]
+        self._first = self._line = self._head.count(b"\n") + 1
         while body and (piece := self._next_piece()):
             try:
                 root = etree.fromstring(b"<x>" + piece + b"</x>", self._parser)
             except (etree.XMLSyntaxError, ValueError):  # damaged, or more than children
                 return
-            line = self._line
             for child in root.iterchildren(*self._tags):
-                yield line + child.sourceline - 1, child
+                yield self._line + child.sourceline - 1, child
             self._content = self._content[len(piece):]
-            self._newlines += piece.count(b"\n")
+            self._line += piece.count(b"\n")
 
     def before(self) -> Iterator[bytes]:
         """Yield the prolog, and as many lines as were cut."""
         yield self._head
-        for done in range(0, self._newlines, _CHUNK):  # as text they would be too large
-            yield b"<!--" + b"\n" * min(_CHUNK, self._newlines - done) + b"-->"
+        for line in range(self._first, self._line, _CHUNK):  # as text they would be too large
+            yield b"<!--" + b"\n" * min(_CHUNK, self._line - line) + b"-->"
 
     def rest(self) -> Iterator[bytes]:
         """Yield what follows the children."""
         yield self._content
         yield from _chunks(self._stream)
-
-    @property
-    def _line(self) -> int:
-        return self._head.count(b"\n") + 1 + self._newlines
 
     def _next_piece(self) -> bytes | None:
         """Return the next children, as many as were read whole, with the white space before."""
@@ -216,7 +212,7 @@ class _OwnDtd(etree.Resolver):
     def __init__(self, names: frozenset[str] | None) -> None:
         self._names = names
 
-    def resolve(self, _url: str, _public_id: str, context: Any) -> Any:
+    def resolve(self, _url: str, _public_id: str, context: object) -> object:
         return self.resolve_string(character_names(self._names), context)
 
 
@@ -312,7 +308,8 @@ class _Prolog:
         self._name = source_name(name)
         self._roots = roots
         self._expected = " or ".join(f"<{root}>" for root in roots)
-        self._parser: Any = expat.ParserCreate()
+        self._parser = expat.ParserCreate()
+        self.is_done = False  # the root was found
         self._size = 0
         self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.StartElementHandler = self._check_root
@@ -321,14 +318,9 @@ class _Prolog:
         self._is_plain = True
         self._root_at, self._plain_root = 0, b""
 
-    @property
-    def is_done(self) -> bool:
-        """Tell whether the root was found."""
-        return self._parser is None
-
     def passing(self, chunk: bytes) -> bytes:
         """Read the next bytes, up to the root element, and return them."""
-        if self._parser is None:
+        if self.is_done:
             return chunk
         self._size += len(chunk)
         if self._size > _MOST_PROLOG_BYTES:
@@ -337,7 +329,7 @@ class _Prolog:
         try:
             self._parser.Parse(chunk, False)
         except _RootFound:
-            self._parser = None
+            self.is_done = True
         except (expat.ExpatError, LookupError, ValueError) as error:
             raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: not XML ({error}); "
                             f"expected an XML file with {self._expected}") from error
@@ -359,7 +351,7 @@ class _Prolog:
                       has_declarations: bool) -> None:
         self._is_plain = self._is_plain and not has_declarations
 
-    def _refuse_entity(self, entity: str, *_: Any) -> None:
+    def _refuse_entity(self, entity: str, *_: object) -> None:
         raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found a declaration of "
                         f"the entity {entity!r}, expected none; such files can exhaust memory or "
                         "read others, so take the declarations out if you trust it")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappush, heapreplace
 from itertools import islice
 from os import PathLike
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import temporary_file
 from bmtools.io.parallel import map_parallel, read_blocks
 from bmtools.keyed_random import derive
+from bmtools.records import JsonObject, Record
 from bmtools.text.case_folding import Folding
 from bmtools.text.matching import Matcher, Matches
 from bmtools.text.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
@@ -45,14 +46,14 @@ class FoundBlock:
         counts: how often.
         stretches: candidates for the sample, in order.
         characters: read.
-        rejects: place, reason and content of each bad record.
+        rejects: bad records.
     """
 
     words: np.ndarray
     counts: np.ndarray
     stretches: list[Stretch]
     characters: int
-    rejects: list[tuple[str, str, Any]]
+    rejects: list[RecordError]
 
 
 Progress = Callable[[Iterator[FoundBlock]], Iterable[FoundBlock]]
@@ -79,14 +80,14 @@ class ContextSample:
         self.reservoir = Reservoir(len(words), config.max_sentences, spool)
         weakref.finalize(self, spool.close)
 
-    def sentences(self) -> Iterator[dict[str, Any]]:
+    def sentences(self) -> Iterator[JsonObject]:
         """Yield the sentences in the order of the text, each once, with their sampled words."""
         for start, line, hits in self.reservoir.sampled():
             record = msgspec.json.decode(line)
             text, name = record["text"], record["id"]
             spans = _sentence_spans(text, record, self._config)
             begins = [begin for begin, _ in spans]
-            targets: dict[Span, list[dict[str, Any]]] = {}
+            targets: dict[Span, list[JsonObject]] = {}
             for first, last, word in hits:
                 span = spans[bisect_right(begins, first) - 1]
                 targets.setdefault(span, []).append(
@@ -96,7 +97,7 @@ class ContextSample:
                     record |= {"id": f"{name}#{start + begin}", "text": text[begin:end]}
                 yield {**record, "targets": found}
 
-    def report(self) -> Iterator[dict[str, Any]]:
+    def report(self) -> Iterator[JsonObject]:
         """Yield for each word how often it occurs and how many sentences were sampled."""
         for number, word in enumerate(self._words):
             yield {"word": word, "occurrences": int(self.occurrences[number]),
@@ -153,8 +154,8 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
                         processes, f"try again with fewer {setting('processes')}")
     with closing(blocks):
         for block in progress(blocks):
-            for reject in block.rejects:
-                records.reject(RecordError(*reject))
+            for error in block.rejects:
+                records.reject(error)
             sample.occurrences[block.words] += block.counts
             characters += block.characters
             for stretch in block.stretches:
@@ -188,9 +189,8 @@ class BlockFinder:
         self._limits = np.full(len(targets.words), HIGHEST, dtype=np.uint64)
 
     def __call__(self, block: Block) -> FoundBlock:
-        rejects: list[tuple[str, str, Any]] = []
-        records = list(block.records(
-            lambda error: rejects.append((error.place, error.reason, error.content))))
+        rejects: list[RecordError] = []
+        records = list(block.records(rejects.append))
         documents = block.first_line + np.array([*map(block.line_of, records)], dtype=np.int64)
         matches = self._matcher.find([record["text"] for record in records])
         counts = np.bincount(matches.words, minlength=len(self._keys))
@@ -199,7 +199,7 @@ class BlockFinder:
         candidates = self._candidates(records, documents + block.earlier_lines, matches)
         return FoundBlock(words, counts[words], list(candidates), characters, rejects)
 
-    def _candidates(self, records: Sequence[Mapping[str, Any]], documents: np.ndarray,
+    def _candidates(self, records: Sequence[Record], documents: np.ndarray,
                     matches: Matches) -> Iterator[Stretch]:
         priorities = derive(self._keys[matches.words], documents[matches.texts], matches.starts)
         chosen = np.flatnonzero(priorities < self._limits[matches.words])
@@ -209,7 +209,7 @@ class BlockFinder:
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             yield from self._of_record(records[number], islice(hits, count))
 
-    def _of_record(self, record: Mapping[str, Any],
+    def _of_record(self, record: JsonObject,
                    hits: Iterable[tuple[int, int, int, int, int]]) -> Iterator[Stretch]:
         """Yield the stretches of a record in which some word still has a chance."""
         text = record["text"]
@@ -250,7 +250,7 @@ class BlockFinder:
         return True
 
 
-def _sentence_spans(text: str, record: Mapping[str, Any], config: ContextConfig) -> list[Span]:
+def _sentence_spans(text: str, record: JsonObject, config: ContextConfig) -> list[Span]:
     """Find the sentences of a stretch of a record, in code points."""
     if config.unit == "record":
         return [(0, len(text))]

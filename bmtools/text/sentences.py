@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.segment import sentence_spans
 
@@ -53,7 +52,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
                 yield _sentence(record, number, start, end)
 
 
-def sections_of(record: Record) -> list[dict[str, Any]]:
+def sections_of(record: Record) -> list[JsonObject]:
     """Return the sections with offsets in `meta`, if there are any."""
     sections = record.get("meta", {}).get("sections", ())
     marked = isinstance(sections, list) and all(
@@ -100,7 +99,7 @@ def _sentence(record: Record, number: int, start: int, end: int) -> Record:
         meta["sections"] = [{**section, "start": max(section["start"], start) - start,
                              "end": min(section["end"], end) - start} for section in sections
                             if max(section["start"], start) < min(section["end"], end)]
-    keys: dict[str, Any] = {"id": f"{record['id']}-s{number}", "text": record["text"][start:end],
+    keys: JsonObject = {"id": f"{record['id']}-s{number}", "text": record["text"][start:end],
                             "meta": meta}
     if "entities" in record:
         entities = [entity for entity in record["entities"] if start <= entity["start"] < end]
@@ -111,7 +110,7 @@ def _sentence(record: Record, number: int, start: int, end: int) -> Record:
     return record.replace(**keys)
 
 
-def _shifted(entity: dict[str, Any], start: int) -> dict[str, Any]:
+def _shifted(entity: JsonObject, start: int) -> JsonObject:
     moved = {**entity, "start": entity["start"] - start, "end": entity["end"] - start}
     if entity.get("spans"):
         moved["spans"] = [[first - start, last - start] for first, last in entity["spans"]]

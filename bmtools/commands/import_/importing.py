@@ -42,10 +42,11 @@ from bmtools.corpus.importing import (
     ImportedRecords,
     Reader,
     RecordChanges,
+    SetSeen,
     input_files,
     with_unique_ids,
 )
-from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
+from bmtools.corpus.overlap import Overlap, keys_of
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT

@@ -1,4 +1,4 @@
-"""Documents that are a file each: HTML pages, PDF, EPUB."""
+"""JsonObjects that are a file each: HTML pages, PDF, EPUB."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.archives import corpus_files, folder_files
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import STDIN, open_bytes, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
-Document = dict[str, Any]
 MOST_RECORDS = 8
 """Largest records whose size a file may have that holds more than text, as images."""
 _WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part of it, a line
 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
-                     read: Callable[[str, Counter[str]], Document | None], counts: Counter[str],
+                     read: Callable[[str, Counter[str]], JsonObject | None], counts: Counter[str],
                      reject: Reject, folder: str = "") -> Iterator[Record]:
     """Yield a record for every file, with the file's name for an id.
 
@@ -45,7 +43,7 @@ def document_records(names: Iterable[str], endings: Iterable[str],
                 yield Record(id=file_id(file, folder or name), **document, place=source_name(file))
 
 
-def files_in_folders(names: Iterable[str], _jobs: int = 1) -> Iterator[tuple[str, Document]]:
+def files_in_folders(names: Iterable[str], _jobs: int = 1) -> Iterator[tuple[str, JsonObject]]:
     """Yield the files in folders, each with its `folder`, so that workers can share them.
 
     Other names, and folders without files, come as they are, whatever the number of jobs.
@@ -95,9 +93,9 @@ def whole_file(name: str, records: int = 1) -> bytes:
         return limited_bytes(stream, source_name(name), records=records)
 
 
-def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[dict[str, Any]]]:
+def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[JsonObject]]:
     """Join texts by line breaks, and give their labels and offsets, for `meta.sections`."""
-    sections, texts, end = list[dict[str, Any]](), list[str](), -1
+    sections, texts, end = list[JsonObject](), list[str](), -1
     for label, text in parts:
         start, end = end + 1, end + 1 + len(text)
         texts.append(text)
@@ -105,6 +103,6 @@ def joined(parts: Iterable[tuple[str, str]]) -> tuple[str, list[dict[str, Any]]]
     return "\n".join(texts), sections
 
 
-def filled(**keys: Any) -> Document:
+def filled(**keys: object) -> JsonObject:
     """Make a document of the keys that have a value."""
     return {key: value for key, value in keys.items() if value}

@@ -8,14 +8,13 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lxml import etree
 
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
-    Document,
     document_records,
     filled,
     joined,
@@ -26,7 +25,7 @@ from bmtools.io.folders import naming_damage
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import source_name
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
     return document_records(names, (".epub",), _read_epub, counts, reject, folder)
 
 
-def _read_epub(name: str, counts: Counter[str]) -> Document:
+def _read_epub(name: str, counts: Counter[str]) -> JsonObject:
     """Read a book.
 
     Raises:
@@ -140,7 +139,7 @@ class _Book:
         return self._parsed(path, etree.HTMLParser(
             encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True))
 
-    def _parsed(self, path: str, parser: Any) -> Element:
+    def _parsed(self, path: str, parser: etree.XMLParser | etree.HTMLParser) -> Element:
         try:
             root = etree.fromstring(self._content(path), parser)
         except (etree.XMLSyntaxError, ValueError) as error:
@@ -184,13 +183,13 @@ def _plain(texts: Iterable[str]) -> str:
     return " ".join("".join(texts).split())
 
 
-def _about(package: Element) -> Document:
+def _about(package: Element) -> JsonObject:
     """Read title, language and licence, as far as the book states them."""
     return filled(title=_stated(package, "title"), lang=two_letters(_stated(package, "language")),
                   licence=licence_name(_stated(package, "rights")))
 
 
-def _origin(package: Element) -> Document:
+def _origin(package: Element) -> JsonObject:
     date = _stated(package, "date")
     year = _YEAR.match(date)
     return filled(author=_stated(package, "creator"), date=date, year=int(year[0]) if year else 0,

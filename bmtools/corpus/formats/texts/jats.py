@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lxml import etree
 
@@ -30,7 +30,7 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.archives import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -200,7 +200,7 @@ class _Article:
         return self._ids["pmc"] or self._ids["doi"] or self._ids["pmid"] or (
             f"{source_stem(self._name)}:{self._element.sourceline}")
 
-    def _keys(self, **more: Any) -> dict[str, Any]:
+    def _keys(self, **more: object) -> JsonObject:
         """Return the keys of a record beside its id, title and text."""
         licence, get = self._licence(), partial(_found, self._front)
         kind = self._element.get("article-type") or self._element.get("response-type", "")

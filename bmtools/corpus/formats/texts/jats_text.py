@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.corpus.account import SUPERSCRIPTS
 from bmtools.corpus.formats.texts.jats_elements import BLOCKS, MOVES, SECTIONS, Classes
 from bmtools.corpus.xml_stream import plain, single_spaced
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -49,7 +50,7 @@ class Section:
     is_highest: bool
     end: int = 0
 
-    def described(self, before: int = 0) -> dict[str, Any]:
+    def described(self, before: int = 0) -> JsonObject:
         """Return what `meta.sections` says of it, in a text that begins at an offset."""
         kind = {"type": self.kind} if self.kind else {}
         return {"label": self.label, "depth": len(self.path), "path": self.path, **kind,

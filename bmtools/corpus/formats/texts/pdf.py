@@ -6,15 +6,14 @@ import io
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
-    Document,
     document_records,
     filled,
     joined,
@@ -26,14 +25,15 @@ from bmtools.installation import require_extra
 from bmtools.io.failures import reading
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import source_name
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
 
-BLANK = 250
-"""Width of a blank in thousandths of the size of a font, where it has none."""
+if TYPE_CHECKING:
+    from pypdf import PdfReader
+
+_BLANK = 250  # thousandths of the size of a font: width of a blank that has none
 _BLANK_CODE = 32
 _TO_BLANK = re.compile(rb"<\w+>[ \t]*<0020>[ \t]*[\r\n]")  # in a table of characters
-
 _MOST_STREAM_BYTES = 32_000_000
 _MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
 _FORM_WORK = 300  # operators that take as long as a form, or an image
@@ -60,7 +60,7 @@ def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
     return document_records(names, (".pdf",), _read_pdf, counts, reject, folder)
 
 
-def _read_pdf(name: str, counts: Counter[str]) -> Document:
+def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
     """Read a PDF.
 
     Raises:
@@ -89,17 +89,17 @@ def _read_pdf(name: str, counts: Counter[str]) -> Document:
     return {**about, "text": text, "meta": meta}
 
 
-def _limits() -> AbstractContextManager[Any]:
+def _limits() -> AbstractContextManager[object]:
     """Limit what pypdf does, and silence it."""
     from pypdf import apply_configuration
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    limits: dict[str, Any] = dict.fromkeys((f"{one}_maximum_output_length" for one in (
+    limits: JsonObject = dict.fromkeys((f"{one}_maximum_output_length" for one in (
         "array_based_stream", "lzw", "run_length", "zlib", "brotli")), _MOST_STREAM_BYTES)
     return apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits)
 
 
-def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
+def _page_texts(reader: PdfReader, place: str, counts: Counter[str]) -> list[str]:
     """Extract the text of all pages, with a limit on the work: forms can nest, and pages repeat."""
     left, forms = _MOST_OPERATORS, 0
 
@@ -114,8 +114,8 @@ def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
     texts, size, seen = [], 0, set[int]()
     for page in reader.pages:
         forms = 0
-        mend_blanks(page.get("/Resources"), seen)
-        text = page.extract_text(space_width=BLANK, visitor_operand_before=count)
+        _mend_blanks(page.get("/Resources"), seen)
+        text = page.extract_text(space_width=_BLANK, visitor_operand_before=count)
         if forms > _MOST_FORMS:
             counts[f"pages with more than {_MOST_FORMS} forms, not all read"] += 1
         size += len(text)
@@ -125,9 +125,9 @@ def _page_texts(reader: Any, place: str, counts: Counter[str]) -> list[str]:
     return texts
 
 
-def _about(reader: Any) -> Document:
+def _about(reader: PdfReader) -> JsonObject:
     """Read title, language and year, as far as the file states them."""
-    about = reader.metadata or {}
+    about: Mapping[str, object] = reader.metadata or {}
     title = str(about.get("/Title") or "").strip()
     is_file_name = title.lower().endswith(_SOURCES)
     year = str(about.get("/CreationDate") or "").removeprefix("D:")[:4]
@@ -137,7 +137,7 @@ def _about(reader: Any) -> Document:
                   year=int(year) if year.isdecimal() else 0)
 
 
-def mend_blanks(resources: Any, seen: set[int]) -> None:
+def _mend_blanks(resources: object, seen: set[int]) -> None:
     """Remove the width that such fonts give code 32, which is that of some other character.
 
     pypdf takes it for that of a blank, and runs words together that are less far apart than half
@@ -160,17 +160,17 @@ def mend_blanks(resources: Any, seen: set[int]) -> None:
         waiting += [form.get("/Resources") for form in _values(found, "/XObject")]
 
 
-def _values(resources: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _values(resources: JsonObject, key: str) -> list[JsonObject]:
     found = _resolved(resources.get(key))
     values = map(_resolved, found.values()) if isinstance(found, dict) else ()
     return [value for value in values if isinstance(value, dict)]
 
 
-def _resolved(value: Any) -> Any:
+def _resolved(value: object) -> object:
     return value.get_object() if hasattr(value, "get_object") else value
 
 
-def _mend_font(font: dict[str, Any]) -> None:
+def _mend_font(font: JsonObject) -> None:
     from pypdf.generic import ArrayObject, NameObject, NumberObject
 
     descendants, encoding, widths, first = (_resolved(font.get(key)) for key in (

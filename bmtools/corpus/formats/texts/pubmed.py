@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.corpus.xml_stream import plain, single_spaced, xml_children
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.sources import source_name
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _records(citation: _Citation, titles: bool, other_abstracts: bool,
                        f"({setting('other_abstracts')} yields them)"] += 1
 
 
-def _other_abstracts(citation: _Citation, meta: dict[str, Any],
+def _other_abstracts(citation: _Citation, meta: JsonObject,
                      counts: Counter[str]) -> Iterator[Record]:
     seen: Counter[str] = Counter()
     for other in citation.root.iterchildren("OtherAbstract"):
@@ -176,7 +176,7 @@ def _texts(elements: Iterable[Element]) -> list[str]:
     return [text for element in elements if (text := plain(element))]
 
 
-def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
+def _abstract(abstract: Element | None) -> tuple[str, JsonObject]:
     """Join the parts of an abstract; `sections` lists labelled ones, `copyright` is no text."""
     text, about, sections = "", {}, []
     for part in () if abstract is None else abstract.iterchildren(
@@ -213,7 +213,7 @@ def _title(title: str, languages: Sequence[str]) -> str:
     return inner if inner.endswith((".", "?", "!", "…")) else inner + "."
 
 
-def _meta(citation: _Citation) -> dict[str, Any]:
+def _meta(citation: _Citation) -> JsonObject:
     """Describe a citation; what it lacks is left out."""
     parts, article, article_parts = citation.parts, citation.article, citation.article_parts
     journal = _children(article_parts.get("Journal"))

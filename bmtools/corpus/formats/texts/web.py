@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, BinaryIO, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from bmtools.corpus.formats.texts.documents import (
-    Document,
     document_records,
     file_error,
     filled,
@@ -23,8 +23,12 @@ from bmtools.io.archives import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.record_size import check_record_size, most_bytes
 from bmtools.io.sources import open_bytes, source_name, source_stem
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
+
+if TYPE_CHECKING:
+    from fastwarc.warc import WarcRecord
+    from lxml.html import HtmlElement
 
 HTML = (".html", ".htm", ".xhtml")
 WARC = (".warc",)
@@ -90,7 +94,7 @@ def _require_web(command: str) -> None:
         require_extra(package, command, "web")
 
 
-def _read_page(name: str, counts: Counter[str]) -> Document | None:
+def _read_page(name: str, counts: Counter[str]) -> JsonObject | None:
     content = whole_file(name)
     if b"<" not in content[:_HEAD_BYTES]:
         raise DataError(f"{source_name(name)}: found no tag in the first {_HEAD_BYTES} bytes, "
@@ -99,7 +103,7 @@ def _read_page(name: str, counts: Counter[str]) -> Document | None:
 
 
 def page(content: bytes, counts: Counter[str], charset: str | None = None,
-         url: str | None = None) -> Document | None:
+         url: str | None = None) -> JsonObject | None:
     """Extract title, main text, language, licence and date of a page.
 
     Args:
@@ -135,7 +139,7 @@ def _licence(found: str, html: str) -> str:
     return licence_name(link[0] if link else "", found) or found
 
 
-def _with_single_blanks(tree: Any) -> Any:
+def _with_single_blanks(tree: HtmlElement) -> HtmlElement:
     """Set single blanks for the white space of a page, which shows in preformatted text alone."""
     as_it_is = {inner for outer in tree.iter("pre", "textarea") for inner in outer.iter()}
     for element in tree.iter():
@@ -147,7 +151,7 @@ def _with_single_blanks(tree: Any) -> Any:
 
 
 @cache
-def _trafilatura() -> Any:
+def _trafilatura() -> ModuleType:
     """Import trafilatura, which takes half a second, and silence what it logs of poor pages."""
     import trafilatura
 
@@ -219,7 +223,7 @@ def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Rec
                 yield Record(id=own_id.strip("<>"), **found, place=place)
 
 
-def _warc_page(record: Any, counts: Counter[str], place: str) -> Document | None:
+def _warc_page(record: WarcRecord, counts: Counter[str], place: str) -> JsonObject | None:
     """Extract the page of a record; None, counted, where it is none.
 
     Raises:
@@ -250,7 +254,7 @@ def _warc_page(record: Any, counts: Counter[str], place: str) -> Document | None
     return found and {**found, "meta": found.get("meta", {}) | crawled}
 
 
-def _is_page(record: Any, counts: Counter[str], place: str) -> bool:
+def _is_page(record: WarcRecord, counts: Counter[str], place: str) -> bool:
     """Read the head of an answer, and count it if it brought no HTML page."""
     try:
         record.parse_http(auto_decode="all")
@@ -266,7 +270,7 @@ def _is_page(record: Any, counts: Counter[str], place: str) -> bool:
     return False
 
 
-def _require_whole(found: int, expected: int, record: Any, place: str) -> None:
+def _require_whole(found: int, expected: int, record: WarcRecord, place: str) -> None:
     """Refuse a record that is shorter than its length, which is the last of a cut file."""
     told = expected if "Content-Length" in record.headers else "a Content-Length"
     if found != told:
