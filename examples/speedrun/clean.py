@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bmtools.search.segment import sentence_spans
-
 from bmtools.records import MASK
+from bmtools.text.segment import sentence_spans
 
 SHARED_WORDS = 8
 FEWEST_WORDS = 4

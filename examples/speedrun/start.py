@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from bmtools.provenance.manifest import Manifest
 
 from bmtools.data.shards import Corpus
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.vocab.loading import load_tokenizer
