@@ -66,7 +66,7 @@ class Sketches:
         """Read those of many blocks."""
         while size := stream.read(_SIZE_BYTES):
             ids, *arrays, source, count = _decode(stream.read(int.from_bytes(size)))
-            kinds = (np.dtype("i8"), DIGEST, np.dtype("u4"), np.dtype("u4"))
+            kinds: tuple[str | np.dtype[np.void], ...] = ("i8", DIGEST, "u4", "u4")
             lines, digests, lengths, rows = (np.frombuffer(content, kind) for content, kind in zip(
                 arrays, kinds, strict=True))
             yield cls(ids, lines, digests, lengths, rows.reshape(len(ids), -1) if ids else
