@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_765,  # without docstrings, comments and blank lines
-    "functions": 4104,  # methods and functions in functions included
+    "code lines": 48_768,  # without docstrings, comments and blank lines
+    "functions": 4105,  # methods and functions in functions included
     "files": 508,
     "options": 453,  # distinct names of long options of all commands
     "rooms": 16,

@@ -27,7 +27,7 @@ from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
-from bmtools.io.system import Ended, interruption
+from bmtools.io.system import Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
@@ -251,7 +251,9 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
     """
     logging.getLogger("bmtools").addHandler(_EchoHandler())
     try:
-        yield
+        # The other signals that end a session are handled for all commands.
+        with handling_signals([signal.SIGUSR1], interruption.receive):
+            yield
     except (KeyboardInterrupt, Ended, Exception) as error:
         # Some libraries raise their own error if an import is interrupted.
         number = interruption.number or getattr(error, "number", 0)

@@ -89,7 +89,8 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
 def _named(names: Sequence[str]) -> dict[str, str]:
     """Name files without directories and endings, where that tells them apart."""
     stems = Counter(map(source_stem, names))
-    return {source_stem(name) if stems[source_stem(name)] == 1 else name: name for name in names}
+    return {source_stem(name) if stems[source_stem(name)] == 1 else str(name): name
+            for name in names}
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:

@@ -49,12 +49,12 @@ print(time.perf_counter() - started, peak() - opened, peak())
 _OURS = _MEASURED.format(before="""
 from bmtools.io.jsonl import RecordReader
 from bmtools.data.tokenize import tokenize
-from bmtools.vocab.tokenizer import load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 """, work="tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]))")
 _THEIRS = _MEASURED.format(before="""
 import datasets
-from bmtools.vocab.tokenizer import load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
 datasets.disable_progress_bars()
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 text = datasets.load_dataset("json", data_files=sys.argv[2], split="train",

@@ -427,7 +427,7 @@ from pathlib import Path
 from bmtools.data.settings import ShardConfig
 from bmtools.data.tokenize import tokenize
 from bmtools.io.jsonl import RecordReader
-from bmtools.vocab.tokenizer import load_tokenizer
+from bmtools.vocab.loading import load_tokenizer
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]),
          ShardConfig(shard_tokens=100_000))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from bmtools.cli.options import Command
 from bmtools.cli.settings import takes_settings
 from bmtools.recipes.settings import AdversarialConfig, ObjectiveConfig, RegularizationConfig
 
@@ -59,12 +60,13 @@ def test_a_rounding_above_one_is_no_mistake() -> None:
 
 @pytest.mark.parametrize("kind", [RegularizationConfig, AdversarialConfig])
 def test_every_field_becomes_an_option_with_help(kind: Any) -> None:
-    @click.command()
+    @click.command(cls=Command)
     @takes_settings(kind, "settings")
     def command(settings: Any) -> None:
         assert settings == kind()
 
-    options = {option.name: option for option in command.params}
+    options = {option.name: option for option in command.params
+               if option.name not in ("config", "traceback", "help_all")}
     assert options.keys() == {field.name for field in dataclasses.fields(kind)}
     assert all(getattr(option, "help", "") for option in options.values())
     command.main([], standalone_mode=False)

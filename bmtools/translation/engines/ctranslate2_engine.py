@@ -97,18 +97,20 @@ class CTranslate2Translator(NeuralTranslator):
                  search: Search) -> list[Generated]:
         """Translate tokens; batches of similar length are formed inside."""
         mark = self.subwords.target_token
-        # Each worker gets some of the batches.
-        share = sum(map(len, sources)) // (_BATCHES_EACH * self._workers)
         results = self._model.translate_batch(
             list(sources), target_prefix=[[mark]] * len(sources) if mark else None,
-            max_batch_size=min(self.settings.batch_tokens, max(share, _LEAST_TOKENS)),
-            batch_type="tokens", max_input_length=0,
+            max_batch_size=self._batch_tokens(sources), batch_type="tokens", max_input_length=0,
             max_decoding_length=longest, return_end_token=True, return_scores=True,
             **search._asdict())
         # The score is a mean over all tokens, with a language token that was given.
         return [Generated(tokens := result.hypotheses[0],
                           result.scores[0] * len(tokens) / (len(tokens) - bool(mark)))
                 for result in results]
+
+    def _batch_tokens(self, sources: Sequence[list[str]]) -> int:
+        """Return the size of batches of which each worker gets some."""
+        share = sum(map(len, sources)) // (_BATCHES_EACH * self._workers)
+        return min(self.settings.batch_tokens, max(share, _LEAST_TOKENS))
 
     def score(self, sources: Sequence[list[str]],
               targets: Sequence[list[str]]) -> list[list[float]]:
