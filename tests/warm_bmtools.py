@@ -6,7 +6,9 @@
 
 The command gets the caller's arguments, folder, environment and open files, and is otherwise a
 process of its own, so tests spend no time on imports. Linux only. With REACHES=7 in the environment
-it waits before its seventh change to files until its caller sends a byte.
+it waits before its seventh change to files until its caller sends a byte. With OPENED=FILE in the
+environment it adds a line of JSON to that file for each file that it opens: its arguments and the
+file's path.
 """
 # pathlib would take as long to import as all the rest of a call.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH120, PTH208
@@ -115,6 +117,8 @@ def _run(connection: socket.socket) -> None:
     os.environ.update(environment)
     sys.argv = arguments
     changes = _count_changes(connection, int(os.environ.pop("REACHES", "0")))
+    if log := os.environ.pop("OPENED", ""):
+        _log_opened(log, arguments)
     connection.sendall(BEGUN.pack(os.getpid()))
     code = 1
     try:
@@ -151,6 +155,18 @@ def _count_changes(connection: socket.socket, reached: int) -> list[str]:
 
     sys.addaudithook(see)
     return changes
+
+
+def _log_opened(log: str, arguments: list[str]) -> None:
+    """Log the files that this process and those that it forks open from now on."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def see(event: str, found: tuple) -> None:
+        if event == "open" and isinstance(found[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(found[0]))
+            os.write(descriptor, json.dumps([arguments, path]).encode() + b"\n")
+
+    sys.addaudithook(see)
 
 
 if __name__ == "__main__":

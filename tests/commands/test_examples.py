@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from toy_models import SENTENCES
 
 from bmtools.cli.help import DocumentedCommand, Group, topic_text, topics
 from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.parameters import InputFile, NamedPath
 from bmtools.io.jsonl import RecordReader
 
 XML = ("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><Abstract>"
@@ -209,10 +210,12 @@ def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str],
     for file in files.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
 
+    log = opened_log(tmp_path)
+
     def call(line: str) -> Any:
         for output in re.findall(r" (?:-o|>) ([^\s/]\S*)", line):
             (tmp_path / output).unlink(missing_ok=True)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1",
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENED": str(log),
                        "PATH": f"{warm_bmtools}{os.pathsep}{os.environ['PATH']}"}
         return subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path,
                               env=environment, capture_output=True, text=True, check=False)
@@ -220,17 +223,58 @@ def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str],
     return call
 
 
-def check_run(in_shell: Callable[[str], Any], line: str) -> None:
+def opened_log(folder: Path) -> Path:
+    """Name the log of the files that commands in a folder open."""
+    return folder.with_name(f"{folder.name}.opened")
+
+
+def check_run(in_shell: Callable[[str], Any], folder: Path, line: str) -> None:
     done = in_shell(line)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     assert done.stdout or " -o " in line or ">" in line
+    opened: dict[tuple[str, ...], set[Path]] = {}
+    for arguments, path in map(json.loads, opened_log(folder).read_text().splitlines()):
+        opened.setdefault(tuple(arguments[1:]), set()).add(Path(path))
+    for words, paths in opened.items():
+        assert undeclared(bmtools, words, folder, paths) == []
+
+
+def undeclared(command: click.Command, words: Sequence[str], folder: Path,
+               opened: set[Path]) -> list[tuple[str | None, str]]:
+    """List values that name an opened file, or its directory, but whose type does not say so.
+
+    Args:
+        command: that ran.
+        words: its arguments.
+        folder: where it ran.
+        opened: the files that it opened, symbolic links followed.
+    """
+    context, rest = click.Context(command), list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        _, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command, context = found, click.Context(found, context)
+    values, _, _ = command.make_parser(context).parse_args(rest)
+    faults = []
+    for param in command.params:
+        given = values.get(param.name or "")
+        for value in given if isinstance(given, list | tuple) else [given]:
+            for name in {value, value.rpartition("=")[2]} if isinstance(value, str) else ():
+                path = (folder / name).resolve()
+                is_declared = isinstance(param.type, NamedPath)
+                if not is_declared and any(one.is_relative_to(path) for one in opened) \
+                        and path != folder:
+                    faults.append((param.name, value))
+    return faults
 
 
 @pytest.mark.parametrize(("name", "line"), [
     (name, line) for name, lines in EXAMPLES.items() for line in lines])
-def test_examples_run(in_shell: Callable[[str], Any], name: str, line: str) -> None:
+def test_examples_run(in_shell: Callable[[str], Any], tmp_path: Path, name: str,
+                      line: str) -> None:
+    """And every parameter whose value they open as a file is declared as one."""
     assert line.startswith(f"bmtools {name}".rstrip()) or f"| bmtools {name} " in line
-    check_run(in_shell, line)
+    check_run(in_shell, tmp_path, line)
 
 
 @pytest.mark.parametrize(("topic", "line"), [
@@ -241,7 +285,16 @@ def test_examples_of_topics_run(in_shell: Callable[[str], Any], tmp_path: Path, 
         [content] = re.findall(r"^    title.*\n(?:(?:    .*)?\n)+?(?=    bmtools)",
                                topic_text(topic), re.MULTILINE)
         (tmp_path / "phases.toml").write_text(content)
-    check_run(in_shell, line)
+    check_run(in_shell, tmp_path, line)
+
+
+def test_a_file_of_a_parameter_of_another_type_is_found(tmp_path: Path) -> None:
+    command = click.Command("read", params=[
+        click.Option(["--terms"]), click.Option(["--rate"]), click.Option(["--set"], multiple=True),
+        click.Option(["--words"], type=InputFile())])
+    words = ["--terms", "t.txt", "--rate", "0.5", "--set", "a=d", "--words", "w.txt"]
+    opened = {(tmp_path / name).resolve() for name in ("t.txt", "w.txt", "d/x.json")}
+    assert undeclared(command, words, tmp_path, opened) == [("terms", "t.txt"), ("set", "a=d")]
 
 
 def test_every_command_has_two_examples() -> None:
