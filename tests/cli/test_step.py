@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 import click
 import pytest
 
-from bmtools.cli.main import COMMANDS, bmtools
+import bmtools.corpus
+import bmtools.vocab
+from bmtools.cli.main import COMMANDS
+from bmtools.cli.main import bmtools as program
 from bmtools.cli.outputs import declared_paths
 from bmtools.cli.parameters import NamedPath, OutputFile
 from bmtools.errors import setting, settings_spelled_as_flags
 from bmtools.status import Status, counted, watching_status
+from bmtools.vocab.settings import VocabularyConfig
 
 Run = Callable[..., Any]
 TRANSLATE = ("translate", "en.jsonl", "--source-lang", "en", "--target-lang", "it",
@@ -24,9 +29,9 @@ TRANSLATE = ("translate", "en.jsonl", "--source-lang", "en", "--target-lang", "i
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Yield every command and subcommand by its name."""
-    context = click.Context(bmtools)
+    context = click.Context(program)
     for name in COMMANDS:
-        command = bmtools.get_command(context, name)
+        command = program.get_command(context, name)
         if isinstance(command, click.Group):
             for one in command.list_commands(context):
                 sub = command.get_command(context, one)
@@ -137,3 +142,45 @@ def test_two_functions_at_once_keep_their_state_apart() -> None:
     assert {status.activity for status in seen["one"]} == {"one"}
     assert {status.activity for status in seen["two"]} == {"two"}
     assert spelled == {"one": "--max-length", "two": "max_length"}
+
+
+def test_two_functions_at_once_write_what_each_writes_alone(tmp_path: Path) -> None:
+    """Licences, numbers and reports of one call do not end up in the output of another."""
+    texts = {"it": "Il cuore pompa il sangue nelle arterie.", "es": "La sangre llega al corazón."}
+    both = threading.Barrier(2)
+
+    def records(lang: str, together: bool) -> Iterator[dict[str, str]]:
+        for number in range(200):
+            if together and number % 50 == 0:
+                both.wait(20)  # each is in the middle of the other
+            yield {"id": str(number), "text": texts[lang], "lang": lang, "source": lang,
+                   "licence": "CC-BY-4.0" if lang == "it" else "CC0-1.0"}
+
+    def work(lang: str, together: bool) -> None:
+        folder = tmp_path / f"{lang}-{together}"
+        folder.mkdir()
+        bmtools.vocab.build_vocab(records(lang, together), VocabularyConfig(
+            size=100, allow_fewer=True), folder / "vocabulary")
+        distinct = list(bmtools.corpus.dedup(records(lang, together), threshold=0.8))
+        (folder / "distinct.json").write_text(json.dumps(distinct))
+
+    for lang in texts:
+        work(lang, together=False)
+    threads = [threading.Thread(target=work, args=[lang, True]) for lang in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for lang in texts:
+        alone, together = (
+            {str(path.relative_to(folder)): without_times(path.read_text())
+             for path in folder.rglob("*") if path.is_file()}
+            for folder in (tmp_path / f"{lang}-False", tmp_path / f"{lang}-True"))
+        assert len(alone) > 3
+        assert together == alone
+        assert lang in alone["vocabulary/bmtools.json"]
+
+
+def without_times(content: str) -> str:
+    """Leave the times out of the text of a record."""
+    return re.sub(r'"(started|wall_seconds|seconds)": [^,\n]*', "", content)
