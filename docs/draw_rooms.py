@@ -1,5 +1,8 @@
 """Draw the rooms of the package and what they import: `python docs/draw_rooms.py > docs/rooms.svg`.
 
+`python docs/draw_rooms.py --count` prints the rooms by floor instead: a room is on the floor above
+the highest room that it imports.
+
 Edges that others imply are left out: where reports import scoring, and scoring imports data, none
 is drawn from reports to data. Single modules of the package, such as errors, are no rooms.
 """
@@ -7,6 +10,7 @@ is drawn from reports to data. Single modules of the package, such as errors, ar
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from html import escape
@@ -33,6 +37,15 @@ def room_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
 def in_order(graph: dict[str, set[str]]) -> list[str]:
     """Return the rooms, each after all that it imports, in the same order every time."""
     return [*TopologicalSorter({room: sorted(graph[room]) for room in graph}).static_order()]
+
+
+def floors(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the rooms of each floor, from the lowest."""
+    floor: dict[str, int] = {}
+    for room in in_order(graph):
+        floor[room] = 1 + max((floor[one] for one in graph[room]), default=0)
+    return [[room for room in sorted(floor) if floor[room] == number]
+            for number in range(1, max(floor.values()) + 1)]
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -83,4 +96,10 @@ def first_lines(rooms: Iterable[str], package: Path = PACKAGE) -> dict[str, str]
 
 if __name__ == "__main__":
     found = room_graph()
+    if sys.argv[1:] == ["--count"]:
+        for number, rooms in [*enumerate(floors(found), 1)][::-1]:
+            print(f"floor {number}: {', '.join(rooms)}")
+        print(f"{len(found)} rooms on {len(floors(found))} floors, "
+              f"{sum(map(len, found.values()))} of {len(found) * (len(found) - 1) // 2} arrows")
+        sys.exit()
     print(drawing(found, first_lines(found)))

@@ -50,6 +50,20 @@ found = options(bmtools, click.Context(bmtools, info_name="bmtools"))
 json.dump(sorted({one for one in found if one.startswith("--")}), sys.stdout)
 """
 """Program that prints the long options of all commands, and of their subcommands."""
+MAY_IMPORT = {
+    "tasks": "training export corpus models data recipes text vocab statistics",
+    "scoring": "export models data recipes text vocab statistics",
+    "translation": "corpus models text",
+    "training": "corpus models data recipes text vocab",
+    "export": "models vocab",
+    "corpus": "text vocab",
+    "models": "text vocab",
+    "data": "recipes text vocab",
+    "text": "vocab",
+    "vocab": "",
+    "recipes": "",
+}
+"""The rooms that each room may import, beside io."""
 
 
 def code_lines(source: str) -> int:
@@ -153,6 +167,16 @@ def measure() -> dict[str, int]:
         "modules in circles": in_circles(import_graph(is_loaded=False)),
         "Any": sum(len(re.findall(r"\bAny\b", source)) for source in sources),
     }
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    """Every room may import io, and the single modules."""
+    every = room_graph().keys()
+    may = {room: set(others.split()) | {"io"} for room, others in MAY_IMPORT.items()}
+    may |= {"commands": {*every}, "cli": every - {"commands", "study"},
+            "study": every - {"commands", "cli"}, "io": set(), "statistics": set()}
+    assert {room: others - may[room] for room, others in room_graph().items()
+            if others - may[room]} == {}
 
 
 @pytest.mark.parametrize("name", LIMITS)
