@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -17,11 +18,16 @@ from bmtools.cli.tables import (
     print_lines,
     terminal_width,
 )
-from bmtools.io.output import STDOUT, write_records
+from bmtools.errors import count_of
+from bmtools.io.output import STDOUT, is_special, write_records
 from bmtools.values import format_duration, format_figure, heading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Line = Mapping[str, Any]
+Closing = tuple[str, str]
+"""Sentence that ends a command, and the command to type next."""
+MISSING_NAMED = 5
+"""How many missing things a closing sentence names."""
 _AS_TABLE = "bmtools.as_table"
 # Lines with one of these keys are rows of a table.
 _ROWS = {"split", "step", "epoch", "best_epoch"}
@@ -156,3 +162,24 @@ class _GrowingTable:
 
     def _row(self, cells: Mapping[str, str]) -> str:
         return "  ".join(f"{cells.get(name, ''):>{width}}" for name, width in self._widths.items())
+
+
+def records_written(records: int, counts: Mapping[str, int], output: str) -> str:
+    """Say how many records were written where, and what was counted."""
+    totals = [f"{name}: {count:,}" for name, count in counts.items() if count]
+    return "; ".join([count_of(records, "records") + to_output(output), *totals])
+
+
+def to_output(output: str) -> str:
+    """Return " to FILE" for a file, and nothing for stdout."""
+    return "" if output == STDOUT else f" to {output}"
+
+
+def with_file(command: str, output: str, *paths: object) -> str:
+    """Return the command that reads an output; empty where that is no file."""
+    return "" if output == STDOUT or is_special(output) else command_line(command, output, *paths)
+
+
+def command_line(text: str, *paths: object) -> str:
+    """Return a command of bmtools with paths in its gaps, quoted for the shell."""
+    return f"bmtools {text.format(*(shlex.quote(str(path)) for path in paths))}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -12,14 +12,16 @@ import click
 from bmtools.cli.launcher import launch
 from bmtools.cli.options import Values, add_options, scored_directory, writes_file, writes_records
 from bmtools.cli.parameters import InputFile
-from bmtools.cli.results import prints_results
+from bmtools.cli.results import Closing, Line, prints_results, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
+from bmtools.errors import count_of
 from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
+from bmtools.values import format_estimate, format_figure, heading
 
 takes_models = click.option(
     "--model", "models", type=scored_directory, multiple=True, required=True, metavar="CKPT",
@@ -66,3 +68,45 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
         writes_file("--details", "Write a line for each scored item and checkpoint here."),
         writes_records, prints_results,
         *(partial(with_options, kind=one) for one in kinds)], prepare)
+
+
+def scoring_closing(lines: Sequence[Line], metric: str, unit: str, output: str,
+                  lowest: bool = True) -> Closing:
+    """Close a `score-*` command: the best checkpoint's score, with its interval.
+
+    Args:
+        lines: those of checkpoints have the metric.
+        metric: key that checkpoints are ranked by.
+        unit: key of what was counted; models that count others than each other are not ranked.
+        output: file of the lines.
+        lowest: whether lower is better.
+    """
+    scored = [line for line in lines if line.get(metric) is not None and "model" in line]
+    next_command = with_file("table {}", output)
+    if not scored:
+        return f"scored {count_of(len(lines), 'checkpoints')}", next_command
+    models, counted = len({line["model"] for line in scored}), unit.replace("_", " ")
+    if len({line.get("data") for line in scored}) > 1:
+        return (f"scored {models} models, each on other {counted}; their comparisons are over "
+                "those that both count"), next_command
+    ranked = metric
+    per_token = metric in ("pppl", "perplexity")
+    if per_token and len({line.get("vocabulary") for line in scored}) > 1:
+        # Tokens of different vocabularies do not compare, nor characters of different texts.
+        ranked = "bits_per_character"
+        if metric != "pppl" or len({_text_read(line) for line in scored}) > 1:
+            return (f"scored {len(scored)} checkpoints that have no measure in common",
+                    next_command)
+    best = (min if lowest else max)(scored, key=lambda line: line[ranked])
+    bounds = best.get("interval") or best.get("intervals", {}).get(metric)
+    score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
+    if ranked != metric:
+        score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
+    among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
+    return f"{best['model']} has {among}{score} over {count_of(best[unit], counted)}", next_command
+
+
+def _text_read(line: Line) -> tuple[str, ...]:
+    """Find what a signature says of the text that a model reads."""
+    return tuple(field for field in line.get("signature", "").split("|")
+                 if field.startswith(("case:", "accents:")))

@@ -19,11 +19,12 @@ from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
 from bmtools.cli.options import Values, add_options, masked_lm_directory, tokenizer_directory
 from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
-from bmtools.cli.results import finish, prints_results, report_printer
+from bmtools.cli.results import Closing, Line, command_line, finish, prints_results, report_printer
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
+from bmtools.errors import count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
@@ -53,6 +54,7 @@ from bmtools.training.plan import (
     pretraining_init,
 )
 from bmtools.training.run_directories import STATES, runs_directory
+from bmtools.values import format_figure
 
 TRAINING_GROUPS = {
     "Text": "files corpus replay replay-steps replay-update evaluate retain lang segmenter terms "
@@ -309,3 +311,17 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
             step.display.note_stop(STOPPED)
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)
+
+
+def training_closing(line: Line) -> Closing:
+    """Close `pretrain` and `distill`."""
+    facts = []
+    for name, label in (("evaluate", "held-out loss"), ("last", "loss")):
+        found: Line = line.get(name) or {}
+        loss = found.get("evaluate", found).get("loss")
+        if loss is not None:
+            facts = [f"{label} {format_figure('loss', loss)}"]
+            break
+    return (f"wrote {line['checkpoint']}: {', '.join(facts)} after "
+            f"{count_of(line['steps'], 'steps')} and {count_of(line['tokens_seen'], 'tokens')}",
+            command_line("score-pppl FILE --model {}", line["checkpoint"]))

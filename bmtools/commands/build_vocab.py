@@ -11,12 +11,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.closing import after_build_vocab
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.errors import CheckpointError, Reject, setting
+from bmtools.errors import CheckpointError, Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.status import counted
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
@@ -88,7 +87,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
                         step=step)
     [line] = print_results(step, [
         {"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
-    finish(step, *after_build_vocab(line, extend is not None))
+    finish(step, *closing(line, extend is not None))
 
 
 def _check_usage(extend: Path | None, config: VocabularyConfig, given: set[str]) -> None:
@@ -116,3 +115,15 @@ def _given(kind: type) -> set[str]:
 
 def _flags(names: Iterable[str]) -> str:
     return " and ".join(map(setting, names))
+
+
+def closing(line: Line, extends: bool = False) -> Closing:
+    """Close `build-vocab`."""
+    directory = line["tokenizer"]
+    what = f"wrote {directory}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
+    if "sample" in line:
+        what += f" from {count_of(line['sample']['documents'], 'documents')}"
+    return what, command_line("init-weights FILE --base CKPT --tokenizer {} -o initialised"
+                          if extends else
+                          "pretrain FILE --architecture bert-small --tokenizer {} -o model",
+                          directory)

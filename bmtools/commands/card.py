@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_card
 from bmtools.cli.options import Command, existing_directory, writes_file, writes_records
 from bmtools.cli.parameters import InputFile, InputPath, InputRecords, NamedInput
 from bmtools.cli.results import finish
@@ -50,7 +50,7 @@ def command(step: CommandStep, model: Path, about: Path | None, scores: tuple[st
     for text, path in ((made.card, output), (made.bom, bom), (made.eval_results, eval_results)):
         if path is not None:
             write_lines(step, [text.encode()], path)
-    finish(step, after_card(str(model), made.known))
+    finish(step, closing(str(model), made.known))
 
 
 def _keep_hash(model: Path, *outputs: str | None) -> None:
@@ -59,3 +59,12 @@ def _keep_hash(model: Path, *outputs: str | None) -> None:
         if path.name != CARD and path.resolve().parent == model.resolve():
             raise click.UsageError(f"found {path}, which would change the hash of {model}; "
                                    "expected a place outside, or a folder in it")
+
+
+def closing(model: str, known: Mapping[str, bool]) -> str:
+    """Close `card`: how complete it is, and what is missing."""
+    missing = [name for name, is_known in known.items() if not is_known]
+    share = 100 * (1 - len(missing) / len(known))
+    return (f"the card of {model} is {share:.0f} % complete, {len(known) - len(missing)} of "
+            f"{len(known)} things" + (f"; missing: {', '.join(missing)}; --about FILE states what "
+                                      "only people know" if missing else ""))

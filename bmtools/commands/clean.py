@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_clean
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -18,12 +18,12 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.io.parallel import read_blocks
@@ -78,4 +78,26 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         worker = partial(RecordWorker, partial(Cleaner, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(step, lines, output)
-    finish(step, *after_clean(run.records, run.counts, output))
+    finish(step, *closing(run.records, run.counts, output))
+
+
+def closing(kept: int, counts: Mapping[str, int], output: str) -> Closing:
+    """Close `clean`.
+
+    Args:
+        kept: records written.
+        counts: of records, as `dropped RULE`, `changed RULE` and `found KIND` of personal data, and
+            of `places RULE`.
+        output: file of the records.
+    """
+    facts = []
+    for what in ("dropped", "changed", "found"):
+        rules = {name.removeprefix(f"{what} "): count for name, count in sorted(counts.items())
+                 if name.startswith(f"{what} ")}
+        listed = (f"{rule} {count:,}" + (f" (places {places:,})" if (
+            places := counts.get(f"places {rule}", 0)) and what != "dropped" else "")
+            for rule, count in rules.items())
+        facts += [f"{what}: {', '.join(listed)}"] if rules else []
+    dropped = sum(count for name, count in counts.items() if name.startswith("dropped "))
+    records = f"{kept:,} of {count_of(kept + dropped, 'records')}{to_output(output)}"
+    return ("; ".join([records, *facts]), with_file("dedup {} -o distinct.jsonl", output))

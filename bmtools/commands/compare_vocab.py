@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_compare_vocab
 from bmtools.cli.options import (
     Command,
     named_paths,
@@ -17,14 +16,15 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.parameters import InputFile, NamedInput
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
 from bmtools.status import counted
+from bmtools.values import format_figure
 
 
 @click.command("compare-vocab", cls=Command, examples=(
@@ -81,7 +81,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
                             if line["vocabulary"] == name and "words" in line}
                      for name in paths}, plot)
     print_results(step, lines, output, _print_tables)
-    finish(step, *after_compare_vocab(lines, paths))
+    finish(step, *closing(lines, paths))
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
@@ -91,3 +91,17 @@ def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
         if number:
             click.echo()
         print_table(header, rows, title, text_columns, whole_columns=2)
+
+
+def closing(lines: Sequence[Line], paths: Mapping[str, Any]) -> Closing:
+    """Close `compare-vocab`."""
+    scope = next(line["scope"] for line in lines if "words" in line)
+    pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
+              if line.get("scope") == scope and line.get("pieces_per_word") is not None}
+    if not pieces:
+        return f"compared {count_of(len(paths), 'vocabularies')}", ""
+    best = min(pieces, key=pieces.__getitem__)
+    count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
+    return (f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})",
+            command_line("pretrain FILE --architecture bert-small --tokenizer {} -o model",
+                     paths[best]) if Path(paths[best]).is_dir() else "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 
 import click
 
-from bmtools.cli.closing import after_decontaminate
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -18,12 +18,12 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
-from bmtools.corpus.duplicates.settings import ContaminationConfig
-from bmtools.errors import Reject
+from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 
@@ -67,4 +67,20 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             nullcontext() if hits is None else open_output(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
         write_lines(step, run.lines(read_blocks(records), finder, reject, stream), output)
-    finish(step, *after_decontaminate(run.counts, len(runs.names) - runs.short, output))
+    finish(step, *closing(run.counts, len(runs.names) - runs.short, output))
+
+
+def closing(counts: Mapping[str, int], texts: int, output: str) -> Closing:
+    """Close `decontaminate`.
+
+    Args:
+        counts: of records; and for each evaluation record that was found.
+        texts: evaluation texts that were looked for.
+        output: file of the records.
+    """
+    found = counts.get("contaminated", 0)
+    hold = "holds" if found == 1 else "hold"
+    return (f"{found:,} of {count_of(counts.get('all', 0), 'records')} {hold} "
+            f"{contaminated_texts(counts):,} of {count_of(texts, 'evaluation texts')}"
+            f"{to_output(output)}",
+            with_file("build-vocab {} -o vocabulary", output))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_dedup
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -18,12 +18,12 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import InputPath, WorkDirectory
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
 from bmtools.corpus.duplicates.settings import Bands, DedupConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 
@@ -79,7 +79,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     if config.duplicates == "near":
         click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
                    err=True)
-    finish(step, *after_dedup(run.counts, output))
+    finish(step, *closing(run.counts, output))
 
 
 def _describe(bands: Bands) -> str:
@@ -87,3 +87,12 @@ def _describe(bands: Bands) -> str:
     curve = ", ".join(f"{bands.recall(one):.0%} of {one}" for one in _SIMILARITIES)
     return (f"{bands.bands} bands of {bands.rows} hashes; pairs expected to be found, by their "
             f"similarity: {curve}")
+
+
+def closing(counts: Mapping[str, int], output: str) -> Closing:
+    """Close `dedup`."""
+    kept, exact, near = (counts.get(name, 0) for name in ("kept", "exact-duplicate",
+                                                          "near-duplicate"))
+    return (f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left out "
+            f"{exact:,} exact and {count_of(near, 'near duplicates')}",
+            with_file("build-vocab {} -o vocabulary", output))

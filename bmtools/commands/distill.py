@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_training
 from bmtools.cli.options import (
     Command,
     masked_lm_directory,
@@ -29,6 +28,7 @@ from bmtools.cli.training_options import (
     takes_data,
     takes_distillation,
     takes_run_config,
+    training_closing,
 )
 from bmtools.commands.pretrain import write_run_cards
 from bmtools.errors import Reject
@@ -90,4 +90,4 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
         from bmtools.training.distillation.distill import distill_lines
 
         lines = distill_lines(plan, init, teacher, data, settings, reject)
-        print_metrics(step, with_cards(lines, output, kept_directory(output)), after_training)
+        print_metrics(step, with_cards(lines, output, kept_directory(output)), training_closing)

@@ -10,7 +10,6 @@ from typing import get_args
 
 import click
 
-from bmtools.cli.closing import after_export, after_export_model
 from bmtools.cli.help import Choice, Group
 from bmtools.cli.options import (
     Command,
@@ -20,11 +19,18 @@ from bmtools.cli.options import (
     writes_directory,
     writes_records,
 )
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import (
+    Closing,
+    Line,
+    finish,
+    print_results,
+    prints_results,
+    records_written,
+)
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
-from bmtools.errors import RecordError, Reject
+from bmtools.errors import RecordError, Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.models.settings import ExportConfig
@@ -130,7 +136,7 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities", "relations"))
     write_brat(kept, output, overwrite, counts, reject)
-    finish(step, after_export(counts.pop(_RECORDS, 0), counts, str(output)))
+    finish(step, records_written(counts.pop(_RECORDS, 0), counts, str(output)))
 
 
 @command.command("model", cls=Command, examples=(
@@ -159,7 +165,7 @@ def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: 
                          step=step, **asdict(config))
     write_cards(output)
     print_results(step, lines)
-    finish(step, *after_export_model(lines))
+    finish(step, *model_closing(lines))
 
 
 _RECORDS = "records"
@@ -181,6 +187,13 @@ def _write(step: CommandStep, parts: Iterable[str], output: str, counts: Counter
     with open_output(output) as stream:
         for part in parts:
             stream.write(part.encode())
-    finish(step, after_export(counts.pop(_RECORDS, 0), counts, output))
+    finish(step, records_written(counts.pop(_RECORDS, 0), counts, output))
 
 
+def model_closing(lines: Sequence[Line]) -> Closing:
+    """Close `export model`."""
+    facts = [f"wrote {line['model']}: {line['format']} in {line['precision']}, " + (
+        f"{count_of(line['tokens'], 'vectors')} of {line['dimensions']}" if "tokens" in line else
+        f"logits within {max(found['max'] for found in line['difference'].values()):.2g} of the "
+        "checkpoint's") for line in lines]
+    return "; ".join(facts), ""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_find_contexts
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -16,11 +15,11 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.parameters import InputFile, InputPath
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, Line, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.status import counted
@@ -72,7 +71,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     sentences = write_stream(step, sample.sentences(), output, "writing", "sentences")
     if report:
         write_records(sample.report(), report)
-    finish(step, *after_find_contexts(sample.summary(), sentences, output, tokenizer))
+    finish(step, *closing(sample.summary(), sentences, output, tokenizer))
 
 
 def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
@@ -86,3 +85,14 @@ def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
     if uncased and tokenizer:
         raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
                                "leave one of them out", context)
+
+
+def closing(summary: Line, sentences: int, output: str,
+                        tokenizer: object = None) -> Closing:
+    """Close `find-contexts`."""
+    missing = summary["words"] - summary["found"]
+    what = (f"{summary['found']} of {count_of(summary['words'], 'words')} found, {missing} not "
+            f"found; {count_of(summary['occurrences'], 'occurrences')}, "
+            f"{count_of(sentences, 'sentences')} sampled{to_output(output)}")
+    return what, with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
+                           tokenizer or "vocabulary")

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_finetune
 from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
@@ -19,11 +18,11 @@ from bmtools.cli.options import (
     writes_directory,
 )
 from bmtools.cli.parameters import InputRecords
-from bmtools.cli.results import prints_results
+from bmtools.cli.results import Closing, Line, command_line, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import interruptible, print_metrics
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.sources import STDIN
 from bmtools.recipes.settings import (
     FreezeConfig,
@@ -40,6 +39,7 @@ from bmtools.tasks.run_settings import (
     TaskDistillationConfig,
     uses_folds,
 )
+from bmtools.values import format_figure, heading
 
 # Where these words of pretraining would mislead.
 _MEANINGS = {
@@ -126,7 +126,7 @@ class TaskGroup(Group):
                 lines = run_sources(plan, {
                     **{name: step.sources((file,))[0] for name, file in files.items()},
                     **({"unlabelled": unlabelled} if unlabelled else {})}, reject)
-                print_metrics(step, with_cards(lines, output), after_finetune)
+                print_metrics(step, with_cards(lines, output), closing)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[
@@ -152,3 +152,17 @@ def command() -> None:
     stdout gets a JSON line for each set, epoch and seed, and a summary. A run that is interrupted
     writes nothing and cannot be resumed.
     """
+
+
+def closing(line: Line) -> Closing:
+    """Close `finetune`."""
+    name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
+    seeds, folds = line["seeds"], line.get("folds", 0)
+    of = count_of(folds, "folds") if folds else count_of(seeds, "seeds")
+    spread = f"mean and deviation of {of}" if seeds > 1 or folds else "one seed"
+    lost = [f"{count_of(line[key], what)} diverged" for key, what in (
+        ("diverged", "seeds"), ("diverged_folds", "folds")) if key in line]
+    return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
+            f"({'; '.join([spread, *lost])})",
+            f"{command_line('merge {}', line['checkpoint'])}/fold-* -o merged" if folds else
+            command_line("predict FILE --model {}", line["checkpoint"]))

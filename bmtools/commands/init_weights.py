@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_comparing_inits, after_init_weights
 from bmtools.cli.options import (
     Command,
     base_directory,
@@ -20,11 +19,11 @@ from bmtools.cli.options import (
     tokenizer_directory,
 )
 from bmtools.cli.parameters import InputFile, OutputDirectory
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.models.checkpoint_files import is_decoder
 from bmtools.models.settings import (
@@ -35,6 +34,7 @@ from bmtools.models.settings import (
     TransferConfig,
 )
 from bmtools.status import counted
+from bmtools.values import format_figure
 
 _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",
             "probe.old_loss", "seconds")
@@ -107,7 +107,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
             base, str(tokenizer), counted(records, "reading"), compare,
             held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
             transfer=settings, focus=focus, distil=distil, reject=reject)
-        finish(step, *after_comparing_inits(print_results(step, lines, print_tables=_print_tables)))
+        finish(step, *comparison_closing(print_results(step, lines, print_tables=_print_tables)))
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -121,7 +121,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     write_cards(output)
     made = {} if tokenizer is None else {"method": settings.method}
     [line] = print_results(step, [{"checkpoint": str(output), **made, **transferred.report}])
-    finish(step, *after_init_weights(line))
+    finish(step, *closing(line))
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
@@ -137,3 +137,24 @@ def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
                for tokens in zip(*(line["neighbours"] for line in lines), strict=True))
     print_table(("new token", *methods), nearest, "Nearest old tokens",
                 text_columns=1 + len(methods))
+
+
+def closing(line: Line) -> Closing:
+    """Close `init-weights`."""
+    facts = [f"{line['parameters']:,} parameters"]
+    if "tokens" in line:
+        kept = line.get("copied", 0) + line.get("folded", 0)
+        facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the rest are made "
+                     f"by {line['method']}")
+    return (f"wrote {line['checkpoint']}: {'; '.join(facts)}",
+            command_line("pretrain FILE --model {} -o model", line["checkpoint"]))
+
+
+def comparison_closing(lines: Sequence[Line]) -> Closing:
+    """Close `init-weights --compare`."""
+    stage = "probe" if all("probe" in line for line in lines) else "start"
+    best = min(lines, key=lambda line: line[stage]["loss"])
+    when = "after training" if stage == "probe" else "before training"
+    return (f"{best['method']} has the lowest loss of {count_of(len(lines), 'methods')} {when}, "
+            f"{format_figure('loss', best[stage]['loss'])} nats a masked token",
+            f"the same with --method {best['method']} -o DIR in place of --compare")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_mix
 from bmtools.cli.options import (
     Command,
     named_paths,
@@ -16,15 +16,16 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import NamedInput
 from bmtools.cli.pass_options import require_files
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, Line, finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
 from bmtools.corpus.sampling.settings import MixConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.sources import STDIN, source_stem
 from bmtools.io.workers import Workers
 from bmtools.status import counted
+from bmtools.values import format_figure
 
 
 @click.command("mix", cls=Command, examples=(
@@ -55,8 +56,17 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: M
 
     with opened_mixture(paths, config, reject, workers) as mixture:
         write_lines(step, counted(mixture.lines(), "writing"), output)
-        finish(step, *after_mix(mixture.parts, output))
+        finish(step, *closing(mixture.parts, output))
 
 
 def _is_source(path: str) -> bool:
     return path == STDIN or (Path(path).exists() and not Path(path).is_dir())
+
+
+def closing(parts: Sequence[Line], output: str) -> Closing:
+    """Close `mix`."""
+    whole = sum(part["megabytes"] for part in parts)
+    facts = [f"{part['corpus']}: {count_of(part['records'], 'records')}, "
+             f"{format_figure('share', part['megabytes'] / whole)} of the text, "
+             f"{format_figure('', part['epochs'])} passes" for part in parts]
+    return "; ".join(facts) + to_output(output), ""

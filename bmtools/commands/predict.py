@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_predict
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -16,11 +15,11 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS
@@ -59,4 +58,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     written = write_stream(step, predictor.predict(records), output, "predicting")
     for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)
-    finish(step, *after_predict(written, output, " and ".join(map(str, models))))
+    finish(step, *closing(written, output, " and ".join(map(str, models))))
+
+
+def closing(records: int, output: str, model: object) -> Closing:
+    """Close `predict`."""
+    return (f"{count_of(records, 'records')} with predictions of {model}{to_output(output)}",
+            with_file("score-tasks FILE {}", output))

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bmtools.cli.closing import after_preflight
 from bmtools.cli.options import Command, usage_errors
 from bmtools.cli.parameters import WorkDirectory
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
@@ -29,7 +28,7 @@ from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.checks import check_run
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
-from bmtools.values import format_duration
+from bmtools.values import format_duration, format_figure
 
 if TYPE_CHECKING:
     from bmtools.training.preflight import Forecast, PhaseForecast
@@ -82,7 +81,7 @@ def command(step: CommandStep, data: DataConfig, rejects: str | None, output: Pa
         click.echo(f"bmtools: {note}", err=True)
     for warning in forecast.warnings:
         click.echo(f"bmtools: warning: {warning}", err=True)
-    finish(step, *after_preflight(line, "" if forecast.hours is None
+    finish(step, *closing(line, "" if forecast.hours is None
                             else format_duration(3600 * forecast.hours)))
 
 
@@ -117,3 +116,11 @@ def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
         yield f"{phase.model_flop_utilisation:.1%} of the GPU's peak"
     if phase.hours is not None:
         yield format_duration(3600 * phase.hours)
+
+
+def closing(forecast: Line, duration: str) -> Closing:
+    """Close `preflight`."""
+    memory = max(phase["memory_gib"] for phase in forecast["phases"])
+    what = f"the run would take {duration} and " if duration else "the run would take "
+    return (f"{what}{format_figure('', memory)} GiB of memory a process; this was measured",
+            "the same with bmtools pretrain and -o DIR")

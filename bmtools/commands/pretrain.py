@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_training
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_directory
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
@@ -21,6 +20,7 @@ from bmtools.cli.training_options import (
     takes_data,
     takes_model_init,
     takes_run_config,
+    training_closing,
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
@@ -69,4 +69,4 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
         from bmtools.training.pretrain import pretrain_lines
 
         lines = pretrain_lines(plan, model, data, reject)
-        print_metrics(step, with_cards(lines, output, kept_directory(output)), after_training)
+        print_metrics(step, with_cards(lines, output, kept_directory(output)), training_closing)

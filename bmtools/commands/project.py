@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from bmtools.cli.closing import after_project
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -21,13 +21,14 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
 from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
+from bmtools.translation.counts import count_lines
 from bmtools.translation.projection.settings import Pairing, ProjectionConfig
 from bmtools.translation.settings import EngineConfig, changed_settings
 
@@ -102,7 +103,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items) if review or review_page else 0
-    finish(step, *after_project(number, counts, output))
+    finish(step, *closing(number, counts, output))
 
 
 def _engine(options: dict[str, Any]) -> EngineConfig | None:
@@ -131,3 +132,9 @@ def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: P
     error = "" if calibration.error is None else \
         f", expected calibration error {calibration.error:.4f} on sets left out"
     finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")
+
+
+def closing(records: int, counts: Mapping[str, int], output: str) -> Closing:
+    """Close `project`."""
+    facts = [count_of(records, "records") + to_output(output), *count_lines(counts)]
+    return "; ".join(facts), with_file("split {} -o parts", output)

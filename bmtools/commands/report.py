@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from bmtools.cli.closing import after_report
 from bmtools.cli.options import Command, OutputFile
 from bmtools.cli.parameters import InputPath
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, Line, finish
 from bmtools.cli.step import CommandStep
+from bmtools.errors import count_of
 
 
 @click.command("report", cls=Command, examples=(
@@ -30,4 +30,12 @@ def command(step: CommandStep, paths: tuple[str, ...], title: str, output: str) 
     """
     from bmtools.study.reports.report import write_report
 
-    finish(step, *after_report(write_report(paths, output, title), output))
+    finish(step, *closing(write_report(paths, output, title), output))
+
+
+def closing(page: Line, output: str) -> Closing:
+    """Close `report`: what is on the page."""
+    others = f"; skipped {count_of(page['skipped'], 'other files')}" if page["skipped"] else ""
+    charts = count_of(page["charts"], "charts")
+    return (f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {charts}: "
+            f"{', '.join(page['sections']).lower()}{others}", "")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
-from bmtools.cli.closing import after_sample
 from bmtools.cli.options import (
     Command,
     takes_files,
@@ -20,15 +19,16 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import finish, print_results
+from bmtools.cli.results import Closing, Line, finish, print_results, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
 from bmtools.corpus.sampling.settings import SampleConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, open_output
 from bmtools.io.workers import Workers
+from bmtools.values import format_figure
 
 if TYPE_CHECKING:
     from bmtools.corpus.sampling.sample import Sample
@@ -76,12 +76,12 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
         [line] = print_results(step, [write_ladder(records, ladder, config, workers=workers,
                                                    ending=ending, overwrite=overwrite,
                                                    step=step)])
-        finish(step, *after_sample(line["samples"], line["output"]))
+        finish(step, *closing(line["samples"], line["output"]))
         return
     with opened_sample(records, config, workers) as chosen, \
             nullcontext() if rest is None else open_output(rest) as others:
         write_lines(step, _without_rest(chosen, others), output)
-        finish(step, *after_sample(chosen.rungs, output))
+        finish(step, *closing(chosen.rungs, output))
 
 
 def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
@@ -93,3 +93,10 @@ def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
             yield line
         elif others is not None:
             others.write(line)
+
+
+def closing(rungs: Sequence[Line], output: str) -> Closing:
+    """Close `sample`."""
+    facts = [f"{rung['sample']}: {count_of(rung['records'], 'records')}, "
+             f"{format_figure('', rung['megabytes'])} MB of text" for rung in rungs]
+    return "; ".join(facts) + to_output(output), ""

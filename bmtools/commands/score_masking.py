@@ -11,8 +11,7 @@ import click
 from bmtools.cli.options import Command, reads_records, writes_records
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results, prints_results
-from bmtools.cli.score_closing import after_scoring
-from bmtools.cli.scoring_options import takes_groups, takes_models
+from bmtools.cli.scoring_options import scoring_closing, takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -67,4 +66,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
         progress=partial(counted, activity="scoring", unit="passes"),
         **asdict(config), **asdict(statistics), **asdict(inference))
     print_results(step, lines, output)
-    finish(step, *after_scoring(lines, "perplexity", "masked_tokens", output))
+    finish(step, *scoring_closing(lines, "perplexity", "masked_tokens", output))

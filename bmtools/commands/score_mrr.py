@@ -12,8 +12,7 @@ from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
 from bmtools.cli.parameters import InputFile, OutputDirectory
 from bmtools.cli.results import finish, print_results
-from bmtools.cli.score_closing import after_scoring
-from bmtools.cli.scoring_options import scores_checkpoints
+from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.errors import count_of
@@ -104,4 +103,4 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
         check_bound(checkpoints, "mrr", at_least=fail_under)
     if fail_below_baseline:
         check_regression(fail_below_baseline, reference, lines, len(models))
-    finish(step, *after_scoring(lines, "mrr", "maskings", output, lowest=False))
+    finish(step, *scoring_closing(lines, "mrr", "maskings", output, lowest=False))

@@ -9,8 +9,7 @@ import click
 
 from bmtools.cli.options import Command, reads_records
 from bmtools.cli.results import finish, print_results
-from bmtools.cli.score_closing import after_scoring
-from bmtools.cli.scoring_options import scores_checkpoints
+from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader
@@ -46,4 +45,4 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
         print_results(step, lines, output)
         if fail_over is not None:
             check_bound(lines[:len(models)], "pppl", at_most=fail_over)
-        finish(step, *after_scoring(lines, "pppl", "sentences", output))
+        finish(step, *scoring_closing(lines, "pppl", "sentences", output))

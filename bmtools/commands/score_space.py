@@ -11,8 +11,7 @@ import click
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
 from bmtools.cli.parameters import OutputFile
 from bmtools.cli.results import finish, print_results, prints_results
-from bmtools.cli.score_closing import after_scoring
-from bmtools.cli.scoring_options import takes_models
+from bmtools.cli.scoring_options import scoring_closing, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -89,4 +88,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
         plot_spaces(make_panels(lines, spaces, config), spaces[0].sample, plot)
     if vectors is not None:
         save_vectors([line["model"] for line in lines], spaces, vectors)
-    finish(step, *after_scoring(lines, "average_cosine", "words", output))
+    finish(step, *scoring_closing(lines, "average_cosine", "words", output))

@@ -16,10 +16,19 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.parameters import Given, InputRecords, NamedInput, NameOrFile
-from bmtools.cli.results import as_tables, finish, print_results, prints_results
-from bmtools.cli.score_closing import after_score_suite
+from bmtools.cli.results import (
+    MISSING_NAMED,
+    Closing,
+    Line,
+    as_tables,
+    finish,
+    print_results,
+    prints_results,
+    with_file,
+)
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table, terminal_width
+from bmtools.errors import count_of
 from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
 _UNLIMITED_WIDTH = 10_000
@@ -90,7 +99,7 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
     if form:
         as_tables(step)
     print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form))
-    finish(step, *after_score_suite(lines, len(chosen.sets), output))
+    finish(step, *closing(lines, len(chosen.sets), output))
 
 
 def _describe(one: SuiteSet) -> dict[str, Any]:
@@ -110,3 +119,21 @@ def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
             click.echo(FORMS[form](title, header, rows), nl=False)
         else:
             print_table(header, rows, title)
+
+
+def closing(lines: Sequence[Line], sets: int, output: str) -> Closing:
+    """Close `score-suite`: how complete each model is, and what its paper makes of it."""
+    facts = []
+    for line in lines:
+        if "table" in line or "model" not in line:
+            continue
+        missing = line.get("missing", [])
+        averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]
+        more = f" and {len(missing) - MISSING_NAMED} more" * (len(missing) > MISSING_NAMED)
+        without = f" (missing: {', '.join(missing[:MISSING_NAMED])}{more})" if missing else ""
+        has = f"{line['model']} has {sets - len(missing)} of {count_of(sets, 'sets')}{without}"
+        others = ", ".join(dict.fromkeys(line.get("other_metrics", {}).values()))
+        facts.append(", ".join([has, *averages, *([
+            f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
+            if others else [])]))
+    return "; ".join(facts), with_file("table {}", output)

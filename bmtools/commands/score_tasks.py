@@ -17,8 +17,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import finish, print_results, prints_results
-from bmtools.cli.score_closing import after_scoring
-from bmtools.cli.scoring_options import takes_groups
+from bmtools.cli.scoring_options import scoring_closing, takes_groups
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -86,4 +85,4 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:
         check_bound(scored, main, at_least=fail_under)
-    finish(step, *after_scoring(lines, main, "records", output, lowest=False))
+    finish(step, *scoring_closing(lines, main, "records", output, lowest=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.parameters import InputFile, InputRecords
-from bmtools.cli.results import finish, print_results, prints_results
-from bmtools.cli.score_closing import after_score_translation
+from bmtools.cli.results import Closing, Line, finish, print_results, prints_results, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
 from bmtools.translation.settings import QualityConfig
+from bmtools.values import format_estimate
 
 
 @click.command("score-translation", cls=Command, examples=(
@@ -62,4 +63,12 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
             raise click.UsageError("found stdin more than once, expected one file from there")
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
     print_results(step, lines, output)
-    finish(step, *after_score_translation(lines, output))
+    finish(step, *closing(lines, output))
+
+
+def closing(lines: Sequence[Line], output: str) -> Closing:
+    """Close `score-translation`."""
+    best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
+    score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
+    return (f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}",
+            with_file("table {}", output))

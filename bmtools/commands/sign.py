@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_sign
 from bmtools.cli.options import Command, existing_directory
 from bmtools.cli.parameters import InputFile
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
+from bmtools.errors import count_of
 
 
 @click.command("sign", cls=Command, examples=(
@@ -34,4 +34,10 @@ def command(step: CommandStep, directory: Path, key: Path) -> None:
     from bmtools.study.lineages.sign import sign
 
     [line] = print_results(step, [sign(directory, key)])
-    finish(step, *after_sign(line))
+    finish(step, *closing(line))
+
+
+def closing(line: Line) -> Closing:
+    """Close `sign`."""
+    return (f"signed {count_of(line['files'], 'files')} of {line['signed']}: {line['signature']}",
+            f"bmtools verify {line['signed']} --public-key FILE")

@@ -8,14 +8,13 @@ from typing import Any
 
 import click
 
-from bmtools.cli.closing import after_split
 from bmtools.cli.options import Command, input_file, reads_records, takes_overwrite
 from bmtools.cli.parameters import OutputDirectory
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
-from bmtools.corpus.overlap import SHARED, overlaps
+from bmtools.corpus.overlap import SHARED, describe_shared, overlaps
 from bmtools.corpus.splits import SplitConfig, write_split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -52,12 +51,12 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")
     if check:
         lines = print_results(step, _compare(records), print_tables=_print_overlap)
-        finish(step, *after_split(lines, None))
+        finish(step, *closing(lines, None))
         return
     assert output is not None
     report = write_split(records, output, config, by, reject, overwrite, step)
     [line] = print_results(step, [report])
-    finish(step, *after_split(line["overlap"], line))
+    finish(step, *closing(line["overlap"], line))
 
 
 def _compare(records: RecordReader) -> list[dict[str, Any]]:
@@ -73,3 +72,17 @@ def _compare(records: RecordReader) -> list[dict[str, Any]]:
 def _print_overlap(lines: Sequence[Mapping[str, Any]]) -> None:
     print_table(_COLUMNS, [[line[column] for column in _COLUMNS] for line in lines],
                 "Records of a file with a document, text or question of another", text_columns=2)
+
+
+def closing(overlaps: Sequence[Line], report: Line | None) -> Closing:
+    """Close `split`.
+
+    Args:
+        overlaps: what parts share.
+        report: of the split; None after `--check`.
+    """
+    found = describe_shared(overlaps) or "no parts share a document, text or question"
+    if report is None:
+        return found, ""
+    sizes = ", ".join(f"{name} {size:,}" for name, size in report["records"].items())
+    return f"wrote {report['output']}: {sizes} records; {found}", ""

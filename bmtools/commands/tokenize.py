@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_tokenize
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
-from bmtools.errors import Reject
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.status import counted
 
@@ -45,4 +44,12 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
                         step=step)
     [line] = print_results(step, [{"output": str(output), **manifest["results"],
                              "vocabulary": manifest["vocabulary"]}])
-    finish(step, *after_tokenize(line, tokenizer))
+    finish(step, *closing(line, tokenizer))
+
+
+def closing(line: Line, tokenizer: object) -> Closing:
+    """Close `tokenize`."""
+    return (f"wrote {line['output']}: {count_of(line['tokens'], 'tokens')} of "
+            f"{count_of(line['documents'], 'documents')}",
+            command_line("pretrain {} --architecture bert-base --tokenizer {} -o model",
+                     line["output"], tokenizer))

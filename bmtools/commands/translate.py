@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.closing import after_translate
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -30,7 +29,7 @@ from bmtools.cli.projection_options import (
     refuse_projection_options,
     takes_projection,
 )
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
@@ -126,4 +125,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     totals, *remarks = counts.lines()
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
-    finish(step, *after_translate(totals, output))
+    finish(step, *closing(totals, output))
+
+
+def closing(totals: str, output: str) -> Closing:
+    """Close `translate`."""
+    return (f"translated {totals}{to_output(output)}",
+            with_file("build-vocab {} -o vocabulary", output))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from bmtools.cli.closing import after_verify
 from bmtools.cli.options import Command
 from bmtools.cli.parameters import InputDirectory, InputFile, InputPath
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.errors import DataError
 
@@ -38,7 +38,16 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     from bmtools.study.lineages.verify import differs, verify
 
     lines = print_results(step, verify(paths, search, public_key))
-    finish(step, *after_verify(lines))
+    finish(step, *closing(lines))
     if faults := [str(line["path"]) for line in lines if differs(line)]:
         raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"
                         + ", ..." * (len(faults) > 5))
+
+
+def closing(lines: Sequence[Line]) -> Closing:
+    """Close `verify`: how many are as they were."""
+    same, *others = (sum(line["state"] == state for line in lines)
+                     for state in ("same", "not found", "no hash recorded"))
+    names = ("not found", "without a hash in their record")
+    return ", ".join([f"{same} as recorded", *(f"{count} {name}" for count, name in
+                                               zip(others, names, strict=True) if count)]), ""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
+from bmtools.errors import count_of
 from bmtools.records import JsonObject, document_of
 
 PARTS = ("train", "dev", "test")
 SHARED = ("documents", "texts", "questions")
 """What parts are compared by."""
+_MOST_SHARED = 4
 Keys = tuple[str, ...]
 """Document, text and question of a record, as they are compared."""
 _PART = re.compile(r"(?<![a-z])(?i:(?P<train>train(?:ing)?)|(?P<test>test(?:ing)?)|"
@@ -105,3 +108,12 @@ def part_of(path: str) -> tuple[str, str]:
         if found:
             return found[-1].lastgroup or "", "/".join(names[:number + 1])
     return "", ""
+
+
+def describe_shared(overlaps: Sequence[Mapping[str, Any]]) -> str:
+    """Describe what parts share, from the lines of overlaps; empty if nothing."""
+    shared = [f"{line['of']} shares {count_of(line[what], what)} with {line['in']}"
+              for line in overlaps for what in SHARED if line[what]]
+    if len(shared) > _MOST_SHARED:
+        shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]
+    return ", ".join(shared)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,6 @@ from typing import NamedTuple, TypeVar, get_args
 
 import click
 
-from bmtools.cli.closing import after_import
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -32,7 +32,7 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import Passes, takes_passes
-from bmtools.cli.results import finish
+from bmtools.cli.results import Closing, Line, finish, records_written, with_file
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines, write_stream
 from bmtools.corpus.importing import (
@@ -46,7 +46,7 @@ from bmtools.corpus.importing import (
     input_files,
     with_unique_ids,
 )
-from bmtools.corpus.overlap import Overlap, keys_of
+from bmtools.corpus.overlap import Overlap, describe_shared, keys_of, part_of
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import STDOUT
@@ -194,7 +194,7 @@ def _seen(check_against: Iterable[str], output: str) -> SetSeen:
 
 def _close(step: CommandStep, written: int, counts: Counter[str], output: str,
            seen: SetSeen) -> None:
-    finish(step, *after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
+    finish(step, *closing(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
 
 def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,
@@ -236,3 +236,36 @@ def source_format(content: str, options: str, *examples: str, folders: bool = Fa
             topics="records")(function)
 
     return make
+
+
+def closing(records: int, counts: Mapping[str, int], output: str, task: str = "",
+                 parts: Mapping[str, tuple[int, str]] | None = None,
+                 overlaps: Sequence[Line] = ()) -> Closing:
+    """Close `import`.
+
+    Args:
+        records: how many were written.
+        counts: what was repaired or left out.
+        output: file of the records.
+        task: whose examples they are; empty for plain text.
+        parts: parts of a set that are in one now, with their records and paths.
+        overlaps: what parts share.
+    """
+    facts = [records_written(records, counts, output)]
+    if parts:
+        sizes = " and ".join(f"{count:,} of {name}" for name, (count, _) in parts.items())
+        _, path = next(iter(parts.values()))
+        facts.append(f"mixed, {sizes}: name one alone, as {shlex.quote(path)}")
+    facts += [describe_shared([line]) or f"{line['of']} shares nothing with {line['in']}"
+              for line in overlaps]
+    return "; ".join(facts), "" if parts else with_file(_next_after(task, output), output)
+
+
+def _next_after(task: str, output: str) -> str:
+    """Choose what comes after `import` by what was imported, and by the name of its file."""
+    if task in ("", "mrr"):
+        return "score-mrr {} --model CKPT" if task else "build-vocab {} -o vocabulary"
+    part, _ = part_of(Path(output).name)
+    files = {"train": "--train {} --dev FILE", "dev": "--train FILE --dev {}",
+             "test": "--train FILE --dev FILE --test {}"}
+    return f"finetune {task} --model CKPT {files[part]} -o model" if part else "split {} -o parts"
