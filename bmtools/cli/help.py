@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from bmtools.errors import did_you_mean, suggestion
 
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _SHOWS_ALL = "bmtools.cli.help.shows_all"
 _WIDEST_TERM = 24
 # As many options fit a screen, so `--help` lists them all.
@@ -61,7 +62,7 @@ class Choice(click.Choice[str]):
         return f"{listed}{meant and f'; {meant}'}"
 
 
-def offers(values: Callable[[], Iterable[str]], file: bool = False) -> Callable[..., Any]:
+def offers(values: Callable[[], Iterable[str]], file: bool = False) -> Completion:
     """Make the completion of a parameter.
 
     Args:

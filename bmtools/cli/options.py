@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -46,9 +46,10 @@ from bmtools.models.checkpoint_files import (
     check_scored,
     check_tokenizer,
 )
+from bmtools.records import JsonObject
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Values = dict[str, Any]
+Function = TypeVar("Function", bound=Callable[..., object])
+Values = JsonObject
 """Values of a command's parameters, by name."""
 Convert = Callable[[CommandStep, Values], None]
 _CONVERSIONS, _STEP = "bmtools_conversions", "bmtools.step"
@@ -59,6 +60,12 @@ writes_records = click.option(
 
 _OVERWRITE_HELP = "Replace output that exists."
 takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
+
+
+class Decorator(Protocol):
+    """What adds options to a command's function, and returns it."""
+
+    def __call__(self, function: Function, /) -> Function: ...
 
 
 existing_directory = InputDirectory()
@@ -159,7 +166,7 @@ def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) 
     ctx.with_resource(limiting_records(megabytes))
 
 
-def add_options(options: Sequence[Callable[[Any], Any]], convert: Convert,
+def add_options(options: Sequence[Decorator], convert: Convert,
                 function: Function) -> Function:
     """Add options to a command's function, and a conversion of their values.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import Values, add_options, takes_overwrite
+from bmtools.cli.options import Decorator, Values, add_options, takes_overwrite
 from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -22,6 +22,7 @@ from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.resumable import run_directory
 from bmtools.io.sources import STDIN
 from bmtools.io.workers import InputFile, Workers, files_of_shard
+from bmtools.records import JsonMapping
 
 WORKER_OPTIONS = "jobs ray"
 PASS_OPTIONS = "jobs shard ray resume"
@@ -46,7 +47,7 @@ takes_resume = click.option("--resume", is_flag=True,
                             help="Go on with an unfinished run, if there is one.")
 
 
-def takes_shard(verb: str) -> Any:
+def takes_shard(verb: str) -> Decorator:
     """Add `--shard I/N`.
 
     Args:
@@ -75,7 +76,7 @@ class Passes:
     step: CommandStep
 
     @contextmanager
-    def opened(self, output: str, settings: Mapping[str, Any]) -> Iterator[PassRun]:
+    def opened(self, output: str, settings: JsonMapping) -> Iterator[PassRun]:
         """Open the run of a command; one that is finished already ends the command here.
 
         Args:

@@ -18,13 +18,14 @@ from bmtools.cli.progress import Block
 from bmtools.cli.tables import estimated
 from bmtools.errors import BmtoolsError, DataError, count_of, did_you_mean, without_controls
 from bmtools.installation import install_command
+from bmtools.records import JsonMapping
 from bmtools.statistics.table import get_nested, number_keys
 from bmtools.values import format_estimate, heading, three_digits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Line = Mapping[str, Any]
+Line = JsonMapping
 _STEPS = ("step", "epoch")
 _CURVES = ("loss", "learning_rate", "dev_loss")
 _MOST_CURVES = 2

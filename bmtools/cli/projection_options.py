@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import Values, add_options
+from bmtools.cli.options import Decorator, Values, add_options
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -40,7 +40,7 @@ def _configure(_step: CommandStep, values: Values) -> None:
     values["projection"] = ProjectionConfig(**{name: values.pop(name) for name in names})
 
 
-def takes_projection(without: Sequence[str] = ()) -> Callable[..., Any]:
+def takes_projection(without: Sequence[str] = ()) -> Decorator:
     """Add the options; passes `projection`, a `ProjectionConfig`.
 
     Args:

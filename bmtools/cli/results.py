@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -20,10 +20,11 @@ from bmtools.cli.tables import (
 )
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, is_special, write_records
+from bmtools.records import JsonMapping
 from bmtools.values import format_duration, format_figure, heading
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Line = Mapping[str, Any]
+Function = TypeVar("Function", bound=Callable[..., object])
+Line = JsonMapping
 Closing = tuple[str, str]
 """Sentence that ends a command, and the command to type next."""
 MISSING_NAMED = 5

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
 
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import Values, add_options, scored_directory, writes_file, writes_records
+from bmtools.cli.options import (
+    Decorator,
+    Values,
+    add_options,
+    scored_directory,
+    writes_file,
+    writes_records,
+)
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import Closing, Line, prints_results, with_file
 from bmtools.cli.settings import with_options
@@ -32,7 +38,7 @@ takes_groups = click.option(
          "meta.year.")
 
 
-def scores_checkpoints(kind: type) -> Callable[..., Any]:
+def scores_checkpoints(kind: type) -> Decorator:
     """Add the options of a measure: its processes, checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`

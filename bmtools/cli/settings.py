@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bmtools.cli.help import Choice, SettingOption
-from bmtools.cli.options import Values, add_options
+from bmtools.cli.options import Decorator, Function, Values, add_options
 from bmtools.cli.parameters import InputPath, WorkDirectory
 from bmtools.cli.step import CommandStep
 from bmtools.errors import choices
@@ -26,7 +26,7 @@ _DEVICES = ("device", "teacher_device")
 
 
 def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] = (),
-                   **defaults: Any) -> Callable[..., Any]:
+                   **defaults: Any) -> Decorator:
     """Add an option for each field of settings; the function gets an instance.
 
     Args:
@@ -43,8 +43,8 @@ def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] 
                    convert)
 
 
-def with_options(function: Callable[..., Any], kind: type[Settings], without: Sequence[str] = (),
-                 **defaults: object) -> Callable[..., Any]:
+def with_options(function: Function, kind: type[Settings], without: Sequence[str] = (),
+                 **defaults: object) -> Function:
     """Add an option for each field of settings; the function gets plain values.
 
     Args:
@@ -63,7 +63,7 @@ def with_options(function: Callable[..., Any], kind: type[Settings], without: Se
 
 
 def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str],
-            default: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+            default: object) -> Decorator:
     flag = "--" + field.name.replace("_", "-")
     listed = [choice for choice in choices(annotation) if choice is not None]
     return click.option(

@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.errors import count_of
 from bmtools.io.system import read_system
+from bmtools.records import JsonObject
 from bmtools.status import Status
 from bmtools.values import format_clock, format_duration, format_figure, heading
 
@@ -56,7 +57,7 @@ class Snapshot:
     unit: str = ""
     rate: float = 0.0
     seconds_left: float | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     memory: str = ""
     losses: list[float] = field(default_factory=list)
@@ -137,7 +138,7 @@ class StatusView:
         self._status = Status("loading libraries")
         self.has_status = False
         self._begun: dict[str, tuple[float, int]] = {}
-        self._figures: dict[str, Any] = {}
+        self._figures: JsonObject = {}
         self._window: deque[tuple[float, str, float]] = deque()
         self._losses = _Curve()
         self._lock = threading.Lock()

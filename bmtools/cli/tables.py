@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from bmtools.errors import without_controls
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.values import format_estimate, heading
 
-Line = Mapping[str, Any]
+Line = JsonMapping
 _UNLIMITED_WIDTH = 10_000
 _HEIGHT = 25  # without one, rich takes a dumb terminal to be 80 wide
 _PADDING = 2
@@ -52,7 +53,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
 
     stream = stream or sys.stdout
     # Text that is not for a terminal may go into a document.
-    looks: dict[str, Any] = {"box": box.MARKDOWN}
+    looks: JsonObject = {"box": box.MARKDOWN}
     if stream.isatty():
         looks = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(header_style="bold", border_style="bright_black", **looks)
@@ -85,12 +86,12 @@ def print_lines(lines: Sequence[Line]) -> None:
             _print_rows(group)
 
 
-def flattened(line: Line, prefix: str = "") -> dict[str, Any]:
+def flattened(line: Line, prefix: str = "") -> JsonObject:
     """Flatten objects to dotted keys, and join values with their intervals, as text.
 
     Counts by name, means with deviations and lists stay one value.
     """
-    cells: dict[str, Any] = {}
+    cells: JsonObject = {}
     bounds = {**line.get("intervals", {}), estimated(line): line.get("interval")}
     for key, value in line.items():
         name = prefix + key
@@ -221,7 +222,7 @@ def alike(line: Line, other: Line) -> bool:
         2 * len(line.keys() & other.keys()) >= len(line.keys() | other.keys())
 
 
-def _is_one_value(value: Mapping[str, Any]) -> bool:
+def _is_one_value(value: JsonMapping) -> bool:
     return {"mean", "deviation"} <= set(value) or \
         all(isinstance(one, int) and not isinstance(one, bool) for one in value.values())
 

@@ -17,7 +17,13 @@ from click.core import ParameterSource
 from bmtools.cli.help import offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
-from bmtools.cli.options import Values, add_options, masked_lm_directory, tokenizer_directory
+from bmtools.cli.options import (
+    Decorator,
+    Values,
+    add_options,
+    masked_lm_directory,
+    tokenizer_directory,
+)
 from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
 from bmtools.cli.results import Closing, Line, command_line, finish, prints_results, report_printer
 from bmtools.cli.settings import with_options
@@ -66,7 +72,7 @@ TRAINING_GROUPS = {
 TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
-def takes_run_config(**defaults: Any) -> Callable[..., Any]:
+def takes_run_config(**defaults: Any) -> Decorator:
     """Add `--recipe`, `--phases`, `--set` and an option for every setting; passes `config`.
 
     Options on the command line, in the environment or from `--config` override the phases file in
@@ -176,7 +182,7 @@ Put it below `takes_run_config`, whose config may name the architecture.
 """
 
 
-def resumes(complete: Callable[[Path], object]) -> Callable[..., Any]:
+def resumes(complete: Callable[[Path], object]) -> Decorator:
     """Add `--resume`: a finished run is left alone, an unfinished one continues.
 
     Args:

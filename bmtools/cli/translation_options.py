@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import Values, add_options, existing_directory
+from bmtools.cli.options import Decorator, Values, add_options, existing_directory
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -25,7 +24,7 @@ ENGINE_GROUPS = {
 """Options of engines in the groups of a command's help, beside those of settings."""
 
 
-def takes_engine(required: bool = True) -> Callable[..., Any]:
+def takes_engine(required: bool = True) -> Decorator:
     """Add the options of engines; the function gets the values of `EngineConfig`, but languages.
 
     Args:

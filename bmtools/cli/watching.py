@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict
 
 import click
 import msgspec
@@ -23,6 +23,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.directories import RUN
 from bmtools.io.json_files import NAME
 from bmtools.io.unfinished import is_reserved, is_running, real_path, status_path
+from bmtools.records import JsonObject
 from bmtools.values import format_duration, format_figure
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Job:
         self._path = self._found()
         self.snapshot: Snapshot | None = None
         self.ending: Ending | None = None
-        self._content: dict[str, Any] = {}
+        self._content: JsonObject = {}
         self._news = (0, time.monotonic(), 0.0)  # time of the file, of ours, and its age then
         self._began = 0.0  # by the clock of the disk
 
@@ -225,7 +226,7 @@ class Job:
                      Text(f"  {news}", "bold yellow" if news.startswith("no news") else "dim",
                           no_wrap=True, overflow="ellipsis"))
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> JsonObject:
         """Return all that is known, as a line of JSON."""
         state = self.ending.state if self.ending else "runs" if self.snapshot else "begins"
         who = {key: self._content[key] for key in ("host", "process") if self._content}

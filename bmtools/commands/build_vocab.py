@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
+from bmtools.cli.options import (
+    Command,
+    Function,
+    reads_records,
+    tokenizer_directory,
+    writes_directory,
+)
 from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -34,7 +40,7 @@ class _Size(click.ParamType):
         return AUTO if value == "auto" else click.INT.convert(value, param, ctx)
 
 
-def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
+def _or_auto(function: Function) -> Function:
     """Let `--size` be `auto` too."""
     for option in function.__click_params__:  # type: ignore[attr-defined]
         if option.name == "size":

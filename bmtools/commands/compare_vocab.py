@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,6 +22,7 @@ from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
+from bmtools.records import JsonMapping
 from bmtools.status import counted
 from bmtools.values import format_figure
 
@@ -84,7 +84,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     finish(step, *closing(lines, paths))
 
 
-def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
+def _print_tables(lines: Sequence[JsonMapping]) -> None:
     from bmtools.study.reports.vocab_report import comparison_tables
 
     for number, (title, header, rows, text_columns) in enumerate(comparison_tables(lines)):
@@ -93,7 +93,7 @@ def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
         print_table(header, rows, title, text_columns, whole_columns=2)
 
 
-def closing(lines: Sequence[Line], paths: Mapping[str, Any]) -> Closing:
+def closing(lines: Sequence[Line], paths: JsonMapping) -> Closing:
     """Close `compare-vocab`."""
     scope = next(line["scope"] for line in lines if "words" in line)
     pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines

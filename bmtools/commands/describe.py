@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -28,6 +27,7 @@ from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
+from bmtools.records import JsonMapping
 from bmtools.study.corpora.settings import DescribeConfig
 
 
@@ -93,7 +93,7 @@ def _named(names: Sequence[str]) -> dict[str, str]:
             for name in names}
 
 
-def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
+def _print_tables(lines: Sequence[JsonMapping]) -> None:
     from bmtools.study.reports.corpus_report import corpus_tables
 
     for number, (title, header, rows) in enumerate(corpus_tables(lines)):

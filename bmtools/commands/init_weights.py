@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -33,6 +32,7 @@ from bmtools.models.settings import (
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.records import JsonMapping
 from bmtools.status import counted
 from bmtools.values import format_figure
 
@@ -124,7 +124,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     finish(step, *closing(line))
 
 
-def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
+def _print_tables(lines: Sequence[JsonMapping]) -> None:
     """Print losses and neighbours."""
     from bmtools.statistics.table import gather_rows, get_nested
 

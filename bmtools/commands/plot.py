@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from shutil import get_terminal_size
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
 from bmtools.io.sources import STDIN
 from bmtools.io.system import Ended, interruption
+from bmtools.records import JsonObject
 
 _LOG = {"x": "x", "y": "y", "both": "xy"}
 _PIPE_WIDTH = 80
@@ -57,7 +57,7 @@ def command(step: CommandStep, files: tuple[str, ...], x: str | None, keys: tupl
     style = PlotStyle(width or (terminal_width() if on_terminal else _PIPE_WIDTH), height,
                       on_terminal and not os.environ.get("NO_COLOR"), encoding.startswith("utf"),
                       _LOG.get(log or "", ""))
-    lines: list[tuple[str, dict[str, Any]]] = []
+    lines: list[tuple[str, JsonObject]] = []
 
     def draw(style: PlotStyle) -> list[str]:
         return list(plots(lines[:], x, keys, style))

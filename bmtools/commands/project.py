@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -28,6 +28,7 @@ from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
+from bmtools.records import JsonObject
 from bmtools.translation.counts import count_lines
 from bmtools.translation.projection.settings import Pairing, ProjectionConfig
 from bmtools.translation.settings import EngineConfig, changed_settings
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             translations: tuple[str, ...], pairing: Pairing, projection: ProjectionConfig,
             fit_confidence: str | None, review: str | None, review_page: str | None,
-            accept: tuple[str, ...], **options: Any) -> None:
+            accept: tuple[str, ...], **options: object) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
@@ -106,7 +107,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     finish(step, *closing(number, counts, output))
 
 
-def _engine(options: dict[str, Any]) -> EngineConfig | None:
+def _engine(options: JsonObject) -> EngineConfig | None:
     """Gather the settings of the engine; None where none is named."""
     if not options["engine"]:
         parts = [options.pop(name) for name in ("model", "program", "server")]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.sources import STDIN
 from bmtools.recipes.phases import resolved
 from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
+from bmtools.records import JsonMapping
 
 
 @click.group("recipe", cls=Group, examples=(
@@ -66,7 +66,7 @@ def show_recipe(recipe: str, as_json: bool) -> None:
         sys.stdout.buffer.write(text.encode())
 
 
-def _print_table(lines: Sequence[Mapping[str, Any]]) -> None:
+def _print_table(lines: Sequence[JsonMapping]) -> None:
     print_table(("recipe", "title", "phases", "source"),
                 [(line["recipe"], line["title"], ", ".join(line["phases"]), line["source"])
                  for line in lines], text_columns=4)

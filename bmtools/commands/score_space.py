@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,6 +15,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
+from bmtools.records import JsonObject
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.status import counted
 
@@ -78,7 +78,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
     spaces = []
 
-    def score_each() -> Iterator[dict[str, Any]]:
+    def score_each() -> Iterator[JsonObject]:
         for line, space in compare_spaces(*prepared, config, inference):
             spaces.append(space)
             yield line

@@ -29,6 +29,7 @@ from bmtools.cli.results import (
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table, terminal_width
 from bmtools.errors import count_of
+from bmtools.records import JsonObject
 from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
 _UNLIMITED_WIDTH = 10_000
@@ -102,7 +103,7 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
     finish(step, *closing(lines, len(chosen.sets), output))
 
 
-def _describe(one: SuiteSet) -> dict[str, Any]:
+def _describe(one: SuiteSet) -> JsonObject:
     described = {key: ", ".join(value) if isinstance(value, tuple) else value
                  for key, value in asdict(one).items() if value not in (None, "")}
     return {"set": described.pop("name"), **described}

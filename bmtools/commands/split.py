@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from bmtools.corpus.splits import SplitConfig, write_split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name
+from bmtools.records import JsonMapping, JsonObject
 
 _COLUMNS = ("of", "in", "records", *SHARED)
 
@@ -59,7 +60,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     finish(step, *closing(line["overlap"], line))
 
 
-def _compare(records: RecordReader) -> list[dict[str, Any]]:
+def _compare(records: RecordReader) -> list[JsonObject]:
     """Compare the files that records come from."""
     parts: dict[str, list[Any]] = {source_name(name): [] for name in records.names}
     if len(parts) < 2:
@@ -69,7 +70,7 @@ def _compare(records: RecordReader) -> list[dict[str, Any]]:
     return list(overlaps(parts))
 
 
-def _print_overlap(lines: Sequence[Mapping[str, Any]]) -> None:
+def _print_overlap(lines: Sequence[JsonMapping]) -> None:
     print_table(_COLUMNS, [[line[column] for column in _COLUMNS] for line in lines],
                 "Records of a file with a document, text or question of another", text_columns=2)
 

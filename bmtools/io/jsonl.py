@@ -25,9 +25,9 @@ from bmtools.io.sources import (
     split_line,
     with_newlines,
 )
-from bmtools.records import CHECKED, ORIGINS, Record, RecordFields, check, passes_check
+from bmtools.records import CHECKED, ORIGINS, JsonObject, Record, RecordFields, check, passes_check
 
-_OBJECTS = msgspec.json.Decoder(dict[str, Any])
+_OBJECTS = msgspec.json.Decoder(JsonObject)
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
 _TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
 _UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
@@ -223,7 +223,7 @@ def decode_objects(content: bytes, decoder: msgspec.json.Decoder[Decoded]) -> li
     return None
 
 
-def _parse_at_once(content: bytes) -> list[dict[str, Any]] | None:
+def _parse_at_once(content: bytes) -> list[JsonObject] | None:
     found = decode_objects(content, _OBJECTS)
     with suppress(*_UNREADABLE):
         msgspec.convert(found, list[RecordFields] | None)
@@ -301,7 +301,7 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
     return RecordError(place, f"found {found}, expected a JSON object on one line{prose}", text)
 
 
-def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_objects(*names: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the JSON objects of files, which need not be records, each after its `file:line`.
 
     Raises:
@@ -314,7 +314,7 @@ def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             place, is_empty = f"{source_name(name)}:{number}", False
             try:
-                content = msgspec.json.decode(line, type=dict[str, Any])
+                content = msgspec.json.decode(line, type=JsonObject)
             except (msgspec.MsgspecError, RecursionError) as error:
                 raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON object "
                                 "on one line") from error

@@ -30,10 +30,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from bmtools.errors import Reject, refuse
 from bmtools.io.directories import discard_run
@@ -41,13 +41,14 @@ from bmtools.io.record_size import MEGABYTE
 from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage, opened_run
 from bmtools.io.step import Step
 from bmtools.io.workers import Outcome, Part, Worker, Workers, results_of
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.status import set_status
 
 ASIDE = "aside.jsonl"
 
 
 @contextmanager
-def opened_pass(output: str | None, settings: Mapping[str, Any], workers: Workers,
+def opened_pass(output: str | None, settings: JsonMapping, workers: Workers,
                 resume: bool = False, overwrite: bool = False,
                 step: Step | None = None) -> Iterator[PassRun]:
     """Open the passes of a command, and close them.
@@ -162,11 +163,11 @@ class PassRun:
         """Yield the lines that an interrupted run has written to the second file."""
         return self._stage.lines(ASIDE)
 
-    def _totals(self) -> dict[str, Any]:
+    def _totals(self) -> JsonObject:
         return {"records": self.records, "counts": self.counts}
 
     def _outcomes(self, stage: Stage, parts: Iterator[Part], make_worker: Callable[[], Worker],
-                  workers: Workers, totals: Callable[[], dict[str, Any]]) -> Iterator[Outcome]:
+                  workers: Workers, totals: Callable[[], JsonObject]) -> Iterator[Outcome]:
         """Yield the outcomes of the parts that are not done, and note those that are."""
         last: tuple[int, str] | None = None
         noted = time.monotonic()

@@ -17,6 +17,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import require_extra
 from bmtools.io.failures import brief
 from bmtools.io.parallel import in_this_setting
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 
 Part = TypeVar("Part")
@@ -80,7 +81,7 @@ def map_on_ray(parts: Sequence[Part], make_worker: Callable[[], Callable[[Part],
     key = os.urandom(8).hex()
     shared = ray.put(cloudpickle.dumps((__version__, in_this_setting(make_worker), list(parts))))
 
-    def work(batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def work(batch: JsonObject) -> Iterator[JsonObject]:
         yield from _work(int(batch["id"][0]), key, lambda: ray.get(shared))
 
     try:
@@ -111,7 +112,7 @@ def _data(ray: Any) -> Any:
 _worker: tuple[str, Any] = "", None  # of a process of the cluster, by the name of the work
 
 
-def _work(number: int, key: str, fetch: Callable[[], bytes]) -> Iterator[dict[str, Any]]:
+def _work(number: int, key: str, fetch: Callable[[], bytes]) -> Iterator[JsonObject]:
     """Yield the results of a part; Ray would try in vain for ever where one cannot be worked on."""
     global _worker
     pickled = fetch() if _worker[0] != key else b""
@@ -143,7 +144,7 @@ def _node() -> str:
     return f"on node {ray.util.get_node_ip_address()}"
 
 
-def _result(row: dict[str, Any]) -> tuple[int, bytes]:
+def _result(row: JsonObject) -> tuple[int, bytes]:
     """Return the number of a part and a result.
 
     Raises:

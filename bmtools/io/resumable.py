@@ -6,7 +6,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.json_files import parse_json
 from bmtools.io.output import encode_lines
 from bmtools.io.step import Step
+from bmtools.records import JsonMapping, JsonObject
 
 RECORDS, REJECTS = "records.jsonl", "rejects.jsonl"
 _SETTINGS, _PROGRESS = "settings.json", "progress.json"
@@ -93,7 +94,7 @@ class ResumableRun:
         self._files = ExitStack()
         self._began = time.monotonic()
 
-    def begin(self, settings: Mapping[str, Any]) -> str:
+    def begin(self, settings: JsonMapping) -> str:
         """Make the directory, or see that it is of such a run.
 
         Args:
@@ -112,7 +113,7 @@ class ResumableRun:
             with naming(self.output):
                 self.directory.mkdir(parents=True, exist_ok=True)
                 replace_whole(path, settings, self.output)
-        found = read_whole(path, dict[str, Any])
+        found = read_whole(path, JsonObject)
         for name, value in msgspec.to_builtins(settings).items():
             if name != "run" and found.get(name) != value:
                 old, new = _differing(str(found.get(name)), str(value))
@@ -158,8 +159,8 @@ class Progress:
     inputs: int
     input_hash: str
     sizes: dict[str, int]
-    counts: dict[str, Any] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
+    counts: JsonObject = field(default_factory=dict)
+    notes: JsonObject = field(default_factory=dict)
 
 
 class Stage:

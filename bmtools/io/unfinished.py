@@ -12,14 +12,14 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.system import read_system, signals_deferred
+from bmtools.records import JsonMapping, JsonObject
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\."
@@ -68,13 +68,13 @@ def is_reserved(target: Path, place: Path) -> bool:
     return (place / _lock_name(target)).exists()
 
 
-def this_process() -> dict[str, Any]:
+def this_process() -> JsonObject:
     """Return what tells this process from others, of this machine and of others."""
     host, boot = _machine()
     return {"host": host, "boot": boot, "process": os.getpid(), **_process_facts(os.getpid())}
 
 
-def is_running(process: Mapping[str, Any]) -> bool | None:
+def is_running(process: JsonMapping) -> bool | None:
     """Tell whether a process that `this_process` described still runs; None if nobody here can."""
     own = this_process()
     if any(process.get(key) != own[key] for key in ("host", "boot", "container")):

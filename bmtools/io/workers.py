@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.parallel import load_blocks, map_parallel, read_blocks
 from bmtools.io.record_shard import Shard
 from bmtools.io.sources import is_compressed
-from bmtools.records import Record
+from bmtools.records import JsonMapping, Record
 from bmtools.settings import Settings, option
 from bmtools.status import counted
 
@@ -100,7 +100,7 @@ class InputFile:
     number: int
     name: str
     after: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JsonMapping = field(default_factory=dict)
 
 
 def files_of_shard(files: Sequence[InputFile], shard: Shard) -> list[InputFile]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import fsum, log10
-from typing import Any
 
 from bmtools.io.energy.settings import EnergyConfig
+from bmtools.records import JsonMapping, JsonObject
 
-Figures = Mapping[str, Any]
+Figures = JsonMapping
 KINDS = ("measured", "allotted", "declared")
 """Kinds of figures: of whole devices by counters, the share of them that a process used, and a
 declared power over time. They describe the same work and are never added to each other."""
@@ -16,13 +16,13 @@ _HOURS = ("hours", "machine_hours", "gpu_hours", "cpu_hours", "machine_cpu_hours
 _DIGITS = 6
 
 
-def add(parts: Iterable[Figures]) -> dict[str, Any]:
+def add(parts: Iterable[Figures]) -> JsonObject:
     """Add up the figures of parts, such as processes, sessions or steps, each kind for itself.
 
     Emissions of a kind are told only if all parts that have it have them.
     """
     parts = [part for part in parts if part]
-    total: dict[str, Any] = {name: _sum(part.get(name) for part in parts) for name in _HOURS
+    total: JsonObject = {name: _sum(part.get(name) for part in parts) for name in _HOURS
                              if any(name in part for part in parts)}
     for kind in KINDS:
         found = [part[kind] for part in parts if kind in part]
@@ -45,7 +45,7 @@ def add(parts: Iterable[Figures]) -> dict[str, Any]:
     return total | _common(parts, "grid", "pue")
 
 
-def declare(figures: Figures, config: EnergyConfig, year: int) -> dict[str, Any]:
+def declare(figures: Figures, config: EnergyConfig, year: int) -> JsonObject:
     """Add to the figures of a step what is declared, and its emissions by kind.
 
     Args:
@@ -80,7 +80,7 @@ def rounded(value: float) -> float:
     return round(value, _DIGITS - 1 - int(log10(value) // 1)) if value > 0 else 0.0
 
 
-def _set_share(allotted: dict[str, Any], whole: Figures) -> None:
+def _set_share(allotted: JsonObject, whole: Figures) -> None:
     if whole["kwh"]:
         allotted["share"] = round(allotted["kwh"] / whole["kwh"], _DIGITS)
 
@@ -89,7 +89,7 @@ def _sum(values: Iterable[float | None]) -> float:
     return rounded(fsum(value for value in values if value is not None))  # in any order the same
 
 
-def _common(parts: Iterable[Figures], *names: str) -> dict[str, Any]:
+def _common(parts: Iterable[Figures], *names: str) -> JsonObject:
     """Return what all parts have alike."""
     found = {}
     for name in names:

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any
 
 from bmtools.errors import require, suggestion
+from bmtools.records import JsonObject
 from bmtools.settings import Settings, option
 
 VARIABLES = {"watts": "BMTOOLS_POWER_WATTS", "country": "BMTOOLS_COUNTRY",
@@ -41,7 +41,7 @@ class EnergyConfig(Settings, title="Declared figures"):
                     f"a country of three letters with a known grid, or one beside "
                     f"{VARIABLES['grid']} or --grid; {suggestion(self.country, sorted(known))}")
 
-    def grid_in(self, year: int) -> dict[str, Any]:
+    def grid_in(self, year: int) -> JsonObject:
         """Return the grid's figure with its source; empty where nothing is declared.
 
         Args:
@@ -65,7 +65,7 @@ def from_environment(variables: Mapping[str, str] = os.environ) -> EnergyConfig:
     Raises:
         ValueError: names the variable, what was found and what was expected.
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for field in fields(EnergyConfig):
         if text := variables.get(VARIABLES[field.name], "").strip():
             values[field.name] = text if field.name == "country" else _number(field.name, text)
@@ -84,7 +84,7 @@ def _number(name: str, text: str) -> float:
 
 
 @cache
-def read_grids() -> dict[str, Any]:
+def read_grids() -> JsonObject:
     """Read the table of grids: `source`, `url`, and `g_per_kwh` by country and year."""
     import tomllib
     from importlib.resources import files

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Required, TypedDict
+from typing import Literal, Required, TypedDict
+
+from bmtools.records import JsonObject
 
 
 class _Grid(TypedDict, total=False):
@@ -47,8 +49,8 @@ class _Results(TypedDict, total=False):
     corpora: dict[str, dict[str, int]]
     languages: list[str] | dict[str, int]
     licences: list[str] | dict[str, int]
-    last: dict[str, Any]
-    evaluate: dict[str, Any]
+    last: JsonObject
+    evaluate: JsonObject
 
 
 class _Keys(TypedDict, total=False):
@@ -74,7 +76,7 @@ class _Keys(TypedDict, total=False):
 class StepRecord(_Keys, total=False):
     """Record of how an output was made; other keys are free, and all may be missing."""
 
-    settings: dict[str, Any]
+    settings: JsonObject
 
 
 class _Phase(TypedDict):

@@ -17,6 +17,7 @@ from bmtools.io.provenance.licence_names import licence_parts
 from bmtools.io.provenance.licences import UNKNOWN, licence_record
 from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import is_hidden
+from bmtools.records import JsonMapping, JsonObject
 
 CARD = "README.md"
 SIGNATURE = "model.sig"
@@ -46,18 +47,18 @@ class Manifest:
     """
 
     command: str
-    settings: Mapping[str, Any]
+    settings: JsonMapping
     vocabulary: str
     seed: int | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     tokens_seen: int = 0
     wall_seconds: float = 0.0
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: JsonMapping = field(default_factory=dict)
     licences: Mapping[str, Iterable[str]] = field(default_factory=dict)
     step: Step | None = None
 
-    def write(self, directory: Path) -> dict[str, Any]:
+    def write(self, directory: Path) -> JsonObject:
         """Write `bmtools.json` and return its content.
 
         Directories of this machine, which may tell of its people, are left out of paths; files of
@@ -80,7 +81,7 @@ class Manifest:
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
 
-    def _licences(self) -> dict[str, Any]:
+    def _licences(self) -> JsonObject:
         return licence_record({
             **{role: directory_licences(path) for role, path in directories(self.parents).items()},
             **self.licences})

@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISFIFO
-from typing import Any
+
+from bmtools.records import JsonObject
 
 _STALE_SECONDS = 3600  # readers take them as soon as they come to the end
 
@@ -27,7 +28,7 @@ def pipe_number(file: int | str) -> str:
     return ""
 
 
-def leave_record(number: str, record: dict[str, Any]) -> None:
+def leave_record(number: str, record: JsonObject) -> None:
     """Leave a record for the reader of a pipe, before its last byte is sent."""
     with suppress(OSError, ValueError):
         directory = _directory()
@@ -39,7 +40,7 @@ def leave_record(number: str, record: dict[str, Any]) -> None:
             json.dump(record, stream, ensure_ascii=False, default=str)
 
 
-def take_record(number: str, sha256: str) -> dict[str, Any]:
+def take_record(number: str, sha256: str) -> JsonObject:
     """Take the record of the writer of a pipe.
 
     Args:

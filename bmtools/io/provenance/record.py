@@ -26,13 +26,14 @@ from bmtools.io.provenance.manifest import hash_directory, without_places
 from bmtools.io.sources import open_bytes
 from bmtools.io.step import Step, versions_used
 from bmtools.io.unfinished import hidden_path
+from bmtools.records import JsonMapping, JsonObject
 
 _CHUNK_BYTES = 1 << 20
 _MOST_THREADS = 8
 
 
 def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str],
-                sha256: str) -> dict[str, Any]:
+                sha256: str) -> JsonObject:
     """Return the record of an output of the command that is running.
 
     Args:
@@ -48,7 +49,7 @@ def make_record(step: Step, inputs: Mapping[str, str], parents: Mapping[str, str
             **step.keys(), **step.licences.keys(), "sha256": sha256}
 
 
-def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
+def write_record(path: Path, record: JsonMapping, of_bytes: str) -> None:
     """Write the record of a file, with its permissions.
 
     Args:
@@ -70,7 +71,7 @@ def write_record(path: Path, record: Mapping[str, Any], of_bytes: str) -> None:
         partial.unlink(missing_ok=True)
 
 
-def read_record(path: Path, warns: bool = False) -> dict[str, Any]:
+def read_record(path: Path, warns: bool = False) -> JsonObject:
     """Read the record of a file or a directory; empty where there is none that can be read.
 
     Args:
@@ -122,7 +123,7 @@ def _recorded_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name.removesuffix(RECORD))
 
 
-def steps_of(record: Mapping[str, Any], all_piped: bool = False) -> Iterator[Mapping[str, Any]]:
+def steps_of(record: JsonMapping, all_piped: bool = False) -> Iterator[JsonMapping]:
     """Yield the steps of a record, each before those that piped into it what it did not change.
 
     Args:
@@ -136,12 +137,12 @@ def steps_of(record: Mapping[str, Any], all_piped: bool = False) -> Iterator[Map
                 yield from steps_of(piped, all_piped)
 
 
-def _appended(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _appended(record: JsonMapping) -> Sequence[JsonMapping]:
     """List the steps that appended to a file, or its record itself unless that is empty."""
     return record.get("steps") or [record] * bool(record)
 
 
-def add_step(path: Path, size: int, added: Mapping[str, Any]) -> dict[str, Any]:
+def add_step(path: Path, size: int, added: JsonMapping) -> JsonObject:
     """Add a step to the record of a file to which it has appended.
 
     Args:
