@@ -289,6 +289,19 @@ def describe_leftover(output: Path) -> str:
     return "nothing to save yet; the same command starts again"
 
 
+def metric_printer(step: CommandStep) -> Callable[[JsonObject], None]:
+    """Return a function that prints a report on stdout at once, and a note on stderr."""
+    print_report = report_printer(step)
+
+    def print_metric(line: JsonObject) -> None:
+        if "note" in line:
+            click.echo(f"bmtools: {line['note']}", err=True)
+        else:
+            print_report(line)
+
+    return print_metric
+
+
 def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
                   closing: Callable[[JsonObject], tuple[str, str]]) -> None:
     """Print each report on stdout at once, messages for people on stderr, and a last sentence.
@@ -302,13 +315,10 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
         click.exceptions.Exit: with STOPPED if the run was stopped and can be resumed, unless the
             launcher is torchrun's or Accelerate's, which would take that for a crash.
     """
-    print_report, last = report_printer(step), JsonObject()
+    print_metric, last = metric_printer(step), JsonObject()
     for line in lines:
-        if "note" in line:
-            click.echo(f"bmtools: {line['note']}", err=True)
-        else:
-            print_report(line)
-            last = line
+        print_metric(line)
+        last = last if "note" in line else line
     if "checkpoint" in last:
         finish(step, *closing(last))
     if "stopped" in last:

@@ -18,10 +18,10 @@ from bmtools.cli.options import (
     writes_directory,
 )
 from bmtools.cli.parameters import InputRecords
-from bmtools.cli.results import Closing, Line, command_line, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.training_options import interruptible, print_metrics
+from bmtools.cli.training_options import interruptible, metric_printer
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import STDIN
 from bmtools.recipes.settings import (
@@ -120,13 +120,16 @@ class TaskGroup(Group):
                     raise click.MissingParameter(ctx=step.context, param_type="option",
                                                  param_hint="'--dev'")
             with interruptible(lambda: _LEFTOVER):
-                from bmtools.study.cards.card import with_cards
+                from bmtools.study.cards.card import write_cards
                 from bmtools.tasks.finetune import run_sources
 
-                lines = run_sources(plan, {
+                print_metric = metric_printer(step)
+                summary = run_sources(plan, {
                     **{name: step.sources((file,))[0] for name, file in files.items()},
-                    **({"unlabelled": unlabelled} if unlabelled else {})}, reject)
-                print_metrics(step, with_cards(lines, output), closing)
+                    **({"unlabelled": unlabelled} if unlabelled else {})}, print_metric, reject)
+                write_cards(output)
+                print_metric(summary)
+                finish(step, *closing(summary))
 
         return click.command(
             name, cls=Command, help=sentence, examples=[

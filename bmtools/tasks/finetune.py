@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import Reject, refuse, require, setting
 from bmtools.io.directories import new_directory, refuse_existing
@@ -16,7 +16,8 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.records import JsonObject, Record, RecordSource
+from bmtools.records import Record, RecordSource
+from bmtools.settings import split_settings
 from bmtools.status import set_status
 from bmtools.tasks.folds import Fold, read_folds
 from bmtools.tasks.registry import load_task
@@ -27,7 +28,7 @@ from bmtools.tasks.run_settings import (
     uses_folds,
 )
 from bmtools.tasks.runs import Runs, summarize, train_runs
-from bmtools.tasks.seed_run import Report, Stop
+from bmtools.tasks.seed_run import Report, Reporter, Stop
 from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED
 from bmtools.tasks.trained_model import trained_model
 from bmtools.training.loop import DivergedError
@@ -39,7 +40,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
              output: str | PathLike[str], test: RecordSource | None = None, *,
              teacher: str | PathLike[str] | None = None, unlabelled: RecordSource | None = None,
              reject: Reject = refuse, overwrite: bool = False,
-             report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
+             report: Reporter | None = None, **settings: object) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
@@ -75,36 +76,37 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         ValueError: a setting out of its range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
-    kinds: JsonObject = {"config": load_task(task).config_class, **PLAN_PARTS}
-    names = {part: {field.name for field in fields(kind)} for part, kind in kinds.items()}
-    known = set().union(*names.values())
+    kinds = {"config": load_task(task).config_class, **PLAN_PARTS}
+    known = {field.name for kind in kinds.values() for field in fields(kind)}
     if unknown := sorted(settings.keys() - known):
         raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
                         f"{', '.join(sorted(known))}")
-    settings = {**FINETUNE_DEFAULTS, **settings}
+    parts = split_settings({**FINETUNE_DEFAULTS, **settings}, *kinds.values())
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
-                        teacher=Path(teacher) if teacher else None, **{
-        part: kind(**{name: settings[name] for name in settings.keys() & names[part]})
-        for part, kind in kinds.items()})
+                        teacher=Path(teacher) if teacher else None,
+                        **dict(zip(kinds, parts, strict=True)))
     sources = {name: source for name, source in (
         (TRAIN, train), (DEV, dev), (TEST, test), (UNLABELLED, unlabelled)) if source is not None}
-    line: Report = {}
+    report = report or (lambda line: None)
     with plan.step.metered():
-        for line in run_sources(plan, sources, reject):
-            if report:
-                report(line)
-    return line
+        summary = run_sources(plan, sources, report, reject)
+    report(summary)
+    return summary
 
 
-def run_sources(plan: FinetunePlan, sources: Mapping[str, RecordSource],
-                reject: Reject = refuse) -> Iterator[Report]:
-    """Fine-tune on sets or on folds, and yield reports.
+def run_sources(plan: FinetunePlan, sources: Mapping[str, RecordSource], report: Reporter,
+                reject: Reject = refuse) -> Report:
+    """Fine-tune on sets or on folds.
 
     Args:
         plan: task, checkpoints and settings.
         sources: of `train`, `dev` and perhaps `test` and `unlabelled`, or of `train` alone with
             folds; files, several ones in a list, records, or a directory of folds.
+        report: receives what `run_finetuning` or `run_folds` report.
         reject: receives bad records.
+
+    Returns:
+        the summary, see `finetune`.
 
     Raises:
         ValueError: sets or settings that contradict each other.
@@ -116,13 +118,12 @@ def run_sources(plan: FinetunePlan, sources: Mapping[str, RecordSource],
             f"none without {setting('teacher')}")
     if uses_folds(sources[TRAIN], others, plan.finetuning):
         require(not unlabelled, UNLABELLED, "some", "none beside folds")
-        yield from run_folds(plan, read_folds(sources[TRAIN], load_task(plan.task).key,
-                                              plan.finetuning, plan.optimization.seed, reject),
-                             reject)
-        return
+        return run_folds(plan, read_folds(sources[TRAIN], load_task(plan.task).key,
+                                          plan.finetuning, plan.optimization.seed, reject),
+                         report, reject)
     require(DEV in sources, DEV, "none", "a set that chooses the epoch and the seed")
-    yield from run_finetuning(plan, {
-        name: _records(source, reject) for name, source in sources.items()}, reject)
+    return run_finetuning(plan, {name: _records(source, reject)
+                                 for name, source in sources.items()}, report, reject)
 
 
 def _records(source: RecordSource, reject: Reject) -> Iterable[Record]:
@@ -133,16 +134,16 @@ def _records(source: RecordSource, reject: Reject) -> Iterable[Record]:
     return as_records(files, reject)
 
 
-def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
-                   reject: Reject = refuse) -> Iterator[Report]:
-    """Fine-tune with each seed, write the one that is best on `dev`, and yield reports.
+def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
+                   reject: Reject = refuse) -> Report:
+    """Fine-tune with each seed, write the one that is best on `dev`, and return the summary.
 
-    A line for each set, evaluation, seed and combination of a grid, then a summary. A seed whose
-    loss diverges is told, counted and left out.
+    A seed whose loss diverges is reported, counted and left out.
 
     Args:
         plan: task, checkpoints and settings.
         sources: records of `train`, `dev` and perhaps `test`, in this order.
+        report: receives a line for each set, evaluation, seed and combination of a grid.
         reject: receives records that the task cannot use.
 
     Raises:
@@ -151,23 +152,23 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     """
     started = time.monotonic()
     refuse_existing(plan.output, plan.overwrite)
-    runs = yield from train_runs(plan, sources, reject)
-    summary = _write(runs, sources, started)
-    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-           "wall_seconds": _seconds_since(started)}
+    summary = _write(train_runs(plan, sources, report, reject), sources, started)
+    return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+            "wall_seconds": _seconds_since(started)}
 
 
-def run_folds(plan: FinetunePlan, folds: Sequence[Fold],
-              reject: Reject = refuse) -> Iterator[Report]:
-    """Fine-tune on each fold, write the best model of each, and yield reports.
+def run_folds(plan: FinetunePlan, folds: Sequence[Fold], report: Reporter,
+              reject: Reject = refuse) -> Report:
+    """Fine-tune on each fold, write the best model of each, and return a summary over folds.
 
-    The lines of `run_finetuning` with the number of their `fold`, the scores of each fold, and a
-    summary over folds. A fold whose seeds all diverge is told, counted and left out.
+    A fold whose seeds all diverge is reported, counted and left out.
 
     Args:
         plan: its output gets the models, as `fold-0` and so on.
         folds: if the first one has no `test`, it chooses epochs, and settings of a grid, for the
             others, which have no `dev`; no model of it is written.
+        report: receives the lines of `run_finetuning` with the number of their `fold`, each note
+            once, and the scores of each fold.
         reject: receives records that the task cannot use.
 
     Raises:
@@ -175,22 +176,30 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold],
         BmtoolsError: several processes, or folds that all diverge.
     """
     started = time.monotonic()
-    told: set[str] = set()
+    notes: set[str] = set()
     lines: list[Report] = []
     stops: Mapping[int, Stop] | None = None
     lost = 0
-    with new_directory(plan.output, plan.overwrite) as partial:
+
+    def report_of_fold(number: int, line: Report) -> None:
+        if "note" not in line:
+            report({"fold": number, **line})
+        elif line["note"] not in notes:
+            notes.add(line["note"])
+            report({"note": f"fold {number}: {line['note']}"})
+
+    with new_directory(plan.output, plan.overwrite) as partial_output:
         for fold in folds:
-            own = replace(plan, output=partial / f"fold-{fold.number}")
+            own = replace(plan, output=partial_output / f"fold-{fold.number}")
             fold_started = time.monotonic()
             try:
-                runs = yield from _of_fold(fold.number, train_runs(own, fold.sources, reject,
-                                                                   stops), told)
+                runs = train_runs(own, fold.sources, partial(report_of_fold, fold.number), reject,
+                                  stops)
             except DivergedError as found:
                 if TEST not in fold.sources:
                     raise
                 error, lost = found, lost + 1
-                yield {"note": f"fold {fold.number} diverged: {error}"}
+                report({"note": f"fold {fold.number} diverged: {error}"})
                 continue
             if TEST not in fold.sources:
                 stops = runs.stops
@@ -198,30 +207,14 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold],
                     runs.plan.finetuning, grid="", trials=0))
                 continue
             lines.append({"fold": fold.number, **_write(runs, fold.sources, fold_started)})
-            yield lines[-1]
+            report(lines[-1])
         if not lines:
             raise error
         summary = _summarize_folds(lines, lost)
-        (partial / FOLDS).write_bytes(encode_lines(lines))
-        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial)
-    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-           "wall_seconds": _seconds_since(started)}
-
-
-def _of_fold(number: int, lines: Generator[Report, None, Runs],
-             told: set[str]) -> Generator[Report, None, Runs]:
-    """Number the lines of a fold; a note that an earlier one had is left out."""
-    while True:
-        try:
-            line = next(lines)
-        except StopIteration as stop:
-            found: Runs = stop.value
-            return found
-        if "note" not in line:
-            yield {"fold": number, **line}
-        elif line["note"] not in told:
-            told.add(line["note"])
-            yield {"note": f"fold {number}: {line['note']}"}
+        (partial_output / FOLDS).write_bytes(encode_lines(lines))
+        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial_output)
+    return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+            "wall_seconds": _seconds_since(started)}
 
 
 def _write(runs: Runs, sources: Mapping[str, Iterable[Record]], started: float) -> Report:

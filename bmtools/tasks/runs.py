@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.run_settings import FinetunePlan
-from bmtools.tasks.seed_run import Report, SeedRun, Stop
+from bmtools.tasks.seed_run import Report, Reporter, SeedRun, Stop
 from bmtools.tasks.task import DEV, TRAIN, UNLABELLED, AnySplit, AnyTask
 from bmtools.tasks.teacher import TaskTeacher, encode_unlabelled
 from bmtools.tasks.trained_model import Best
@@ -75,10 +75,9 @@ class Runs:
         return -self.diverged, statistics.fmean(self.dev_scores or [0.0])
 
 
-def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
-               reject: Reject = refuse,
-               stops: Mapping[int, Stop] | None = None) -> Generator[Report, None, Runs]:
-    """Train with each seed and each combination of a grid, and yield a line for what happens.
+def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
+               reject: Reject = refuse, stops: Mapping[int, Stop] | None = None) -> Runs:
+    """Train with each seed and each combination of a grid.
 
     Memory holds the weights in training alone; those of the encoder and the best ones are in files
     beside the output.
@@ -86,6 +85,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     Args:
         plan: task, checkpoints and settings.
         sources: records of `train`, `dev` and perhaps `test`, in this order; or without `dev`.
+        report: receives a line for each set, evaluation, seed and combination.
         reject: receives records that the task cannot use.
         stops: where the run of each seed stops, instead of by `dev`.
 
@@ -102,11 +102,12 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     task = task_class(plan.config, load_encoder(plan.model,
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
-    splits = yield from _read(task, sources, reject, plan)
+    splits = _read(task, sources, reject, plan, report)
     _check_licences(plan, sources)
     optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
                                             processes)
-    yield from ({"note": note} for note in notes)
+    for note in notes:
+        report({"note": note})
     # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
     check_room(plan.output, task.checkpoint.model, copies=3)
     task.checkpoint = offload(task.checkpoint, plan.output)
@@ -116,12 +117,12 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
             one.optimization, mixed_precision=optimization.mixed_precision))
         runs: Runs | None = None
         try:
-            runs = yield from _run_seeds(one, task, splits, values, stops)
+            runs = _run_seeds(one, task, splits, values, stops, report)
         except DivergedError as found:
             error = found
         if values:
             seeds = one.finetuning.seed_numbers(one.optimization.seed)
-            yield {"grid": values, **_grid_scores(runs, len(seeds))}
+            report({"grid": values, **_grid_scores(runs, len(seeds))})
         if trials:
             trials.tell(0.0 if runs is None or runs.diverged else runs.rank[1])
         if runs and (chosen is None or runs.rank > chosen.rank):
@@ -141,11 +142,12 @@ def _check_licences(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]])
 
 
 def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,
-          plan: FinetunePlan) -> Generator[Report, None, dict[str, AnySplit]]:
-    """Read the sets, have the teacher's predictions, and yield what is to be said of each."""
+          plan: FinetunePlan, report: Reporter) -> dict[str, AnySplit]:
+    """Read the sets and the teacher's predictions, and report on each set."""
     splits = {}
     teacher = TaskTeacher(plan.teacher, plan.task) if plan.teacher else None
-    yield from ({"note": note} for note in (teacher.notes if teacher else ()))
+    for note in teacher.notes if teacher else ():
+        report({"note": note})
     model = task.checkpoint.path
     unknown_id = task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():
@@ -160,17 +162,18 @@ def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject
         warn_of_unknown_tokens(
             str(model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
             sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
-        yield from ({"note": note} for note in splits[name].notes)
-        yield {"split": name, **splits[name].counts}
+        for note in splits[name].notes:
+            report({"note": note})
+        report({"split": name, **splits[name].counts})
     if task.trained_head() is not None:
-        yield {"note": f"the output layer of {model} is trained further"}
+        report({"note": f"the output layer of {model} is trained further"})
     return splits
 
 
 def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit],
-               values: Mapping[str, object],
-               stops: Mapping[int, Stop] | None) -> Generator[Report, None, Runs]:
-    """Train with each seed, and yield a line for each evaluation and seed.
+               values: Mapping[str, object], stops: Mapping[int, Stop] | None,
+               report: Reporter) -> Runs:
+    """Train with each seed, and report each evaluation and seed.
 
     Raises:
         DivergedError: every seed diverged.
@@ -185,18 +188,18 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
         run = SeedRun(plan, task, splits, seed, accelerator, stops[seed] if stops else None)
         try:
             with deterministic_algorithms(plan.optimization):
-                found, line = yield from run.run()
+                found, line = run.run(report)
         except DivergedError as diverged:
             error = diverged
-            yield {"seed": seed, "diverged": str(error)}
+            report({"seed": seed, "diverged": str(error)})
             if len(seeds) > 1:
-                yield {"note": f"seed {seed} diverged: {error}"}
+                report({"note": f"seed {seed} diverged: {error}"})
             continue
         finally:
             del run  # before there is another model
             accelerator.free_memory()
         lines.append({**line, **({"grid": values} if values else {})})
-        yield lines[-1]
+        report(lines[-1])
         done[seed] = Stop(found.at, found.dev.settings)
         best = found if best is None or found.rank > best.rank else best
     if best is None:

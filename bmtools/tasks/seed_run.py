@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _DIGITS = 6
 Report = JsonObject
+Reporter = Callable[[Report], object]
+"""Receives reports as they come, and notes for people under the key `note`."""
 
 
 class TaskObjective(Objective):
@@ -171,8 +173,8 @@ class SeedRun:
             if plan.regularization.mixout or plan.regularization.l2_sp else {}
         return hooks_towards(initial, plan.regularization, self.model, self._seed)
 
-    def run(self) -> Generator[Report, None, tuple[Best, Report]]:
-        """Train until nothing improves, or to the given stop; yield a line for each evaluation.
+    def run(self, report: Reporter) -> tuple[Best, Report]:
+        """Train until nothing improves, or to the given stop; report each evaluation.
 
         Returns:
             the best evaluation, and the seed's line of the report.
@@ -180,8 +182,8 @@ class SeedRun:
         Raises:
             DivergedError: a loss that is not finite.
         """
-        best, epochs = yield from (self._run_to(self._stop) if self._stop else
-                                   self._run_until_worse())
+        best, epochs = self._run_to(self._stop, report) if self._stop \
+            else self._run_until_worse(report)
         best.weights.load(self.model.state_dict().values())
         at = {f"best_{name}": value for name, value in best.at.items()}
         line: Report = {"seed": self._seed, **at, "epochs": epochs}
@@ -192,14 +194,14 @@ class SeedRun:
             line["test"] = {**test.scores, **test.details}
         return best, line
 
-    def _run_until_worse(self) -> Generator[Report, None, tuple[Best, float]]:
+    def _run_until_worse(self, report: Reporter) -> tuple[Best, float]:
         """Train until the development set no longer improves."""
         best: Best | None = None
         for evaluations, (at, losses, tokens_seen) in enumerate(self._intervals(), 1):
             with averaged_weights(self._trainer.optimizer):
                 dev = self._evaluate(DEV, {})
-            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
-                   "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
+            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
+                    "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
             score = dev.scores[self._task.metric]
             # While the score is 0, a falling loss is progress too.
             rank = score, 0.0 if score else -dev.loss
@@ -210,11 +212,10 @@ class SeedRun:
         assert best is not None
         return best, at["epoch"]
 
-    def _run_to(self, stop: Stop) -> Generator[Report, None, tuple[Best, float]]:
+    def _run_to(self, stop: Stop, report: Reporter) -> tuple[Best, float]:
         """Train as long as another run did."""
-        for found in self._intervals():
-            at, losses, tokens_seen = found
-            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses}
+        for at, losses, tokens_seen in self._intervals():  # noqa: B007
+            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses})
             unit = "step" if "step" in at and "step" in stop.at else "epoch"
             if at[unit] >= stop.at[unit]:
                 break

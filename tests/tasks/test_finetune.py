@@ -80,7 +80,9 @@ def tune(checkpoint: Path, tmp_path: Path) -> Tune:
                   "dev": records(2, 12) if dev is None else dev}
         if test is not None:
             splits["test"] = test
-        return list(run_finetuning(plan, splits, **options))
+        lines: list[dict[str, Any]] = []
+        lines.append(run_finetuning(plan, splits, lines.append, **options))
+        return lines
 
     return call
 
@@ -175,7 +177,8 @@ def test_training_stops_when_patience_ends(
     settings = FinetuneConfig(seeds=1, epochs=len(scores), patience=patience, batch_size=8)
     plan = FinetunePlan("ner", NerConfig(max_length=32), checkpoint, tmp_path / "tuned", settings,
                         LOOP, SCHEDULE)
-    lines = list(run_finetuning(plan, {"train": records(1, 8), "dev": records(2, 2)}))
+    lines: list[dict[str, Any]] = []
+    run_finetuning(plan, {"train": records(1, 8), "dev": records(2, 2)}, lines.append)
     seed = next(line for line in lines if "best_epoch" in line)
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 

@@ -241,9 +241,9 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
         accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=1)
         return accelerator
 
-    def run(self: SeedRun) -> Any:
+    def run(self: SeedRun, report: Any) -> Any:
         scales.append(self._trainer.accelerator.scaler.get_scale())
-        found = yield from seed_run(self)
+        found = seed_run(self, report)
         scales.append(self._trainer.accelerator.scaler.get_scale())
         return found
 
