@@ -108,8 +108,7 @@ def own_group_neighbours(vectors: np.ndarray, groups: np.ndarray, neighbours: in
 
     search = NearestNeighbors(n_neighbors=neighbours, metric="cosine", algorithm="brute")
     nearest = search.fit(vectors.astype(np.float64)).kneighbors(return_distance=False)
-    shares: np.ndarray = (groups[nearest] == groups[:, None]).mean(axis=1)
-    return shares
+    return (groups[nearest] == groups[:, None]).mean(axis=1)
 
 
 def chance_of_own_group(groups: np.ndarray) -> float:
@@ -132,8 +131,7 @@ def silhouettes(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
     distinct = len(np.unique(groups))
     if distinct in (1, len(groups)):
         return np.full(len(groups), np.nan if distinct == 1 else 0.0)
-    values: np.ndarray = silhouette_samples(vectors.astype(np.float64), groups, metric="cosine")
-    return values
+    return silhouette_samples(vectors.astype(np.float64), groups, metric="cosine")
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:

@@ -220,8 +220,7 @@ class PairHead(Head):
             mentions: (batch, 2, tokens) bool, True on the tokens of head and tail.
         """
         masked = states[:, None].masked_fill(~mentions[..., None], -torch.inf)
-        logits: Tensor = self.output(masked.amax(dim=2).flatten(1))
-        return logits
+        return self.output(masked.amax(dim=2).flatten(1))
 
 
 def add_tokens(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoint, list[int]]:

@@ -122,7 +122,11 @@ class NerTask(Task[TaggedText, Window]):
         types = Counter(kind for gold in golds for _, _, kind in gold)
         self._require_types(name, kept)
         if name == TRAIN:
-            self._set_groups(sorted(types))
+            self.groups = group_labels(self.config.scheme, sorted(types), self.config.overlapping)
+            # Where types overlap, each has an O of its own.
+            self.labels = [f"{OUTSIDE}-{kind}" if tag == OUTSIDE else tag for kind, tags
+                           in zip(sorted(types), self.groups, strict=True) for tag in tags] \
+                if self.config.overlapping else self.groups[0]
         counts: Counter[str] = Counter()
         examples = []
         for own, gold, text in zip(entities, golds, self.encode(kept), strict=True):
@@ -163,13 +167,6 @@ class NerTask(Task[TaggedText, Window]):
         if not types:
             raise DataError(f"{setting(name)}: found no entities in {len(records)} records, "
                             "expected records whose key 'entities' names some")
-
-    def _set_groups(self, types: Sequence[str]) -> None:
-        """Make the labels of some types; where types overlap, each has an O of its own."""
-        self.groups = group_labels(self.config.scheme, types, self.config.overlapping)
-        self.labels = [f"{OUTSIDE}-{kind}" if tag == OUTSIDE else tag
-                       for kind, tags in zip(types, self.groups, strict=True) for tag in tags] \
-            if self.config.overlapping else self.groups[0]
 
     def _tag(self, words: np.ndarray,
              gold: Collection[Span]) -> tuple[np.ndarray, set[Span], Counter[str]]:
@@ -372,8 +369,7 @@ class NerTask(Task[TaggedText, Window]):
             for side, ids in zip(sides, (gold, found), strict=True):
                 tags = [self.labels[one] for one in ids[gold != IGNORED]]
                 side += [(number, *span) for span in iob2_spans(tags)]
-        f1: float = score_spans(*sides)[0]["f1"]
-        return f1
+        return score_spans(*sides)[0]["f1"]
 
 
 def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> JsonObject:

@@ -51,5 +51,4 @@ def load_task(name: str) -> type[AnyTask]:
     if name not in TASKS:
         raise BmtoolsError(f"{setting('task')}: found {name!r}, expected {' or '.join(TASKS)}")
     module, _, class_name = TASKS[name][0].partition(":")
-    task: type[AnyTask] = getattr(import_module(f"{__package__}.{module}"), class_name)
-    return task
+    return getattr(import_module(f"{__package__}.{module}"), class_name)

@@ -209,8 +209,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
         if entities is None:
             raise RecordError(record.place, "key 'entities' is missing; expected a list, or "
                               f"entities that bmtools predict added under {self.into!r}", record)
-        found: Sequence[Entity] = entities
-        return found
+        return entities
 
     def _encode(self, found: Sequence[tuple[Record, Sequence[Candidate]]]) -> list[PairsExample]:
         texts = [mark(record["text"], candidate, self.config)

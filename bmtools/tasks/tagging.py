@@ -14,15 +14,14 @@ _OPENING, _CLOSING = "BUS", "LEUS"
 Span = tuple[int, int, str]
 
 
-def scheme_labels(scheme: str, types: Iterable[str]) -> list[str]:
-    """List the tags of a scheme, O first, then those of each type."""
-    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in SCHEMES[scheme])]
-
-
 def group_labels(scheme: str, types: Sequence[str], overlapping: bool) -> list[list[str]]:
-    """List the tags of each group, of which a word has one: all types, or each apart."""
-    return [scheme_labels(scheme, [kind]) for kind in types] if overlapping \
-        else [scheme_labels(scheme, types)]
+    """List the tags of each group, O first; a word has one tag of each group.
+
+    A group contains all types, or one type if types overlap.
+    """
+    groups = [[kind] for kind in types] if overlapping else [types]
+    return [[OUTSIDE, *(f"{prefix}-{kind}" for kind in own for prefix in SCHEMES[scheme])]
+            for own in groups]
 
 
 def can_follow(scheme: str, tag: str, following: str) -> bool:

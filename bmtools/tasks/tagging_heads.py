@@ -60,8 +60,7 @@ class TaggingHead(Head):
             states = self._drop(functional.relu(layer(states)))
         if self.lstm is not None:
             states = self._drop(self._read(self.lstm, states))
-        logits: Tensor = self.output(states)
-        return logits
+        return self.output(states)
 
     def _drop(self, states: Tensor) -> Tensor:
         return functional.dropout(states, self._dropout, self.training)

@@ -264,8 +264,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute logits of a batch, (batch, ..., labels)."""
-        found: Tensor = model(**batch).logits
-        return found
+        return model(**batch).logits
 
     def distributions(self, logits: Tensor) -> Tensor:
         """Return the logits of one distribution for each label, (batch, ..., classes)."""

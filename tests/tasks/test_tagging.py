@@ -9,8 +9,8 @@ import pytest
 from bmtools.tasks.tagging import (
     SCHEMES,
     can_follow,
+    group_labels,
     iob2_spans,
-    scheme_labels,
     tag_words,
     tags_to_spans,
 )
@@ -36,14 +36,14 @@ def test_entities_come_back_from_every_scheme(scheme: str) -> None:
                  for start, end in zip(borders[::2], borders[1::2], strict=True)]
         tags, _ = tag_words(WORDS, given, scheme)
         assert tags_to_spans(tags) == given
-        assert set(tags) <= set(scheme_labels(scheme, "XY"))
+        assert set(tags) <= set(group_labels(scheme, "XY", False)[0])
         assert all(map(can_follow, [scheme] * 29, tags, tags[1:]))
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioul"])
 def test_what_a_scheme_forbids_comes_from_no_entities(scheme: str) -> None:
     """Pairs of tags that entities of three words can make are those that are allowed."""
-    labels = scheme_labels(scheme, "XY")
+    labels = group_labels(scheme, "XY", False)[0]
     made = set()
     spans = [(start, end) for start in range(4) for end in range(start + 1, 5)]
     for first in spans:
