@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from bmtools.tasks.metrics.counts import Scores, divide
 from bmtools.tasks.metrics.errors import count_confusions, count_errors, pair_mentions, relations_of
 from bmtools.tasks.metrics.labels import join_by_document
 from bmtools.tasks.metrics.spans import (
-    Labelled,
     Span,
     find_overlaps,
     find_tokens,
@@ -36,6 +35,8 @@ from bmtools.tasks.metrics.spans import (
 
 Entry = tuple[int, str, int, float]
 """Document, kind, column and what is added there."""
+Members = Callable[[JsonObject, JsonObject], Iterable[tuple[*tuple[Hashable, ...], str]]]
+"""Lists what a record has, each with a type at its end, in terms of the gold record's."""
 CORRECT, PREDICTED, SUPPORT = range(3)
 _COUNTS = {"support": SUPPORT, "predicted": PREDICTED, "correct": CORRECT}
 
@@ -69,6 +70,19 @@ class Pairs:
                 counts[document, numbers.get(kind, 0), column] += amount
         return counts
 
+    def count(self, members: Members) -> np.ndarray:
+        """Count members, (documents, kinds, 3): correct ones, predicted ones and gold ones.
+
+        Args:
+            members: lists what a record has, in terms of the gold record's.
+        """
+        gold, predicted = ({(number, *one) for number, (record, own) in enumerate(
+            zip(records, self.gold, strict=True)) for one in members(record, own)}
+            for records in (self.gold, self.predicted))
+        return self.tally(((self.owners[number], kind, column, 1) for column, found in (
+            (CORRECT, gold & predicted), (PREDICTED, predicted), (SUPPORT, gold))
+            for number, *_, kind in found), 3)
+
 
 def matches(totals: np.ndarray) -> Values:
     """Compute precision, recall and F1 of totals, (draws, kinds, columns), over all kinds."""
@@ -101,24 +115,9 @@ def _mentions(records: Sequence[JsonObject]) -> list[tuple[int, int, int, str]]:
     return [(number, *span) for number, record in enumerate(records) for span in _typed(record)]
 
 
-def _strict_entries(owners: np.ndarray, gold: Iterable[Labelled],
-                    predicted: Iterable[Labelled]) -> Iterable[Entry]:
-    """Yield entries of tuples that begin with the number of a record and end in a type."""
-    expected, found = set(gold), set(predicted)
-    for column, members in ((CORRECT, expected & found), (PREDICTED, found), (SUPPORT, expected)):
-        for record, *_, kind in members:
-            yield owners[record], kind, column, 1
-
-
-def _mention_entries(pairs: Pairs) -> Iterable[Entry]:
-    gold, predicted = _mentions(pairs.gold), _mentions(pairs.predicted)
-    yield from _strict_entries(pairs.owners, gold, predicted)
-    for (record, kind), overlaps in find_overlaps(gold, predicted).items():
-        for column, scores in ((3, overlaps.predicted), (4, overlaps.gold)):
-            yield pairs.owners[record], kind, column, sum(score > 0 for score in scores)
-            yield pairs.owners[record], kind, column + 2, sum(scores)
-    for owner, kind, column, amount in _word_entries(pairs, find_tokens):
-        yield owner, kind, column + 7, amount
+def _words(find: Callable[[str], list[Span]]) -> Members:
+    """Make the function that lists the words that entities of a record touch."""
+    return lambda record, gold: words_in(find(gold["text"]), _typed(record))
 
 
 def mention_metrics(totals: np.ndarray) -> Values:
@@ -134,7 +133,14 @@ def mention_metrics(totals: np.ndarray) -> Values:
 
 
 def _mention_sample(pairs: Pairs) -> CountSample:
-    return CountSample(pairs.tally(_mention_entries(pairs), 10), mention_metrics)
+    overlaps = find_overlaps(_mentions(pairs.gold), _mentions(pairs.predicted))
+    shared = pairs.tally(((pairs.owners[record], kind, column, amount)
+                          for (record, kind), own in overlaps.items()
+                          for side, scores in enumerate((own.predicted, own.gold))
+                          for column, amount in ((side, sum(score > 0 for score in scores)),
+                                                 (side + 2, sum(scores)))), 4)
+    return CountSample(np.concatenate([pairs.count(lambda record, _: _typed(record)), shared,
+                                       pairs.count(_words(find_tokens))], axis=2), mention_metrics)
 
 
 def _mention_errors(pairs: Pairs) -> Scores:
@@ -150,16 +156,8 @@ def _word_metrics(totals: np.ndarray) -> Values:
     return {"macro_f1": _macro_f1(totals), **matches(totals)}
 
 
-def _word_entries(pairs: Pairs, find: Callable[[str], list[Span]]) -> Iterable[Entry]:
-    words = [find(record["text"]) for record in pairs.gold]
-    gold, predicted = ([(number, *word) for number, record in enumerate(records)
-                        for word in words_in(words[number], _typed(record))]
-                       for records in (pairs.gold, pairs.predicted))
-    return _strict_entries(pairs.owners, gold, predicted)
-
-
 def _word_sample(pairs: Pairs) -> CountSample:
-    return CountSample(pairs.tally(_word_entries(pairs, find_words), 3), _word_metrics)
+    return CountSample(pairs.count(_words(find_words)), _word_metrics)
 
 
 def _weighted_f1(totals: np.ndarray) -> np.ndarray:
@@ -174,19 +172,13 @@ def _relation_metrics(totals: np.ndarray) -> Values:
 
 
 def _relation_sample(pairs: Pairs) -> CountSample:
-    gold, predicted = ([(number, *relation) for number, (record, own) in enumerate(zip(
-        records, pairs.gold, strict=True)) for relation in relations_of(record, own)]
-        for records in (pairs.gold, pairs.predicted))
-    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3),
-                       _relation_metrics)
+    return CountSample(pairs.count(relations_of), _relation_metrics)
 
 
 # Labels
 
 
 def _label_sample(pairs: Pairs) -> CountSample:
-    gold, predicted = ([(number, record["label"]) for number, record in enumerate(records)]
-                       for records in (pairs.gold, pairs.predicted))
     positive = np.array([kind != pairs.negative for kind in pairs.kinds])
 
     def measure(totals: np.ndarray) -> Values:
@@ -198,7 +190,7 @@ def _label_sample(pairs: Pairs) -> CountSample:
                 **({"micro_f1": micro["f1"], "precision": micro["precision"],
                     "recall": micro["recall"]} if pairs.negative is not None else {})}
 
-    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3), measure)
+    return CountSample(pairs.count(lambda record, _: [(record["label"],)]), measure)
 
 
 def _label_confusion(pairs: Pairs) -> Scores:
@@ -221,10 +213,9 @@ def _label_set_sample(pairs: Pairs) -> CountSample:
     gold, predicted = (join_by_document(pairs.owners.tolist(),
                                         (record["labels"] for record in records))
                        for records in (pairs.gold, pairs.predicted))
-    counts = pairs.tally(_strict_entries(
-        np.arange(pairs.documents),
-        *([(document, label) for document, labels in side.items() for label in labels]
-          for side in (gold, predicted))), 3)
+    one, other = ([{"labels": labels} for labels in side.values()] for side in (gold, predicted))
+    joined = replace(pairs, gold=one, predicted=other, owners=np.arange(pairs.documents))
+    counts = joined.count(lambda record, _: ((label,) for label in record["labels"]))
     extra = np.zeros((pairs.documents, 2, 3))
     for document, labels in gold.items():
         found, shared = predicted[document], len(labels & predicted[document])
