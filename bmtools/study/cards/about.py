@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from bmtools.errors import DataError, suggestion
 from bmtools.recipes.toml import parse_toml
+from bmtools.records import JsonObject
 
 _TITLE = re.compile(r"\s*# +(.+)")
 _HEADING = re.compile(r"^## +(.+?)\s*$", re.M)
@@ -102,9 +103,9 @@ def read_about(path: Path | None) -> About:
         raise DataError(f"{path}: {error}; docs/cards.md has the keys") from error
 
 
-def _sections(text: str, path: Path) -> dict[str, Any]:
+def _sections(text: str, path: Path) -> JsonObject:
     """Split Markdown by its headings."""
-    tables: dict[str, Any] = {}
+    tables: JsonObject = {}
     if text.startswith("+++\n"):
         front, _, text = text[4:].partition("\n+++\n")
         tables = parse_toml(front.encode(), str(path))
@@ -113,12 +114,11 @@ def _sections(text: str, path: Path) -> dict[str, Any]:
         tables["name"], beginning = title[1], beginning[title.end():]
     if beginning.strip():
         tables["description"] = beginning
-    return {**tables, **{heading.lower().replace(" ", "_").replace("-", "_"): body
+    return {**tables, **{re.sub("[ -]", "_", heading.lower()): body
                          for heading, body in zip(parts[::2], parts[1::2], strict=True)}}
 
 
-def _stripped(content: dict[str, Any]) -> dict[str, Any]:
+def _stripped(content: JsonObject) -> JsonObject:
     """Strip texts, and write one for true and false."""
-    return {key: value.strip() if isinstance(value, str)
-            else {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-            for key, value in content.items()}
+    return {key: value.strip() if isinstance(value, str) else value if not isinstance(value, bool)
+            else "yes" if value else "no" for key, value in content.items()}

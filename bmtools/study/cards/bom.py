@@ -11,23 +11,17 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from bmtools.installation import DISTRIBUTION
 from bmtools.io.energy.figures import KINDS, add
 from bmtools.io.provenance.manifest import described_files
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.cards import history
 from bmtools.study.cards.about import About
 from bmtools.study.cards.facts import ModelFacts
-from bmtools.study.cards.history import (
-    commands,
-    data_licence,
-    data_of,
-    energies_of,
-    licence_of,
-    models_in,
-)
 from bmtools.study.cards.scores import Score, recorded_scores
 from bmtools.study.lineages.graph import Lineage, Node
 
@@ -45,11 +39,10 @@ _HUB = "https://huggingface.co"
 _SIZES = {"vocabSize": "vocab_size", "contextLength": "max_position_embeddings",
           "embeddingLength": "hidden_size", "blockCount": "num_hidden_layers",
           "attentionHeadCount": "num_attention_heads", "feedForwardLength": "intermediate_size"}
-Json = dict[str, Any]
 
 
 def bill_of_materials(facts: ModelFacts, about: About, scores: Sequence[Score],
-                      lineage: Lineage) -> Json:
+                      lineage: Lineage) -> JsonObject:
     """Describe a model; the same files and statements give the same bill.
 
     Args:
@@ -59,34 +52,34 @@ def bill_of_materials(facts: ModelFacts, about: About, scores: Sequence[Score],
         lineage: of the model, with all behind it.
     """
     scores = [*recorded_scores(facts), *scores]
-    data = [_data_component(file, about, lineage) for file in data_of(lineage)]
-    software = [_software(name, version)
-                for name, version in facts.manifest.get("versions", {}).items()]
+    parts = [*(_data_component(file, about, lineage) for file in history.data_of(lineage)),
+             *(_software(name, version)
+               for name, version in facts.manifest.get("versions", {}).items())]
     component = _model_component(facts, about, scores, lineage)
-    parts = [one["bom-ref"] for one in (*data, *software)]
-    name, version = component["name"], component["version"]
-    return _kept({
+    bill: JsonObject = _kept({
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{_HUB}#{lineage.root.id}')}",
         "version": 1,
         "metadata": {
             "timestamp": lineage.root.record.get("started"),
-            "component": {"type": component["type"], "bom-ref": "subject", "name": name,
-                          "version": version},
+            "component": {"type": component["type"], "bom-ref": "subject",
+                          "name": component["name"], "version": component["version"]},
             "supplier": {"name": about.developed_by},
-            "properties": list(_properties(_registry_fields(facts, about, scores, lineage)))},
-        "components": [component, *data, *software],
+            "properties": _properties(_registry_fields(facts, about, scores, lineage))},
+        "components": [component, *parts],
         "dependencies": [{"ref": "subject", "dependsOn": [component["bom-ref"]]},
-                         {"ref": component["bom-ref"], "dependsOn": parts}]})
+                         {"ref": component["bom-ref"],
+                          "dependsOn": [one["bom-ref"] for one in parts]}]})
+    return bill
 
 
 def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
-                     lineage: Lineage) -> Json:
+                     lineage: Lineage) -> JsonObject:
     model = lineage.root
     name = about.name or facts.name
     hub = f"{_HUB}/{about.repository}" if about.repository else ""
-    ancestors = [node for node in models_in(lineage)
+    ancestors = [node for node in history.models_in(lineage)
                  if node != model and node.record["command"] != "build-vocab"]
     return {
         "type": "machine-learning-model" if facts.config else "data",
@@ -94,12 +87,12 @@ def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
         "name": name, "version": about.version or model.id[:12],
         "description": about.description or f"{facts.title}, {facts.kind}, "
                        f"{facts.weights:,} weights, {facts.tokens:,} tokens",
-        "licenses": _licences(about.licence or licence_of(model)),
+        "licenses": _licences(about.licence or history.licence_of(model)),
         "purl": f"pkg:huggingface/{about.repository}" if about.repository
                 else f"pkg:generic/{quote(name, safe='')}@{model.id}",
         "pedigree": {"ancestors": [
             {"type": "machine-learning-model", "name": node.name, "version": node.id[:12],
-             "bom-ref": f"model:{node.id}", "licenses": _licences(licence_of(node)),
+             "bom-ref": f"model:{node.id}", "licenses": _licences(history.licence_of(node)),
              "description": f"bmtools {node.record['command']}"} for node in ancestors]},
         "externalReferences": [
             {"type": kind, "url": url} for kind, url in (
@@ -109,17 +102,20 @@ def _model_component(facts: ModelFacts, about: About, scores: Sequence[Score],
                         "name": file, "hashes": _hashes(digest)}
                        for file, digest in described_files(facts.path).items()],
         "modelCard": _model_card(facts, about, scores, lineage) if facts.config else None,
-        "properties": list(_properties({"bmtools:directory-sha256": model.id}))}
+        "properties": _properties({"bmtools:directory-sha256": model.id})}
 
 
 def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score],
-                lineage: Lineage) -> Json:
+                lineage: Lineage) -> JsonObject:
     config = facts.config
     return {
         "modelParameters": {
-            "approach": {"type": _approach(lineage)}, "task": facts.pipeline_tag,
+            "approach": {"type": next((
+                _APPROACHES[command] for model in history.models_in(lineage)
+                if (command := model.record["command"].partition(" ")[0]) in _APPROACHES), None)},
+            "task": facts.pipeline_tag,
             "architectureFamily": config.get("model_type"), "modelArchitecture": facts.kind,
-            "datasets": [{"ref": f"data:{file.id}"} for file in data_of(lineage)],
+            "datasets": [{"ref": f"data:{file.id}"} for file in history.data_of(lineage)],
             "inputs": [{"format": "text"}],
             "outputs": [{"format": ", ".join(facts.labels()) or "vectors of tokens"}]},
         "quantitativeAnalysis": {"performanceMetrics": [
@@ -130,33 +126,28 @@ def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score],
         "considerations": {
             "users": [about.users], "useCases": [about.intended_use],
             "technicalLimitations": [about.limitations],
-            "ethicalConsiderations": [{"name": about.risks}] if about.risks else [],
+            "ethicalConsiderations": [{"name": about.risks}],
             "environmentalConsiderations": {"energyConsumptions": [
                 _consumption(step, node) for node in lineage.nodes for step in node.steps
                 if _kinds(step)]}},
-        "properties": list(_properties({f"genai:aibom:modelcard:{name}": value for name, value in {
+        "properties": _properties({f"genai:aibom:modelcard:{name}": value for name, value in {
             "hyperparameter": json.dumps({
                 key: one for key, one in facts.settings.items() if one}, ensure_ascii=False),
             "modelCardExplainability": about.explainability,
-            **{name: config.get(key) for name, key in _SIZES.items()}}.items()}))}
-
-
-def _approach(lineage: Lineage) -> str | None:
-    """Name how it learnt: as the last step that trained it did."""
-    return next((_APPROACHES[command] for model in models_in(lineage)
-                 if (command := model.record["command"].partition(" ")[0]) in _APPROACHES), None)
+            **{name: config.get(key) for name, key in _SIZES.items()}}.items()})}
 
 
 def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
-                     lineage: Lineage) -> Json:
+                     lineage: Lineage) -> JsonObject:
     """Collect the fields of OWASP's registry, by its names."""
-    energies = energies_of(lineage)
+    energies = history.energies_of(lineage)
     energy = {kind: one["kwh"] for kind, one in add(energies).items() if kind in KINDS}
     quantity = next((f"{energy[kind]:.6g}" for kind in KINDS if kind in energy), "")
     urls = (about.repository, about.website, about.code, about.paper)
     trained = [f"{model.record['command']}: {model.record['tokens_seen']:,} tokens"
-               for model in models_in(lineage) if model.record.get("tokens_seen")]
-    made = dict.fromkeys(name for file in data_of(lineage) for name in commands(lineage, file))
+               for model in history.models_in(lineage) if model.record.get("tokens_seen")]
+    made = dict.fromkeys(name for file in history.data_of(lineage)
+                         for name in history.commands(lineage, file))
     return {
         "primaryPurpose": facts.pipeline_tag, "suppliedBy": about.developed_by,
         "standardCompliance": about.standards, "domain": about.domain,
@@ -174,28 +165,28 @@ def _registry_fields(facts: ModelFacts, about: About, scores: Sequence[Score],
         "useSensitivePersonalInformation": about.personal_data}
 
 
-def _data_component(file: Node, about: About, lineage: Lineage) -> Json:
+def _data_component(file: Node, about: About, lineage: Lineage) -> JsonObject:
     stated = about.dataset(file.name)
     url = stated.url or (f"{_HUB}/datasets/{stated.hub}" if stated.hub else "")
-    made = " ← ".join(f"bmtools {command}" for command in commands(lineage, file))
+    made = " ← ".join(f"bmtools {command}" for command in history.commands(lineage, file))
     return {"type": "data", "bom-ref": f"data:{file.id}", "name": file.name,
             "version": file.id[:12], "hashes": _hashes(file.id),
-            "licenses": _licences(stated.licence or data_licence(lineage, file)),
+            "licenses": _licences(stated.licence or history.data_licence(lineage, file)),
             "description": stated.description or made,
             "externalReferences": [{"type": "distribution", "url": url}] if url else [],
             "data": [{"type": "dataset", "name": file.name, "contents": {
-                "properties": list(_properties({"bmtools:made-by": made}))}}]}
+                "properties": _properties({"bmtools:made-by": made})}}]}
 
 
-def _software(name: str, version: str) -> Json:
+def _software(name: str, version: str) -> JsonObject:
     kind, name = ("generic", name) if name == "python" else ("pypi", _PACKAGES.get(name, name))
     purl = f"pkg:{kind}/{name}@{quote(version)}"
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
 
 
-def _consumption(step: Mapping[str, Any], output: Node) -> Json:
+def _consumption(step: JsonMapping, output: Node) -> JsonObject:
     """Describe a step's energy: the surest kind of figure, the others as properties."""
-    energy, (kind, *_) = step["energy"], _kinds(step)
+    energy, (kind, *others) = step["energy"], _kinds(step)
     grid, cost = energy.get("grid", {}), {"value": energy[kind]["kwh"], "unit": "kWh"}
     emitted = energy.get("kg_co2eq", {})
     return {
@@ -208,29 +199,29 @@ def _consumption(step: Mapping[str, Any], output: Node) -> Json:
         "activityEnergyCost": cost,
         "co2CostEquivalent": {"value": emitted[kind] / 1000, "unit": "tCO2eq"}
         if kind in emitted else None,
-        "properties": list(_properties({
+        "properties": _properties({
             "bmtools:command": step["command"], "bmtools:output": output.id,
             "bmtools:kind": kind,
             "bmtools:grid": f"{grid['g_per_kwh']} g/kWh, {grid['source']}" if grid else "",
-            **{f"bmtools:{other}-kwh": energy[other]["kwh"] for other in _kinds(step)[1:]}}))}
+            **{f"bmtools:{other}-kwh": energy[other]["kwh"] for other in others}})}
 
 
-def _kinds(step: Mapping[str, Any]) -> list[str]:
+def _kinds(step: JsonMapping) -> list[str]:
     return [kind for kind in KINDS if kind in (step.get("energy") or {})]
 
 
-def _licences(licence: str) -> list[Json]:
+def _licences(licence: str) -> list[JsonObject]:
     return [{"license": {"id" if _SPDX.fullmatch(part) else "name": part}}
             for part in licence.split(" AND ") if part]
 
 
-def _hashes(digest: str) -> list[Json]:
+def _hashes(digest: str) -> list[JsonObject]:
     return [{"alg": "SHA-256", "content": digest}] if digest else []
 
 
-def _properties(values: Mapping[str, Any]) -> Iterator[Json]:
-    return ({"name": name, "value": str(value)} for name, value in values.items()
-            if value not in (None, "", [], {}, "{}"))
+def _properties(values: JsonMapping) -> list[JsonObject]:
+    return [{"name": name, "value": str(value)} for name, value in values.items()
+            if value not in (None, "", [], {}, "{}")]
 
 
 def _kept(value: Any) -> Any:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bmtools.distributed import is_main_process
 from bmtools.io.energy.figures import KINDS, add
@@ -18,30 +18,18 @@ from bmtools.io.json_files import NAME
 from bmtools.io.output import new_file
 from bmtools.io.provenance.manifest import CARD
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.records import JsonMapping
+from bmtools.study.cards import history
 from bmtools.study.cards.about import STATED, About, read_about
 from bmtools.study.cards.bom import bill_of_materials
 from bmtools.study.cards.facts import BASES, ModelFacts, read_facts
-from bmtools.study.cards.history import (
-    commands,
-    data_licence,
-    data_of,
-    emissions,
-    energies_of,
-    languages_of,
-    licence_of,
-    own_lineage,
-    sizes,
-    traced_lineage,
-)
 from bmtools.study.cards.metadata import card_metadata
 from bmtools.study.cards.scores import Score, read_scores, recorded_scores, write_eval_results
 from bmtools.study.lineages.graph import Lineage, Node
 
-_TEMPLATE = "card.md.jinja"
 _HASH_DIGITS = 12
 _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
-_NOT_STATED = "not stated"
 Line = TypeVar("Line", bound=Mapping[str, object])
 
 
@@ -81,7 +69,7 @@ def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None =
     """
     facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
     measured = read_scores(facts, scores)
-    lineage = traced_lineage(facts, [Path(path) for path in search])
+    lineage = history.traced_lineage(facts, [Path(path) for path in search])
     card, known = model_card(facts, stated, measured, lineage)
     bom = bill_of_materials(facts, stated, measured, lineage)
     return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n",
@@ -150,19 +138,19 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     from huggingface_hub import ModelCardData
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    about, lineage = about or About(), traced or own_lineage(facts)
+    about, lineage = about or About(), traced or history.own_lineage(facts)
     scores = [*recorded_scores(facts), *scores]
-    licence = about.licence or licence_of(lineage.root)
-    languages = languages_of(lineage)
+    licence = about.licence or history.licence_of(lineage.root)
+    languages = history.languages_of(lineage)
     name = about.name or (facts.name if traced else facts.kind_name)
     metadata = card_metadata(facts, about, scores, licence, languages,
-                             emissions(lineage) if traced else {}, name)
+                             history.emissions(lineage) if traced else {}, name)
     environment = Environment(loader=PackageLoader("bmtools.study", "cards"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
                               keep_trailing_newline=True)
     environment.filters["cell"] = _cell
-    energies = energies_of(lineage) if traced else []
-    text = environment.get_template(_TEMPLATE).render(
+    energies = history.energies_of(lineage) if traced else []
+    text = environment.get_template("card.md.jinja").render(
         metadata=ModelCardData(**metadata).to_yaml(), model=facts, about=about,
         command=facts.manifest.get("command", ""), task=facts.settings.get("task", ""),
         is_wordpiece=facts.tokenizer_type == "WordPiece",
@@ -175,7 +163,7 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
         versions=facts.manifest.get("versions", {}), languages=languages, licence=licence,
         licences=list(facts.results.get("licences", ())))
     known = {"licence": bool(licence), "language": bool(languages), "scores": bool(scores),
-             "training data": bool(data_of(lineage)), "energy": bool(energies),
+             "training data": bool(history.data_of(lineage)), "energy": bool(energies),
              **{name: bool(getattr(about, name)) for name in STATED}}
     return text.rstrip() + "\n", known
 
@@ -189,11 +177,9 @@ def _facts(facts: ModelFacts, about: About, licence: str,
     yield "contact", about.contact
     yield "language", ", ".join(languages)
     yield "licence", licence
-    if layers := config.get("num_hidden_layers"):
-        yield "architecture", (f"{facts.kind}, {layers} layer{'s' * (layers != 1)} of "
-                               f"{config['hidden_size']}")
-    else:
-        yield "architecture", facts.kind
+    layers = config.get("num_hidden_layers")
+    yield "architecture", facts.kind + (
+        f", {layers} layer{'s' * (layers != 1)} of {config['hidden_size']}" if layers else "")
     yield "format", f"{facts.format}, {exported['precision']}" if exported else ""
     yield "weights", f"{facts.weights:,}" if facts.weights else ""
     yield ("output" if config.get("problem_type") == "regression" else "labels",
@@ -216,17 +202,17 @@ def _data(lineage: Lineage, about: About) -> Iterator[list[str]]:
     """Yield the rows of the table of data."""
     settings = lineage.root.record.get("settings", {})
     uses = {str(settings[part]): part for part in ("test", "dev", "train") if settings.get(part)}
-    for file in data_of(lineage):
+    for file in history.data_of(lineage):
         stated = about.dataset(file.name)
-        documents, tokens = sizes(lineage, file)
-        licence = stated.licence or data_licence(lineage, file)
+        documents, tokens = history.sizes(lineage, file)
+        made = " ← ".join(f"`{name}`" for name in history.commands(lineage, file))
         yield [f"`{file.name}`", uses.get(file.name, "text"), f"{file.id[:_HASH_DIGITS]}...",
                f"{documents:,} documents, {tokens:,} tokens" if documents else "not counted",
-               licence or _NOT_STATED, " ← ".join(f"`{name}`" for name in commands(lineage, file))
-               or stated.description or stated.url or "not recorded"]
+               stated.licence or history.data_licence(lineage, file) or "not stated",
+               made or stated.description or stated.url or "not recorded"]
 
 
-def _training(settings: Mapping[str, Any]) -> list[list[str]]:
+def _training(settings: JsonMapping) -> list[list[str]]:
     """Make the rows of a table with a column for each phase, the first row its head."""
     phases = settings.get("phases") or [{"name": "value"}]
     columns = [{**settings, **phase} for phase in phases]
@@ -238,7 +224,7 @@ def _training(settings: Mapping[str, Any]) -> list[list[str]]:
     return [["setting", *(phase["name"] for phase in phases)], *rows] if rows else []
 
 
-def _losses(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _losses(results: JsonMapping) -> Iterator[tuple[str, str]]:
     """Yield the last losses of a run."""
     for of, key in (("training", "last"), ("held-out text", "evaluate")):
         for name, value in results.get(key, {}).items():
@@ -247,12 +233,11 @@ def _losses(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _score_row(score: Score) -> list[str]:
-    low, high = score.interval or (None, None)
-    return [f"`{score.of}`", score.metric, f"{score.value:.4g}",
-            f"{low:.4g} to {high:.4g}" if score.interval else "not measured", score.how]
+    interval = "{:.4g} to {:.4g}".format(*score.interval) if score.interval else "not measured"
+    return [f"`{score.of}`", score.metric, f"{score.value:.4g}", interval, score.how]
 
 
-def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def _energy_rows(energies: Sequence[JsonMapping]) -> list[list[str]]:
     total = add(energies)
     return [[kind, f"{total[kind]['kwh']:.4g}",
              _shown(total.get("kg_co2eq", {}).get(kind)) or "grid not stated",
@@ -260,23 +245,21 @@ def _energy_rows(energies: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def _step_row(lineage: Lineage, node: Node) -> list[str]:
-    record = node.record
-    seen = record.get("tokens_seen")
+    seen, seed = node.record.get("tokens_seen"), node.record.get("seed")
     hours = sum(step.get("wall_seconds", 0) for step in node.steps) / 3600
     commands = ", ".join(f"`{name}`" for name in dict.fromkeys(node.commands))
-    return [f"`{node.name}`", commands or "no record",
-            ", ".join(f"`{lineage.node(edge.parent).name}`" for edge in lineage.parents(node.id)),
-            "" if record.get("seed") is None else str(record["seed"]),
-            f"{seen:,}" if seen else "", f"{hours:.3g}" if hours else "",
-            f"{node.id[:_HASH_DIGITS]}..." if node.id else ""]
+    parents = ", ".join(f"`{lineage.node(edge.parent).name}`" for edge in lineage.parents(node.id))
+    return [f"`{node.name}`", commands or "no record", parents,
+            "" if seed is None else str(seed), f"{seen:,}" if seen else "",
+            f"{hours:.3g}" if hours else "", f"{node.id[:_HASH_DIGITS]}..." if node.id else ""]
 
 
-def _cell(text: Any) -> str:
+def _cell(text: object) -> str:
     """Keep a text in one cell of a table."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Format a setting or a score; empty for what is unset."""
     if isinstance(value, float):
         return f"{value:.4g}" if value else ""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest, read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
+from bmtools.records import JsonMapping
 
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
@@ -26,7 +25,6 @@ _TITLES = {"relations": "Relation finder"}
 BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
          "published": "converted from", "student": "student's start", "source": "exported from"}
 """Settings that name a checkpoint, with what it was to the model."""
-_STATIC = "Static"
 _UNBOUNDED = 10**9  # transformers writes a larger number
 
 
@@ -45,10 +43,10 @@ class ModelFacts:
     """
 
     path: Path
-    config: Mapping[str, Any]
-    manifest: Mapping[str, Any]
+    config: JsonMapping
+    manifest: JsonMapping
     weights: int
-    tokenizer: Mapping[str, Any]
+    tokenizer: JsonMapping
     tokenizer_type: str
     tokens: int
 
@@ -64,12 +62,12 @@ class ModelFacts:
         return self.title.lower().replace(" ", "-")
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> JsonMapping:
         """Settings of the command that wrote it."""
         return self.manifest.get("settings", {})
 
     @property
-    def results(self) -> Mapping[str, Any]:
+    def results(self) -> JsonMapping:
         """What that command measured."""
         return self.manifest.get("results", {})
 
@@ -100,15 +98,14 @@ class ModelFacts:
     @property
     def is_static(self) -> bool:
         """Whether it is a table of vectors."""
-        return self.kind.startswith(_STATIC)
+        return self.kind.startswith("Static")
 
     @property
     def has_own_head(self) -> bool:
         """Whether it has a head, tags or inputs that transformers' pipeline cannot use."""
-        settings = self.settings
-        return settings.get("task") == "relations" or settings.get("scheme") == "bioul" \
-            or settings.get("head", "linear") != "linear" \
-            or any(settings.get(name) for name in ("crf", "overlapping"))
+        known = self.settings.get
+        return bool(known("task") == "relations" or known("scheme") == "bioul"
+                    or known("head", "linear") != "linear" or known("crf") or known("overlapping"))
 
     @property
     def format(self) -> str:
@@ -130,8 +127,8 @@ class ModelFacts:
     @property
     def bases(self) -> dict[str, str]:
         """Names of the checkpoints it was made from, by role."""
-        names = base_names(self.settings)
-        return {role: name for role, name in names.items() if role != "tokenizer"}
+        return {role: name for role, name in base_names(self.settings).items()
+                if role != "tokenizer"}
 
     def labels(self) -> list[str]:
         """List the labels of a fine-tuned model."""
@@ -153,8 +150,9 @@ def read_facts(directory: Path) -> ModelFacts:
         raise CheckpointError(f"{directory}: found no config.json or tokenizer.json, expected a "
                               "checkpoint, an exported model or a vocabulary")
     model = files["tokenizer.json"].get("model", {})
-    tokens = len(set(_tokens(model)) | {
-        one["content"] for one in files["tokenizer.json"].get("added_tokens", ())})
+    # Unigram has pairs of tokens and scores.
+    tokens = len({token if isinstance(token, str) else token[0] for token in model.get("vocab", ())}
+                 | {one["content"] for one in files["tokenizer.json"].get("added_tokens", ())})
     with reading(directory, "the weights cannot be read", "expected safetensors"):
         weights = sum(_count(path) for path in directory.glob("*.safetensors"))
     return ModelFacts(directory, config, manifest,
@@ -163,25 +161,13 @@ def read_facts(directory: Path) -> ModelFacts:
                       tokens or config.get("vocab_size", 0))
 
 
-def base_names(settings: Mapping[str, Any]) -> dict[str, str]:
+def base_names(settings: JsonMapping) -> dict[str, str]:
     """Name the checkpoints that a command's settings name, by role."""
     if merged := settings.get("merged"):
         return {f"merged {n}": Path(path).name for n, path in enumerate(merged, 1)}
     if exported := settings.get("exported"):
         return {"source": Path(exported["source"]).name}
     return {role: Path(settings[role]).name for role in (*BASES, "tokenizer") if settings.get(role)}
-
-
-def language_codes(names: Any) -> list[str]:
-    """List the codes among names of languages, without regions: pt for pt-BR, none for Italian."""
-    codes = {name.partition("-")[0].lower() for name in names}
-    return sorted(code for code in codes if re.fullmatch("[a-z]{2,3}", code))
-
-
-def _tokens(model: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the tokens of a model of `tokenizer.json`; Unigram has pairs with scores."""
-    for token in model.get("vocab", ()):
-        yield token if isinstance(token, str) else token[0]
 
 
 def _count(path: Path) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bmtools.io.energy.figures import KINDS, add
-from bmtools.study.cards.facts import ModelFacts, base_names, language_codes
+from bmtools.records import JsonMapping, JsonObject
+from bmtools.study.cards.facts import ModelFacts, base_names
 from bmtools.study.energy import find_steps
 from bmtools.study.lineages.graph import DIRECTORY, SOURCE, Edge, Lineage, Node
 from bmtools.study.lineages.lineage import trace
@@ -95,17 +96,21 @@ def licence_of(node: Node) -> str:
 
 
 def languages_of(lineage: Lineage) -> list[str]:
-    """List the codes of the languages of all text that the models were trained on."""
-    return language_codes(name for model in models_in(lineage)
-                          for name in model.record.get("results", {}).get("languages", ()))
+    """List the codes of the languages of all text that the models were trained on.
+
+    Names without a code, such as Italian, are left out; codes have no regions: pt for pt-BR.
+    """
+    codes = {name.partition("-")[0].lower() for model in models_in(lineage)
+             for name in model.record.get("results", {}).get("languages", ())}
+    return sorted(code for code in codes if re.fullmatch("[a-z]{2,3}", code))
 
 
-def energies_of(lineage: Lineage) -> list[Mapping[str, Any]]:
+def energies_of(lineage: Lineage) -> list[JsonMapping]:
     """List the energy of each step that has any figures, each run once."""
     return [step.figures for step in find_steps(lineage.steps()) if step.has_energy]
 
 
-def emissions(lineage: Lineage) -> dict[str, Any]:
+def emissions(lineage: Lineage) -> JsonObject:
     """Make `co2_eq_emissions` of a card of the surest kind of figure; empty without any."""
     energies = energies_of(lineage)
     total = add(energies)

@@ -8,14 +8,15 @@ Sources: hub-docs, `modelcard.md`, `model-cards-co2.md` and `repositories-licens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.provenance.licences import UNKNOWN
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards.about import About, HubId
 from bmtools.study.cards.facts import ModelFacts
 from bmtools.study.cards.scores import Score
@@ -43,7 +44,7 @@ class _Dataset(msgspec.Struct):
 
 class _Metric(msgspec.Struct):
     type: _Text
-    value: Any
+    value: object
 
 
 class _Result(msgspec.Struct):
@@ -82,7 +83,7 @@ class _Metadata(msgspec.Struct, rename={"model_index": "model-index"}):
     model_index: list[_Model] = msgspec.field(default_factory=list)
 
 
-def check_metadata(metadata: Mapping[str, Any]) -> None:
+def check_metadata(metadata: JsonMapping) -> None:
     """Refuse metadata that the Hub would.
 
     Raises:
@@ -104,8 +105,8 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
 
 
 def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], licence: str,
-                  languages: Sequence[str], emissions: Mapping[str, Any],
-                  name: str) -> dict[str, Any]:
+                  languages: Sequence[str], emissions: JsonMapping,
+                  name: str) -> JsonObject:
     """Make the metadata of a card; what is not known is left out.
 
     Args:
@@ -124,8 +125,9 @@ def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], lice
     precision = (facts.settings.get("exported") or {}).get("precision", "")
     relation = _RELATIONS.get(precision if facts.format else facts.manifest.get("command", ""),
                               "" if facts.format else "finetune")
+    datasets = {name: one.dataset for name, one in about.benchmarks.items()}
     results = [EvalResult(
-        facts.pipeline_tag or _OTHER, _dataset_of(score, about), score.of, score.metric,
+        facts.pipeline_tag or _OTHER, datasets.get(score.of, score.of), score.of, score.metric,
         score.value, metric_args={"interval_95": list(score.interval)} if score.interval else None)
         for score in scores]
     metadata = ModelCardData(
@@ -141,7 +143,7 @@ def card_metadata(facts: ModelFacts, about: About, scores: Sequence[Score], lice
     return found
 
 
-def _licence(name: str) -> dict[str, Any]:
+def _licence(name: str) -> JsonObject:
     """Spell a licence as the Hub does: its identifier, or other and the name.
 
     One that is unknown in part is left out.
@@ -151,11 +153,6 @@ def _licence(name: str) -> dict[str, Any]:
     if name.lower() in _identifiers("license"):
         return {"license": name.lower()}
     return {"license": _OTHER, "license_name": name.lower().replace(" ", "-")} if name else {}
-
-
-def _dataset_of(score: Score, about: About) -> str:
-    known = about.benchmarks.get(score.of)
-    return known.dataset if known else score.of
 
 
 def _identifiers(key: str) -> list[str]:

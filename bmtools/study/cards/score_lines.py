@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+
+from bmtools.records import JsonMapping
 
 _NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
 
@@ -21,7 +22,7 @@ def find_model(name: str, models: Collection[str]) -> str:
     return same[0] if len(same) == 1 else ""
 
 
-def metrics_of(line: Mapping[str, Any]) -> Iterator[tuple[str, float, Any]]:
+def metrics_of(line: JsonMapping) -> Iterator[tuple[str, float, Sequence[float] | None]]:
     """Yield the metrics of a line with their intervals: the first number, others with intervals."""
     if "metric" in line:
         yield line["metric"], line["mean"], line.get("interval")

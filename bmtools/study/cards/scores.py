@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import BmtoolsError, DataError, setting
 from bmtools.io.failures import reading
@@ -48,9 +47,11 @@ def recorded_scores(facts: ModelFacts) -> Iterator[Score]:
     for name, value in facts.results.items():
         split, _, metric = name.partition("_")
         if split in _SPLITS and isinstance(value, Mapping) and "mean" in value:
+            deviation = value.get("deviation")
+            how = f"{facts.results.get('seeds')} seed" + (
+                "" if deviation is None else f"s, standard deviation {deviation:.4g}")
             yield Score(metric, value["mean"], str(facts.settings.get(split) or split),
-                        _interval(value.get("interval")),
-                        _spread(value, facts.results.get("seeds")))
+                        _interval(value.get("interval")), how)
 
 
 def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
@@ -99,7 +100,9 @@ def write_eval_results(scores: Sequence[Score], benchmarks: Mapping[str, Benchma
     entries = [EvalResultEntry(
         known.dataset, known.task, score.value, known.revision or None,
         source_url=known.source or None,
-        notes=", ".join(filter(None, (score.metric, _bounds(score), score.how, score.signature))))
+        notes=", ".join(filter(None, (
+            score.metric, "95 % interval {} to {}".format(*score.interval)
+            if score.interval else "", score.how, score.signature))))
         for score in scores if (known := benchmarks.get(score.of))]
     if not entries:
         sets = ", ".join(dict.fromkeys(score.of for score in scores)) or "none"
@@ -109,19 +112,8 @@ def write_eval_results(scores: Sequence[Score], benchmarks: Mapping[str, Benchma
     return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
 
 
-def _bounds(score: Score) -> str:
-    return "95 % interval {} to {}".format(*score.interval) if score.interval else ""
-
-
-def _interval(bounds: Any) -> tuple[float, float] | None:
+def _interval(bounds: Sequence[float] | None) -> tuple[float, float] | None:
     return (bounds[0], bounds[1]) if bounds else None
-
-
-def _spread(value: Mapping[str, Any], seeds: Any) -> str:
-    """Say over how many seeds a mean is, and their standard deviation."""
-    spread = value.get("deviation")
-    return f"{seeds} seeds, standard deviation {spread:.4g}" if spread is not None \
-        else f"{seeds} seed"
 
 
 def _require_same_model(facts: ModelFacts, path: str) -> None:

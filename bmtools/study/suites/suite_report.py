@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from bmtools.records import JsonMapping
 from bmtools.study.reports.drawing import FAINT, STRONG, figure_file
-from bmtools.study.reports.labels import DASH, printable, short_names
+from bmtools.study.reports.labels import DASH, model_names, printable
 from bmtools.study.suites.suite import Suite
 
-Line = Mapping[str, Any]
 Table = tuple[str, list[str], list[list[str]]]
 """Title, header, rows."""
 _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
@@ -22,7 +21,7 @@ _COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
 
 
-def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Table]:
+def suite_tables(lines: Sequence[JsonMapping], suite: Suite, width: int) -> Iterator[Table]:
     """Yield a table for each of the paper's, own models first; sets are rows, models columns.
 
     Args:
@@ -34,15 +33,14 @@ def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Ta
     tables = list(dict.fromkeys(line["table"] for line in lines if "table" in line))
     for table in tables or [""]:
         others = [line for line in lines if table and line.get("table") == table]
-        rows = _row_names([*own, *others], suite, others)
+        rows = _row_names(others or own, suite)
         title = f"{suite.title} ({suite.source.partition(', ')[0]}, {table})" if table \
             else suite.title
         if others_taken := sorted({metric for line in own
                                    for metric in line.get("other_metrics", {}).values()}):
             title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
-        columns = [[name, *(_cell(line, row, suite.digits) for row in rows)]
-                   for name, line in zip(short_names([line["model"] for line in [*own, *others]]),
-                                         [*own, *others], strict=True)]
+        columns = [[name, *(_cell(line, row, suite.digits) for row in rows)] for name, line in
+                   zip(model_names([*own, *others]), [*own, *others], strict=True)]
         for part in _fitting(columns[:len(own)], columns[len(own):],
                              width - max(map(len, rows)) - _PADDING):
             yield title, ["set", *(column[0] for column in part)], [
@@ -55,7 +53,7 @@ def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Ta
             for line in compared]
 
 
-def _compared(line: Line, key: str) -> str:
+def _compared(line: JsonMapping, key: str) -> str:
     if key not in line:
         return DASH
     if key != "difference":
@@ -64,17 +62,16 @@ def _compared(line: Line, key: str) -> str:
     return f"{line[key]:+.2f}{bounds and f' [{bounds}]'}"
 
 
-def _row_names(lines: Sequence[Line], suite: Suite, published: Sequence[Line]) -> list[str]:
-    """List rows: those that published models have, or all, then averages of any model."""
-    sources = published or lines
-    scores = [row for row in suite.rows() if any(row in line.get("scores", ()) for line in sources)]
-    averages = dict.fromkeys(row for line in sources for row in line.get("averages", ()))
+def _row_names(lines: Sequence[JsonMapping], suite: Suite) -> list[str]:
+    """List rows that any of some models has: scores, then averages."""
+    scores = [row for row in suite.rows() if any(row in line.get("scores", ()) for line in lines)]
+    averages = dict.fromkeys(row for line in lines for row in line.get("averages", ()))
     names = [one.name for one in suite.averages]
     return [*scores, *sorted(averages, key=lambda row: (row not in names, *(
         number for number, name in enumerate(names) if row.startswith(name))))]
 
 
-def _cell(line: Line, row: str, digits: int) -> str:
+def _cell(line: JsonMapping, row: str, digits: int) -> str:
     """Spell a score with its deviation and its difference to the baseline."""
     score = {**line.get("scores", {}), **line.get("averages", {})}.get(row)
     if score is None:
@@ -125,7 +122,7 @@ def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 FORMS = {"markdown": markdown_table, "latex": latex_table}
 
 
-def plot_suite(lines: Sequence[Line], suite: Suite, path: Path) -> None:
+def plot_suite(lines: Sequence[JsonMapping], suite: Suite, path: Path) -> None:
     """Draw the models' scores on each set, own ones in colour; needs no display.
 
     Args:
@@ -134,19 +131,18 @@ def plot_suite(lines: Sequence[Line], suite: Suite, path: Path) -> None:
         path: file to write, in the format of its suffix.
     """
     lines = [line for line in lines if "model" in line]
-    rows = _row_names(lines, suite, ())
-    names = short_names([line["model"] for line in lines])
+    rows, names = _row_names(lines, suite), model_names(lines)
     with figure_file(path, 9, 1.5 + 0.3 * max(len(rows), len(lines))) as figure:
         axes = figure.add_subplot()
         # Own models last, so that they are drawn over the others.
         for number, (name, line) in reversed(list(enumerate(zip(names, lines, strict=True)))):
             found = {**line.get("scores", {}), **line.get("averages", {})}
             known = [row for row in rows if row in found]
-            is_own = "table" not in line
+            size, colour, alpha, table = (20, FAINT, 0.5, f" ({line['table']})") \
+                if "table" in line else (42, STRONG, 0.9, "")
             axes.scatter([found[row] for row in known], [rows.index(row) for row in known],
-                         s=42 if is_own else 20, marker=_MARKERS[number % len(_MARKERS)],
-                         color=STRONG if is_own else FAINT, alpha=0.9 if is_own else 0.5,
-                         label=name + (f" ({line['table']})" if "table" in line else ""))
+                         s=size, marker=_MARKERS[number % len(_MARKERS)], color=colour,
+                         alpha=alpha, label=name + table)
         axes.set_yticks(range(len(rows)), [*map(printable, rows)])
         axes.invert_yaxis()
         axes.grid(axis="x", linewidth=0.4)

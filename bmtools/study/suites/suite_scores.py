@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any
 
 from bmtools.errors import DataError, setting, suggestion
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import read_objects, refuse_empty
 from bmtools.io.sources import source_name, source_stem
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.statistics.resampling import holm
 from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
 from bmtools.tasks.metrics.counts import rounded
 
-Line = dict[str, Any]
 _PERCENT = 100
 # Over types of mentions and relations, F1 of all counts is called f1 alone.
 _SAME = {"micro_f1": "f1"}
@@ -27,7 +26,7 @@ class _Model:
     """A model's own results by row, in percent, one for each seed that is known."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
-    summaries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    summaries: dict[str, JsonMapping] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     fallbacks: dict[str, str] = field(default_factory=dict)
 
@@ -41,9 +40,23 @@ class _Model:
                 **{row: _PERCENT * one["deviation"] for row, one in self.summaries.items()
                    if one.get("deviation") is not None}}
 
+    def add(self, found: Mapping[str, float | JsonMapping], place: str, what: str,
+            is_seed: bool) -> None:
+        """Add the scores of a line; only seeds may have several."""
+        for row, score in found.items():
+            if row in self.places and not (is_seed and row in self.values):
+                raise DataError(f"{place}: found a second score {what} after {self.places[row]}, "
+                                f"expected one; {setting('name')} or the names of models tell "
+                                "models apart")
+            self.places[row] = place
+            if isinstance(score, Mapping):
+                self.summaries[row] = score
+            else:
+                self.values.setdefault(row, []).append(_PERCENT * score)
+
 
 def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main",
-                 baseline: str | None = None, name: str | None = None) -> list[Line]:
+                 baseline: str | None = None, name: str | None = None) -> list[JsonObject]:
     """Gather scores on a suite: `suite_scores("blurb", ["NCBI-disease=scores.jsonl", "GAD"])`.
 
     Args:
@@ -69,7 +82,7 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     """
     chosen = load_suite(suite)
     own, comparisons = _read_results(chosen, results, name)
-    lines: list[Line] = [
+    lines: list[JsonObject] = [
         {"model": model, "suite": suite, "scores": one.scores(chosen.statistic),
          "deviations": one.deviations(), "other_metrics": one.fallbacks}
         for model, one in own.items()]
@@ -81,7 +94,7 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     return [*(_finished(line, chosen, shared) for line in lines), *_adjusted(comparisons)]
 
 
-def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator[Line]:
+def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator[JsonObject]:
     averages = {one.name for one in suite.averages}
     for number, model in enumerate(table.models):
         values = {row: scores[number] for row, scores in table.scores.items()}
@@ -91,30 +104,29 @@ def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator
                "averages": {row: one for row, one in values.items() if row in averages}}
 
 
-def _finished(line: Line, suite: Suite, shared: Sequence[SuiteSet]) -> Line:
+def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> JsonObject:
     """Add averages and missing sets, and round; what is empty is left out."""
     scores, averages = line["scores"], dict(line.get("averages", {}))
     for one in suite.averages:
-        found = one.compute(suite.sets, scores)
-        if found is not None:
+        if (found := one.compute(suite.sets, scores)) is not None:
             averages.setdefault(one.name, found)
-        some, all_of_them = one.members(shared), one.members(suite.sets)
-        found = one.compute(some, scores)
-        if found is not None and 1 < len(some) < len(all_of_them):
+        some = one.members(shared)
+        if 1 < len(some) < len(one.members(suite.sets)) and \
+                (found := one.compute(some, scores)) is not None:
             averages[f"{one.name} of {len(some)} sets"] = found
     missing = [one.name for one in suite.sets if one.main not in scores]
-    parts: Line = {key: {row: value if isinstance(value, str) else rounded(value)
+    parts: JsonObject = {key: {row: value if isinstance(value, str) else rounded(value)
                          for row, value in values.items()}
                    for key, values in {**line, "averages": averages}.items()
                    if isinstance(values, dict)}
     # Rows in the suite's order, whatever the order of files.
     parts["scores"] = {row: parts["scores"][row] for row in suite.rows() if row in scores}
-    names: Line = {key: line[key] for key in ("model", "suite", "table") if key in line}
+    names: JsonObject = {key: line[key] for key in ("model", "suite", "table") if key in line}
     return {**names, **{key: values for key, values in parts.items() if values},
             **({"missing": missing} if missing and "table" not in line else {})}
 
 
-def _add_differences(lines: Sequence[Line], suite: Suite, baseline: str | None) -> None:
+def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | None) -> None:
     """Add differences to the baseline, in percent of its score."""
     named = baseline or suite.baseline
     if not named:
@@ -131,7 +143,7 @@ def _add_differences(lines: Sequence[Line], suite: Suite, baseline: str | None) 
                                if row in base and line["model"] != named}
 
 
-def _adjusted(comparisons: Sequence[Line]) -> list[Line]:
+def _adjusted(comparisons: Sequence[JsonObject]) -> list[JsonObject]:
     """Adjust the p-values of each two models for as many sets as they are compared on."""
     for key in ("p", "p_over_seeds"):
         for pair in dict.fromkeys(tuple(line["compared"]) for line in comparisons):
@@ -142,7 +154,7 @@ def _adjusted(comparisons: Sequence[Line]) -> list[Line]:
     return [*comparisons]
 
 
-def _comparison(line: Mapping[str, Any], one: SuiteSet, place: str) -> Line:
+def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
     """Take what a comparison by score-tasks says of a set's main metric, in percent."""
     compared, difference, bounds = (line.get(key) for key in ("compared", "difference", "interval"))
     p_values = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
@@ -157,9 +169,9 @@ def _comparison(line: Mapping[str, Any], one: SuiteSet, place: str) -> Line:
 
 
 def _read_results(suite: Suite, results: Sequence[str],
-                  name: str | None) -> tuple[dict[str, _Model], list[Line]]:
+                  name: str | None) -> tuple[dict[str, _Model], list[JsonObject]]:
     models: dict[str, _Model] = {}
-    comparisons: list[Line] = []
+    comparisons: list[JsonObject] = []
     for result in results:
         given, path = split_set(suite, result)
         for place, line in _result_lines(path):
@@ -178,26 +190,11 @@ def _read_results(suite: Suite, results: Sequence[str],
                     raise DataError(f"{place}: {_without_metric(line, one)}")
                 found[one.main] = score
                 results_of.fallbacks[one.main] = one.fallback
-            _add(results_of, found, place, f"of {model!r} on {one.name}",
-                 is_seed="seed_of" in line)
+            results_of.add(found, place, f"of {model!r} on {one.name}", "seed_of" in line)
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
                      what="scores by score-tasks or finetune")
     return models, comparisons
-
-
-def _add(model: _Model, found: Mapping[str, Any], place: str, what: str, is_seed: bool) -> None:
-    """Add scores of a line; only seeds may be several."""
-    for row, score in found.items():
-        if row in model.places and not (is_seed and row in model.values):
-            raise DataError(f"{place}: found a second score {what} after "
-                            f"{model.places[row]}, expected one; {setting('name')} or the names "
-                            "of models tell models apart")
-        model.places[row] = place
-        if isinstance(score, Mapping):
-            model.summaries[row] = score
-        else:
-            model.values.setdefault(row, []).append(_PERCENT * score)
 
 
 def split_set(suite: Suite, result: str) -> tuple[str, str]:
@@ -219,7 +216,7 @@ def _set_of(suite: Suite, name: object, path: str, place: str) -> SuiteSet:
     return found
 
 
-def _result_lines(path: str) -> Iterator[tuple[str, Line]]:
+def _result_lines(path: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield lines of models and of comparisons, each after its place, and no others."""
     if Path(path).is_dir():
         manifest = read_manifest(Path(path))
@@ -234,7 +231,7 @@ def _result_lines(path: str) -> Iterator[tuple[str, Line]]:
             yield place, line
 
 
-def _find(line: Mapping[str, Any], metric: str) -> Any:
+def _find(line: JsonMapping, metric: str) -> float | JsonMapping | None:
     """Find a metric of score-tasks, or of finetune on the test set: a number, or a summary."""
     for name in (metric, _SAME.get(metric, "")):
         found = line.get(f"test_{name}", line.get(name))
@@ -256,13 +253,11 @@ def _is_score(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1 <= value <= 1
 
 
-def _without_metric(line: Mapping[str, Any], one: SuiteSet) -> str:
+def _without_metric(line: JsonMapping, one: SuiteSet) -> str:
     metric = one.metrics[0]
     found = [key for key, value in line.items() if _is_score(value) or _is_summary(value)]
-    way = ""
-    if any(key.startswith("dev_") for key in line):
-        way = "; finetune needs a test set"
-    if metric == "micro_f1" and one.task == "classification":
-        way = f"; score-tasks writes it where {setting('negative')} names the class without finding"
+    way = f"; score-tasks writes it where {setting('negative')} names the class without finding" \
+        if metric == "micro_f1" and one.task == "classification" else \
+        "; finetune needs a test set" if any(key.startswith("dev_") for key in line) else ""
     return (f"found no {metric} from -1 to 1 for {one.name}, expected it beside "
             f"{', '.join(found) or 'the other keys'}{way}")
