@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +24,6 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
-from bmtools.io.sources import source_stem
 from bmtools.io.workers import Workers
 from bmtools.records import JsonMapping
 from bmtools.study.corpora.settings import DescribeConfig
@@ -73,7 +71,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(step, describe(
-        _named(step.sources(files)), vocabularies=vocabularies, total=total, compare=compare,
+        step.sources(files), vocabularies=vocabularies, total=total, compare=compare,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
         output, _print_tables)
@@ -84,13 +82,6 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
     own = [line for line in lines if "records" in line][:len(files) or 1]
     finish(step, f"described {count_of(sum(line['records'] for line in own), 'records')}, "
            f"{count_of(sum(line['words'] for line in own), 'words')}")
-
-
-def _named(names: Sequence[str]) -> dict[str, str]:
-    """Name files without directories and endings, where that tells them apart."""
-    stems = Counter(map(source_stem, names))
-    return {source_stem(name) if stems[source_stem(name)] == 1 else str(name): name
-            for name in names}
 
 
 def _print_tables(lines: Sequence[JsonMapping]) -> None:

@@ -1,46 +1,59 @@
-"""Description of corpora and sets: a line for each file, for all together, and for two by two."""
+"""Description of corpora and sets: a line for each file, for all together, and for two by two.
+
+Statistics are counted block by block and added up.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from os import PathLike, fspath
 
+import msgspec
+import numpy as np
+from tokenizers import Tokenizer
+
+from bmtools.corpus.splits import values_of
 from bmtools.errors import Reject, refuse
-from bmtools.io.jsonl import RecordReader, refuse_empty
+from bmtools.io.jsonl import Block, RecordReader, refuse_empty
 from bmtools.io.record_size import MEGABYTE
-from bmtools.io.workers import ONE_WORKER, Workers, collected
-from bmtools.records import JsonObject
+from bmtools.io.sources import source_stem
+from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
+from bmtools.records import JsonObject, document_of, full_text
 from bmtools.settings import split_settings
 from bmtools.study.corpora.frequencies import WordFrequencies, compare_words, count_bands
-from bmtools.study.corpora.settings import OTHERS, UNSTATED, DescribeConfig
-from bmtools.study.corpora.statistics import (
-    ORIGINS,
-    BlockDescriber,
-    Statistics,
-    decode_block,
-    histogram,
-    quantiles,
-)
+from bmtools.study.corpora.settings import NO_TOPIC, OTHERS, UNSTATED, DescribeConfig
+from bmtools.study.corpora.topics import Topics
+from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
+from bmtools.text.reservoir import word_keys
+from bmtools.text.words import ChunkWords
+from bmtools.vocab.encoding import Encoder
+from bmtools.vocab.tokenizer import unknown_ids
 
 TOTAL = "total"
+ORIGINS = {"languages": "lang", "licences": "licence", "years": "meta.year", "sources": "source"}
+"""Keys of records whose values are counted, by their names in a description."""
+_MOST_VALUES = 100_000
+_UNIQUE_FIRST = 1 << 20
 _DIGITS = 4
 
 
-def describe(corpora: Mapping[str, str | PathLike[str]], *,
+def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[str]], *,
              vocabularies: Mapping[str, str] | None = None,
              topics: Mapping[str, Sequence[str]] | None = None, total: bool = False,
              compare: bool = False, reject: Reject = refuse, workers: Workers = ONE_WORKER,
              **settings: object) -> Iterator[JsonObject]:
-    """Describe corpora, and sets with their annotations: `describe({"train": "train.jsonl"})`.
+    """Describe corpora, and sets with their annotations: `describe(["train.jsonl"], uncased=True)`.
 
     Memory holds distinct words up to a million, 8 bytes a document, and distinct lengths and
     values of keys; words are counted exactly, with temporary files where there are more.
 
     Args:
-        corpora: files of records by the names that lines give them.
+        corpora: files of records, or files by the names that lines give them; the default names
+            are without directories and endings, unless two files then have one name.
         vocabularies: tokenizers as JSON, by name, to count tokens of.
         topics: keywords by topic, as from `read_topics`.
         total: add a line about all corpora together.
@@ -62,7 +75,7 @@ def describe(corpora: Mapping[str, str | PathLike[str]], *,
     make_worker = partial(BlockDescriber, keys, vocabularies or {}, topics or {}, config.uncased)
     everything, all_words = Statistics(), WordFrequencies()
     kept: dict[str, WordFrequencies] = {}
-    for name, path in ((name, fspath(path)) for name, path in corpora.items()):
+    for name, path in _named(corpora).items():
         statistics, words = Statistics(), WordFrequencies()
         for found in collected(RecordReader([path]), make_worker, workers, reject, "describing"):
             block = decode_block(found)
@@ -80,6 +93,16 @@ def describe(corpora: Mapping[str, str | PathLike[str]], *,
     for (one, words), (other, others) in combinations(kept.items(), 2):
         yield {"corpus": one, "other": other, **compare_words(
             words.word_counts(), others.word_counts(), config.bounds)}
+
+
+def _named(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[str]],
+           ) -> dict[str, str]:
+    if isinstance(corpora, Mapping):
+        return {name: fspath(path) for name, path in corpora.items()}
+    paths = [fspath(path) for path in corpora]
+    stems = Counter(map(source_stem, paths))
+    return {source_stem(path) if stems[source_stem(path)] == 1 else str(path): path
+            for path in paths}
 
 
 def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,
@@ -131,3 +154,154 @@ def _values(key: str, counts: Counter[str], most: int) -> dict[str, int]:
     if rest:
         last = {OTHERS: rest + last.pop(OTHERS, 0), **last}
     return dict(named[:most]) | last
+
+
+@dataclass
+class TokenCounts:
+    """Tokens of texts under a vocabulary, special ones left out.
+
+    Attributes:
+        lengths: number of records by their tokens.
+        unknown: tokens that stand for what the vocabulary cannot spell.
+    """
+
+    lengths: Counter[int] = field(default_factory=Counter)
+    unknown: int = 0
+
+    def merge(self, other: TokenCounts) -> None:
+        """Add the counts of other records."""
+        self.lengths.update(other.lengths)
+        self.unknown += other.unknown
+
+
+@dataclass
+class Statistics:
+    """Statistics of some records, in memory that grows with what is distinct in them alone.
+
+    Attributes:
+        bytes: of titles and texts in UTF-8.
+        characters: of titles and texts.
+        lengths: number of records by their words.
+        tokens: by the name of the vocabulary.
+        values: number of records by value, for each key; a list counts for each of its values.
+            Of many values, those that came first.
+        topics: number of records by their main topic.
+        annotations: of sets.
+        documents: hashes of their names, 8 bytes each.
+    """
+
+    bytes: int = 0
+    characters: int = 0
+    lengths: Counter[int] = field(default_factory=Counter)
+    tokens: dict[str, TokenCounts] = field(default_factory=dict)
+    values: dict[str, Counter[str]] = field(default_factory=dict)
+    topics: Counter[str] = field(default_factory=Counter)
+    annotations: AnnotationCounts = field(default_factory=AnnotationCounts)
+    documents: list[np.ndarray] = field(default_factory=list)
+
+    def merge(self, other: Statistics) -> None:
+        """Add the statistics of other records."""
+        self.bytes += other.bytes
+        self.characters += other.characters
+        self.lengths.update(other.lengths)
+        for name, tokens in other.tokens.items():
+            self.tokens.setdefault(name, TokenCounts()).merge(tokens)
+        for key, counts in other.values.items():
+            own = self.values.setdefault(key, Counter())
+            for value, count in counts.items():
+                known = value in own or len(own) < _MOST_VALUES
+                own[value if known else OTHERS] += count
+        self.topics.update(other.topics)
+        self.annotations.merge(other.annotations)
+        self.documents += other.documents
+        sizes = [*map(len, self.documents)]
+        if sum(sizes[1:]) > max([_UNIQUE_FIRST, *sizes[:1]]):
+            self.count_documents()
+
+    def count_documents(self) -> int:
+        """Count distinct documents; two of 22 million share a hash once in 70,000 corpora."""
+        self.documents = [np.unique(np.concatenate(self.documents))] if self.documents else []
+        return len(self.documents[0]) if self.documents else 0
+
+
+@dataclass(frozen=True)
+class DescribedBlock:
+    """Statistics of a block, and how often its words occur."""
+
+    statistics: Statistics
+    words: Counter[str]
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=np.ndarray.tobytes).encode
+decode_block = msgspec.msgpack.Decoder(DescribedBlock, dec_hook=lambda kind, found: (
+    np.frombuffer(found, "u8") if kind is np.ndarray else kind(found))).decode
+"""Read what a `BlockDescriber` has found."""
+
+
+class BlockDescriber:
+    """Worker that counts what is in blocks.
+
+    Args:
+        keys: whose values are counted, by their names in the description.
+        vocabularies: tokenizers as JSON, by name.
+        topics: keywords by topic; none if empty.
+        uncased: count words without regard to case.
+    """
+
+    def __init__(self, keys: Mapping[str, str], vocabularies: Mapping[str, str],
+                 topics: Mapping[str, Sequence[str]], uncased: bool) -> None:
+        self._keys, self._uncased = keys, uncased
+        self._words = ChunkWords()
+        self._topics = Topics(topics) if topics else None
+        backends = {name: Tokenizer.from_str(text) for name, text in vocabularies.items()}
+        self._encoders = {name: (Encoder(backend), sorted(unknown_ids(backend)))
+                          for name, backend in backends.items()}
+
+    def __call__(self, block: Block) -> list[Outcome]:
+        """Count what is in a block."""
+        outcome = Outcome()
+        records = list(block.records(outcome.reject))
+        texts = [full_text(record) for record in records]
+        statistics = Statistics(
+            sum(len(text.encode()) for text in texts), sum(map(len, texts)),
+            Counter(map(self._words.number, texts)),
+            {name: self._tokens(texts, name) for name in self._encoders},
+            {name: Counter(value for record in records for value in values_of(record, key)
+                           or [UNSTATED]) for name, key in self._keys.items()},
+            self._count_topics(texts),
+            documents=[np.unique(word_keys(map(document_of, records), 0))])
+        statistics.annotations.add(records)
+        folded = [text.casefold() for text in texts] if self._uncased else texts
+        outcome.lines = _encode(DescribedBlock(statistics, self._words.frequencies(folded)))
+        return [outcome]
+
+    def _tokens(self, texts: Sequence[str], name: str) -> TokenCounts:
+        encoder, unknown = self._encoders[name]
+        found = encoder.encode(texts)
+        return TokenCounts(Counter(found.lengths.tolist()),
+                           int(np.isin(found.ids, unknown).sum()))
+
+    def _count_topics(self, texts: Sequence[str]) -> Counter[str]:
+        return Counter(self._topics.main_topic(self._topics.count(text)) or NO_TOPIC
+                       for text in texts) if self._topics else Counter()
+
+
+def quantiles(counts: Mapping[int, int]) -> JsonObject:
+    """Return the mean and quantiles of numbers that are counted: the least that so many reach."""
+    values = np.array(sorted(counts), dtype=np.int64)
+    sums = np.cumsum([counts[value] for value in values.tolist()])
+    shares = {"min": 0.0, "p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95,
+              "max": 1.0}
+    return {"mean": round(_sum(counts) / int(sums[-1]), 2), **{
+        name: int(values[np.searchsorted(sums, share * sums[-1])]) for name, share
+        in shares.items()}}
+
+
+def histogram(counts: Mapping[int, int]) -> dict[str, int]:
+    """Count numbers from each power of 2 to the next, by the power."""
+    found = Counter[int]()
+    for value, count in counts.items():
+        found[1 << (value.bit_length() - 1) if value else 0] += count
+    highest = max(found)
+    steps = [0] * (0 in found) + [1 << power for power in range(highest.bit_length())]
+    return {str(step): found[step] for step in steps if step >= min(found)}

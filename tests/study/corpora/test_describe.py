@@ -15,8 +15,7 @@ from bmtools.errors import DataError
 from bmtools.io import parallel
 from bmtools.io.workers import Workers
 from bmtools.records import full_text
-from bmtools.study.corpora.describe import describe
-from bmtools.study.corpora.statistics import Statistics, histogram, quantiles
+from bmtools.study.corpora.describe import Statistics, describe, histogram, quantiles
 from bmtools.vocab.words import find_words
 
 WORDS = ("asma", "Asma", "febbre", "l'artrosi", "x-ray", "tosse;", "è", "0.5 mg", "-", "\n")
@@ -132,7 +131,7 @@ def test_a_corpus_without_records_is_refused(source: Path, tmp_path: Path) -> No
 
 
 def test_values_in_great_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.study.corpora.statistics._MOST_VALUES", 3)
+    monkeypatch.setattr("bmtools.study.corpora.describe._MOST_VALUES", 3)
     statistics = Statistics()
     for values in (["a", "b"], ["b", "c", "d", "e"], ["d", "a"]):
         statistics.merge(Statistics(values={"key": Counter(values)}))
@@ -140,7 +139,7 @@ def test_values_in_great_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_documents_are_counted_once_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.study.corpora.statistics._UNIQUE_FIRST", 2)
+    monkeypatch.setattr("bmtools.study.corpora.describe._UNIQUE_FIRST", 2)
     statistics = Statistics()
     for own in ([1, 2, 3], [3, 4], [1, 5], [5], [6, 7]):
         statistics.merge(Statistics(documents=[np.array(own, dtype="u8")]))
