@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
+Value: TypeAlias = "str | float | Sequence[Value] | Mapping[str, Value] | None"
+"""A value of a line: a scalar, a list, or values by name."""
 NOTHING = "-"
 _SHARES = ("accuracy", "precision", "recall", "f1", "share", "ratio", "rate", "hits_at_1",
            "hits_at_5", "hits_at_10", "jaccard", "coverage", "probability", "utilisation",
@@ -27,7 +29,7 @@ def heading(name: str) -> str:
     return " ".join([*before, _HEADINGS.get(last, last)]).replace("_", " ")
 
 
-def format_figure(name: str, value: Any) -> str:
+def format_figure(name: str, value: Value) -> str:
     """Format the value of a key: three significant digits, separators, shares as percentages.
 
     Args:
@@ -54,7 +56,7 @@ def format_figure(name: str, value: Any) -> str:
     return three_digits(value)
 
 
-def format_estimate(name: str, value: Any, bounds: Sequence[Any] | None) -> str:
+def format_estimate(name: str, value: Value, bounds: Sequence[Value] | None) -> str:
     """Format a value with its interval: `1.23 [1.10, 1.40]`."""
     if not bounds or value is None:
         return format_figure(name, value)
@@ -101,7 +103,7 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-def _format_mapping(name: str, value: Mapping[str, Any]) -> str:
+def _format_mapping(name: str, value: Mapping[str, Value]) -> str:
     if {"mean", "deviation"} <= set(value):
         mean, deviation = (format_figure(name, value[key]) for key in ("mean", "deviation"))
         return mean if value["deviation"] is None else f"{mean.removesuffix('%')} ± {deviation}"

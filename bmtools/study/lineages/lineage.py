@@ -108,9 +108,14 @@ class _Trace:
 
     def _add(self, id: str, name: str, record: JsonMapping, path: Path | None,
              place: Path | None = None) -> None:
-        name = str(relative(path)) if path else name
-        self._nodes.setdefault(id, Node(id, _kind(path, record), name, path, record))
-        self._places.setdefault(id, path.absolute().parent if path else place or Path.cwd())
+        """Add content, unless it is known; without a path, its name and place are those given."""
+        if id in self._nodes:
+            return
+        kind = SOURCE if not record else PIPE if path is None else "checkpoint" \
+            if (path / "config.json").is_file() else _KINDS.get(
+                record.get("command", ""), DIRECTORY if path.is_dir() else "file")
+        self._nodes[id] = Node(id, kind, str(relative(path)) if path else name, path, record)
+        self._places[id] = path.absolute().parent if path else place or Path.cwd()
 
     def _add_parents(self, node: Node) -> list[str]:
         """Add what a node was made of, and return the ids that are new, or have new steps."""
@@ -172,9 +177,8 @@ class _Trace:
             return []
         for name in _words(step.get("settings", {}).get("tokenizer", "")):
             self._read_records((place / name).parent)
-        if (path := self._vocabularies.get(fingerprint)) is None:
-            return []
-        if not (record := self._record(path)):
+        path = self._vocabularies.get(fingerprint)
+        if path is None or not (record := self._record(path)):
             return []
         id = str(record.get("sha256") or _hash(path))
         is_new = id not in self._nodes
@@ -208,13 +212,12 @@ class _Trace:
         found: JsonMapping | None = None
         for path in self._records.get(id, []):
             record = self._record(path)
-            if not record or (record.get("sha256") or _hash(path)) != id:
-                continue
-            is_made = _is_made(id, record)
-            if found is None or is_made:
-                found, self._found[id] = record, path
-            if is_made:
-                break
+            if record and (record.get("sha256") or _hash(path)) == id:
+                is_made = _is_made(id, record)
+                if found is None or is_made:
+                    found, self._found[id] = record, path
+                if is_made:
+                    break
         return found
 
     def _read_records(self, place: Path) -> None:
@@ -245,8 +248,9 @@ class _Trace:
         for name in filter(lambda name: Path(name).name, dict.fromkeys(names)):  # none of "."
             for candidate in (*(one / name for one in places),
                               *self._names.get(Path(name).name, ())):
-                if _is_there(candidate):
-                    yield candidate
+                with suppress(OSError):  # a name may be no path at all
+                    if candidate.exists():
+                        yield candidate
 
 
 def _links(step: JsonMapping) -> Iterator[tuple[str, str, JsonObject]]:
@@ -279,14 +283,6 @@ def _name(role: str, step: JsonMapping) -> str:
     if found and isinstance(found, list) and number.isdigit():
         found = found[min(int(number), len(found)) - 1]
     return Path(str(found)).name
-
-
-def _is_there(path: Path) -> bool:
-    """Tell whether there is something that may be reached; a name may be no path at all."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _words(value: object) -> Iterator[str]:
@@ -330,13 +326,3 @@ def _has(path: Path, id: str) -> bool:
         return path.stat().st_size > _MOST_HASHED_BYTES or _hash(path) == id
     except (BmtoolsError, OSError):
         return False
-
-
-def _kind(path: Path | None, record: JsonMapping) -> str:
-    if not record:
-        return SOURCE
-    if path is None:
-        return PIPE
-    if (path / "config.json").is_file():
-        return "checkpoint"
-    return _KINDS.get(record.get("command", ""), DIRECTORY if path.is_dir() else "file")

@@ -154,7 +154,7 @@ def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
     room, named = _ROW + _SERIES * len(series), len(series) > 1
     known = [(row, key, found) for number, row in enumerate(rows)
              for key, values in series.items() if (found := values[number]) is not None]
-    with page_canvas(_MARGIN + _legend_height(series) + room * len(rows)) as canvas:
+    with page_canvas(_MARGIN + _LEGEND * len(series) * named + room * len(rows)) as canvas:
         axes, handles = canvas.figure.add_subplot(), []
         for number, values in enumerate(series.values()):
             offset = (number - (len(series) - 1) / 2) * _SERIES / room
@@ -194,7 +194,7 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         joined: draw a line from curve to curve, where each is a point.
         diagonal: draw where both axes, from 0 to 1, agree.
     """
-    with page_canvas(_PLOT + _legend_height(curves)) as canvas:
+    with page_canvas(_PLOT + _LEGEND * len(curves) * (len(curves) > 1)) as canvas:
         axes, handles = canvas.figure.add_subplot(), []
         if joined:
             axes.plot(*_coordinates(point for curve in curves.values() for point in curve.points),
@@ -231,10 +231,6 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
 def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
     pairs = [(point.x, point.y) for point in points]
     return [x for x, _ in pairs], [y for _, y in pairs]
-
-
-def _legend_height(names: Mapping[str, object]) -> int:
-    return _LEGEND * len(names) * (len(names) > 1)
 
 
 def _add_legend(canvas: Canvas, handles: Sequence[Line2D], names: Mapping[str, object]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import DataError, setting
 from bmtools.io.failures import reading
@@ -18,17 +17,17 @@ from bmtools.models.checkpoint import warn_if_outdated
 from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.exported.formats import read_exported
 from bmtools.models.settings import SpeedConfig
+from bmtools.records import JsonMapping, JsonObject, RecordSource
+from bmtools.settings import split_settings
 from bmtools.study.cards.score_lines import find_model, metrics_of
 from bmtools.study.reports.model_speed import measure
 
-Line = dict[str, Any]
 _TEXTS = 64
 
 
 def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] = (),
-                   texts: str | PathLike[str] | Iterable[Any] | None = None,
-                   **settings: Any) -> list[Line]:
-    """Measure models and put their scores beside.
+                   texts: RecordSource | None = None, **settings: object) -> list[JsonObject]:
+    """Measure models, and add their scores: `compare_models(["base", "bio"], ["mrr.jsonl"])`.
 
     Args:
         models: directories of checkpoints, fine-tuned, exported or static ones among them.
@@ -47,7 +46,8 @@ def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] 
         DataError: scores of no model here, or no text.
         BmtoolsError: a model that cannot be loaded.
     """
-    config, paths = SpeedConfig(**settings), [Path(model) for model in models]
+    config: SpeedConfig
+    [config], paths = split_settings(settings, SpeedConfig), [Path(model) for model in models]
     config = replace(config, threads=config.threads or usable_cores())
     for path in paths:
         check_for_inference(path)
@@ -63,9 +63,9 @@ def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] 
             for line in measure(paths, read, config)]
 
 
-def read_scores(models: Sequence[Path], sources: Sequence[str]) -> dict[str, Line]:
+def read_scores(models: Sequence[Path], sources: Sequence[str]) -> dict[str, JsonObject]:
     """Read scores and comparisons with the first model, by model; see `compare_models`."""
-    found: dict[str, Line] = {str(path): {} for path in models}
+    found: dict[str, JsonObject] = {str(path): {} for path in models}
     for source in sources:
         name, path = split_name(source)
         known = False
@@ -80,7 +80,7 @@ def read_scores(models: Sequence[Path], sources: Sequence[str]) -> dict[str, Lin
     return found
 
 
-def _add_line(found: Mapping[str, Line], name: str, line: Mapping[str, Any]) -> bool:
+def _add_line(found: Mapping[str, JsonObject], name: str, line: JsonMapping) -> bool:
     """Add what a line says of models; tells whether one of them is known."""
     named = [find_model(str(one), found) for one in
              line.get("compared", [line[key] for key in ("model",) if key in line])]
@@ -96,7 +96,7 @@ def _add_line(found: Mapping[str, Line], name: str, line: Mapping[str, Any]) -> 
     return any(named)
 
 
-def _add_difference(found: Mapping[str, Line], named: Sequence[str], line: Mapping[str, Any],
+def _add_difference(found: Mapping[str, JsonObject], named: Sequence[str], line: JsonMapping,
                     prefix: str) -> None:
     """Add what a line says of the first model and another, with the first one's score first."""
     first = next(iter(found))

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from bmtools.io.directories import directory_bytes
 from bmtools.io.json_files import read_manifest
@@ -18,11 +18,19 @@ from bmtools.models.exported.formats import MASKED_LM, read_exported
 from bmtools.models.families import STATIC
 from bmtools.models.model_files import count_weights, read_config
 from bmtools.models.settings import SpeedConfig
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.tasks.run_settings import PredictConfig
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bmtools.models.checkpoint import Checkpoint
+
 _RANDOM_BATCHES = 4
-_GIVEN: dict[tuple[str, str], Any] = {}
+_GIVEN: dict[tuple[str, str], tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
+_Turn: TypeAlias = tuple[int, float, float]
+"""Tokens of a turn, seconds of the model, and seconds of the tokenizer."""
 
 
 def _process() -> Executor:
@@ -30,7 +38,7 @@ def _process() -> Executor:
 
 
 def measure(models: Sequence[Path], texts: Sequence[str],
-            config: SpeedConfig) -> Iterator[dict[str, Any]]:
+            config: SpeedConfig) -> Iterator[JsonObject]:
     """Measure models on the CPU and, where there is one, on the GPU.
 
     All read the same texts, cut and tokenized by each its own tokenizer; without any, sequences of
@@ -57,7 +65,7 @@ def measure(models: Sequence[Path], texts: Sequence[str],
             if key[1] != "cpu" and read_exported(Path(key[0])) is None:
                 runners[key] = stack.enter_context(_process())
                 runners[key].submit(_load, *key, texts, config).result()
-        turns: dict[tuple[str, str], list[Any]] = {key: [] for key in runners}
+        turns: dict[tuple[str, str], list[_Turn]] = {key: [] for key in runners}
         for number in range(config.turns + 1):
             for key, runner in runners.items():
                 set_status("measuring", number, config.turns + 1, "turns")
@@ -71,7 +79,7 @@ def measure(models: Sequence[Path], texts: Sequence[str],
             for name, device in runners if name == str(path)}}
 
 
-def _figures(turns: Sequence[tuple[int, float, float]], texts: int) -> dict[str, Any]:
+def _figures(turns: Sequence[_Turn], texts: int) -> JsonObject:
     """Summarize turns: tokens, seconds of the model, and of the tokenizer."""
     speeds = [tokens / seconds for tokens, seconds, _ in turns]
     both = min(seconds + encoding for _, seconds, encoding in turns)
@@ -79,7 +87,7 @@ def _figures(turns: Sequence[tuple[int, float, float]], texts: int) -> dict[str,
             **({"texts_per_second": round(texts / both, 1)} if texts else {})}
 
 
-def _size(directory: Path) -> dict[str, Any]:
+def _size(directory: Path) -> JsonObject:
     """Describe a model on disk: what it is, its weights, and the size of its files.
 
     The weights of an exported model are its source's.
@@ -116,7 +124,7 @@ def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> 
     return torch.cuda.is_available()
 
 
-def _turn(name: str, device: str) -> tuple[int, float, float]:
+def _turn(name: str, device: str) -> _Turn:
     """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
     import torch
 
@@ -130,7 +138,8 @@ def _turn(name: str, device: str) -> tuple[int, float, float]:
     return sum(map(len, ids)), time.perf_counter() - encoded, encoded - start
 
 
-def _encode(checkpoint: Any, texts: Sequence[str], config: SpeedConfig) -> list[Any]:
+def _encode(checkpoint: Checkpoint, texts: Sequence[str],
+            config: SpeedConfig) -> list[np.ndarray]:
     """Encode the texts between special tokens, or draw tokens."""
     import numpy as np
 
@@ -145,7 +154,7 @@ def _encode(checkpoint: Any, texts: Sequence[str], config: SpeedConfig) -> list[
     return [np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]) for ids in inner]
 
 
-def _run(checkpoint: Any, is_masked_lm: bool, ids: Sequence[Any]) -> None:
+def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) -> None:
     """Compute the logits of a batch; of a masked language model, at one position a text."""
     import torch
     from torch.nn.utils.rnn import pad_sequence

@@ -6,14 +6,14 @@ The page is one HTML file without scripts or links to a network.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from bmtools.errors import require
 from bmtools.installation import require_matplotlib
 from bmtools.io.directories import new_directory
-from bmtools.records import MASK
+from bmtools.records import MASK, JsonMapping
 from bmtools.study.reports.drawing import ImageFormat, Plot, drawing_style
 from bmtools.study.reports.labels import DASH, excerpt, ordinal, percent, printable
 from bmtools.study.reports.mrr_plots import (
@@ -33,7 +33,6 @@ from bmtools.study.reports.pages import page_templates
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_TEMPLATE = "mrr_page.html"
 _MAX_ROWS = 1000
 _CONTEXT_CHARACTERS = 60
 _FONT_SIZE = 9.0
@@ -42,7 +41,7 @@ _COLUMNS = (("hits at 1", "hits_at_1"), ("hits at 5", "hits_at_5"), ("maskings",
 
 
 def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
-                     lines: Sequence[Mapping[str, Any]], directory: Path,
+                     lines: Sequence[JsonMapping], directory: Path,
                      image_format: ImageFormat = "svg", top: int = 5,
                      sentence: str | None = None, overwrite: bool = False) -> list[Path]:
     """Write plots of ranks over models, and a page with them; the same input, same bytes.
@@ -66,8 +65,8 @@ def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
         ValueError: an unknown format.
     """
     require_matplotlib()
-    formats = get_args(ImageFormat)
-    require(image_format in formats, "plot_format", image_format, " or ".join(formats))
+    require(image_format in get_args(ImageFormat), "plot_format", image_format,
+            " or ".join(get_args(ImageFormat)))
     summary = MrrSummary.of(items, models, lines, top, sentence)
     with new_directory(directory, overwrite) as partial, \
             drawing_style({"font.size": _FONT_SIZE}):
@@ -97,7 +96,7 @@ def render_page(summary: MrrSummary, plots: Sequence[Plot]) -> str:
     shown, parts = summary.shown, sort_by_agreement(summary.items)
     changing = sorted(parts.changing,
                       key=lambda item: item.reciprocal_ranks[0] - item.reciprocal_ranks[-1])
-    return environment.get_template(_TEMPLATE).render(
+    return environment.get_template("mrr_page.html").render(
         summary=summary, plots={plot.name: plot for plot in plots},
         columns=[_breakable(name) for name in summary.names],
         score_columns=[(head, key) for head, key in _COLUMNS
@@ -120,7 +119,7 @@ def _breakable(name: str) -> Markup:
     return Markup(re.sub(r"([/_.\-])", r"\1<wbr>", str(escape(name))))
 
 
-def _figure(value: Any) -> str:
+def _figure(value: object) -> str:
     """Spell a number or word of a line; a dash where it is missing."""
     if value is None:
         return DASH

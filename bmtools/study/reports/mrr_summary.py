@@ -7,9 +7,10 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.errors import DataError, setting
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.reports.labels import short_names
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class MrrCollector:
         """Masked words that all models count."""
         return [item for item in self._items if item.counted]
 
-    def word_lines(self, models: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def word_lines(self, models: Sequence[str]) -> Iterator[JsonObject]:
         """Summarize the maskings of each word, in order of appearance.
 
         Yields:
@@ -144,7 +145,7 @@ class MrrSummary:
     items: Sequence[MrrItem]
     models: Sequence[str]
     names: list[str]
-    lines: list[Mapping[str, Any]]
+    lines: list[JsonMapping]
     estimates: list[MrrEstimate]
     groups: dict[str, dict[str, list[MrrEstimate | None]]]
     top: int
@@ -153,7 +154,7 @@ class MrrSummary:
 
     @classmethod
     def of(cls, items: Sequence[MrrItem], models: Sequence[str],
-           lines: Sequence[Mapping[str, Any]], top: int = 5,
+           lines: Sequence[JsonMapping], top: int = 5,
            sentence: str | None = None) -> MrrSummary:
         """Summarize items and lines of scores.
 
@@ -237,7 +238,7 @@ def matching_proposal(item: MrrItem, model: int) -> int | None:
     return rank - 1 if piece and target.startswith(piece) else None
 
 
-def _by_group(items: Sequence[MrrItem], lines: Sequence[Mapping[str, Any]],
+def _by_group(items: Sequence[MrrItem], lines: Sequence[JsonMapping],
               ) -> dict[str, dict[str, list[MrrEstimate | None]]]:
     """Read estimates by group from the models' lines, as `by[kind][group][model]`.
 
@@ -264,7 +265,7 @@ def _mean(items: Sequence[MrrItem], model: int) -> MrrEstimate:
     return MrrEstimate(total / len(items), None, len(items))
 
 
-def _read_estimate(entry: Any) -> MrrEstimate | None:
+def _read_estimate(entry: object) -> MrrEstimate | None:
     """Read an object that has `mrr`, or a bare number; None where it is neither."""
     if not isinstance(entry, Mapping):
         return MrrEstimate(float(entry)) if isinstance(entry, int | float) else None

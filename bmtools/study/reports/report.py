@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 
 from bmtools.errors import without_controls
 from bmtools.installation import require_matplotlib
+from bmtools.io.directories import directory_bytes
 from bmtools.io.energy.figures import KINDS
 from bmtools.io.energy.settings import EnergyConfig
 from bmtools.io.output import open_output
+from bmtools.models.model_files import CONFIG, count_weights
 from bmtools.records import JsonObject
 from bmtools.study.energy import find_steps, statement, total
 from bmtools.study.lineages.graph import Node
@@ -27,7 +29,7 @@ from bmtools.study.reports.charts import (
 from bmtools.study.reports.labels import figure, names_of, words_of
 from bmtools.study.reports.pages import page_templates
 from bmtools.study.reports.score_sections import masking, predictions, ranks, space, suites, tasks
-from bmtools.study.reports.study import Line, Study, nothing_found, read_study
+from bmtools.study.reports.study import Study, nothing_found, read_study
 
 _MOST_CURVES, _MOST_POINTS = 6, 60
 _HASH_DIGITS = 12
@@ -72,8 +74,9 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
 
 def make_sections(study: Study) -> Iterator[Section]:
     """Yield the sections of a study that hold something, in order."""
-    for make in (overview, losses, predictions, masking, ranks, vocabularies, corpora, tasks,
-                 suites, space, lineage, energy):
+    for make, kinds in _SECTIONS:
+        if kinds and not any(map(study.lines.get, kinds)):
+            continue
         section = make(study)
         if section.charts or section.tables or section.branches:
             yield section
@@ -95,8 +98,10 @@ def overview(study: Study) -> Section:
         section.tables.append(Table("Models, vocabularies and other directories", [
             "name", "made by", "from", "weights", "MB", "tokens trained on", unit], [
             [one.name, one.record.get("command", ""), ", ".join(one.bases.values()),
-             one.weights, one.megabytes, one.record.get("tokens_seen"), took and took / size]
-            for one, took in zip(directories, seconds, strict=True)]))
+             count_weights(one.path) if (one.path / CONFIG).is_file() and any(
+                 one.path.glob("model*.safetensors")) else None,
+             round(directory_bytes(one.path) / 1e6, 6), one.record.get("tokens_seen"),
+             took and took / size] for one, took in zip(directories, seconds, strict=True)]))
     speed = study.lines["speed"]
     if speed:
         names = names_of(line["model"] for line in speed)
@@ -119,7 +124,7 @@ def losses(study: Study) -> Section:
     return section
 
 
-def _curve(lines: Sequence[Line]) -> Curve:
+def _curve(lines: Sequence[JsonObject]) -> Curve:
     """Make the curve of a run, of which at most some points are drawn, phases' last ones always."""
     points = [(line["phase"], Point(line["tokens_seen"], line.get("mlm") or line["loss"]))
               for line in lines if {"tokens_seen", "loss"} <= line.keys()]
@@ -155,7 +160,7 @@ def vocabularies(study: Study) -> Section:
     return section
 
 
-def _tables(title: str, lines: Sequence[Line], names: Sequence[str],
+def _tables(title: str, lines: Sequence[JsonObject], names: Sequence[str],
             keys: Sequence[str]) -> Iterator[Table]:
     """Yield a table of the keys that lines have, if there are lines."""
     known = [key for key in keys if any(line.get(key) is not None for line in lines)]
@@ -217,7 +222,7 @@ def energy(study: Study) -> Section:
         *lines, whole = total(steps, EnergyConfig())
         section.note = statement([*lines, whole])
 
-        def share(line: Line) -> float:
+        def share(line: JsonObject) -> float:
             """The largest share of a command in all energy of a kind."""
             return max((line[kind]["kwh"] / (whole[kind]["kwh"] or 1) for kind in kinds
                         if kind in line), default=0)
@@ -238,3 +243,12 @@ def energy(study: Study) -> Section:
              *map(step.figures.get, ("hours", "gpu_hours", "hardware")),
              step.figures.get("grid", {}).get("g_per_kwh")] for step in known]))
     return section
+
+
+_SECTIONS: tuple[tuple[Callable[[Study], Section], tuple[str, ...]], ...] = (
+    (overview, ()), (losses, ()), (predictions, ("mrr", "pppl", "compared")),
+    (masking, ("masking",)), (ranks, ("ranks",)),
+    (vocabularies, ("vocabularies", "vocabulary pairs")), (corpora, ("corpora",)),
+    (tasks, ("finetuned", "tasks", "seeds of tasks", "compared")), (suites, ("suite",)),
+    (space, ()), (lineage, ()), (energy, ()))
+"""Functions that make the sections, with the kinds of lines that a section needs, if any."""

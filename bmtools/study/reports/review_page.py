@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bmtools.io.output import new_file
 from bmtools.study.reports.pages import page_templates
@@ -13,7 +13,6 @@ from bmtools.study.reports.pages import page_templates
 if TYPE_CHECKING:
     from bmtools.translation.projection.review import ReviewItem
 
-_TEMPLATE = "review_page.html"
 # Within a script element these could end it, or be read as markup; JSON may escape them.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -37,7 +36,8 @@ def render_review_page(items: Sequence[ReviewItem], source_lang: str = "",
     """Render the page; see `write_review_page`."""
     from markupsafe import Markup
 
-    data: Any = {"items": items, "languages": [source_lang, target_lang]}
+    data = {"items": items, "languages": [source_lang, target_lang]}
     # Lone surrogates, which JSON may hold, have no UTF-8: everything is ASCII.
     embedded = json.dumps(data).translate(_ESCAPED)
-    return page_templates().get_template(_TEMPLATE).render(count=len(items), data=Markup(embedded))
+    return page_templates().get_template("review_page.html").render(
+        count=len(items), data=Markup(embedded))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from bmtools.records import JsonMapping
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards.score_lines import metrics_of
 from bmtools.study.reports.charts import (
     Cell,
@@ -24,7 +24,7 @@ from bmtools.study.reports.labels import model_names, names_of, short_names, wor
 from bmtools.study.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression
 from bmtools.study.reports.mrr_summary import MrrItem, MrrSummary
 from bmtools.study.reports.space_plot import vectors_charts
-from bmtools.study.reports.study import Line, Study, StudyDirectory
+from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.calibration import PRECISION
 
 # Settings of Table 2 of Buonocore et al. 2023 and further ones, with the values that mean off.
@@ -53,20 +53,20 @@ def predictions(study: Study) -> Section:
     return section
 
 
-def _by_data(lines: Iterable[Line], metric: str) -> list[list[Line]]:
+def _by_data(lines: Iterable[JsonObject], metric: str) -> list[list[JsonObject]]:
     """Group lines that have a metric by the data that they are about."""
     return [*_grouped((line for line in lines if isinstance(line.get(metric), int | float)),
                       "data").values()]
 
 
-def _grouped(lines: Iterable[Line], key: str) -> dict[str, list[Line]]:
-    groups: defaultdict[str, list[Line]] = defaultdict(list)
+def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject]]:
+    groups: defaultdict[str, list[JsonObject]] = defaultdict(list)
     for line in lines:
         groups[line.get(key, "")].append(line)
     return groups
 
 
-def _progression(study: Study, name: str, words: str, lines: Sequence[Line],
+def _progression(study: Study, name: str, words: str, lines: Sequence[JsonObject],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
     """Draw a score over the size of the corpus, or over tokens where all read one text."""
     directories = [study.directory_of(line["model"]) for line in lines]
@@ -151,7 +151,7 @@ def masking(study: Study) -> Section:
     return section
 
 
-def _series(lines: Sequence[Line], rows: Sequence[str], key: str, metric: str,
+def _series(lines: Sequence[JsonObject], rows: Sequence[str], key: str, metric: str,
             ) -> dict[str, list[Estimate | None]]:
     """Arrange lines as rows of each model, by a key."""
     models = list(dict.fromkeys(line["model"] for line in lines))
@@ -192,7 +192,7 @@ def _rank_items(study: Study) -> tuple[list[str], list[MrrItem]]:
     """Gather the maskings that all models rank, from lines in the order of maskings."""
     baselines = {line["model"] for line in study.lines["mrr"] if "baseline:" in
                  line.get("signature", "")}
-    by_masking: defaultdict[tuple[str, str], dict[str, Line]] = defaultdict(dict)
+    by_masking: defaultdict[tuple[str, str], dict[str, JsonObject]] = defaultdict(dict)
     for line in study.lines["ranks"]:
         if line["model"] not in baselines:
             by_masking[str(line.get("id")), str(line.get("target"))][line["model"]] = line
@@ -244,7 +244,7 @@ def tasks(study: Study) -> Section:
     return section
 
 
-def _add_calibration(section: Section, lines: Iterable[Line]) -> None:
+def _add_calibration(section: Section, lines: Iterable[JsonObject]) -> None:
     """Draw how often mentions of each score are right (Guo et al. 2017, section 2)."""
     calibrated = [line for line in lines if "calibration" in line]
     for number, (task, own) in enumerate(_grouped(calibrated, "task").items()):

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 
 from bmtools.errors import DataError
-from bmtools.io.directories import RUN, directory_bytes
+from bmtools.io.directories import RUN
 from bmtools.io.json_files import NAME, read_manifest, read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.sources import source_stem
-from bmtools.models.model_files import CONFIG, count_weights
-from bmtools.records import readable
+from bmtools.records import JsonMapping, JsonObject, readable
 from bmtools.study.cards.score_lines import find_model
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import trace
 from bmtools.study.reports.labels import short_names
-
-Line = dict[str, Any]
 
 
 class _Keys(TypedDict, total=False):
@@ -78,14 +75,8 @@ class StudyDirectory:
 
     name: str
     path: Path
-    record: Mapping[str, Any]
+    record: JsonMapping
     is_whole: bool = True
-
-    @cached_property
-    def weights(self) -> int | None:
-        """Number of weights of a model; None where there is none."""
-        return count_weights(self.path) if (self.path / CONFIG).is_file() and any(
-            self.path.glob("model*.safetensors")) else None
 
     @property
     def bases(self) -> dict[str, str]:
@@ -98,11 +89,6 @@ class StudyDirectory:
         """Size of the corpus that its step read, in tokens of its vocabulary."""
         found = self.record.get("results", {}).get("corpora", {})
         return sum(one.get("tokens", 0) for one in found.values())
-
-    @property
-    def megabytes(self) -> float:
-        """Size of the directory."""
-        return round(directory_bytes(self.path) / 1e6, 6)
 
 
 @dataclass
@@ -119,17 +105,11 @@ class Study:
     """
 
     directories: list[StudyDirectory] = field(default_factory=list)
-    runs: dict[str, list[Line]] = field(default_factory=dict)
-    lines: defaultdict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))
+    runs: dict[str, list[JsonObject]] = field(default_factory=dict)
+    lines: defaultdict[str, list[JsonObject]] = field(default_factory=lambda: defaultdict(list))
     vectors: list[Path] = field(default_factory=list)
-    files: dict[Path, Line] = field(default_factory=dict)
+    files: dict[Path, JsonObject] = field(default_factory=dict)
     skipped: list[Path] = field(default_factory=list)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was found that a page could show."""
-        return not (self.directories or self.runs or self.vectors or self.files
-                    or any(map(self.lines.get, set(_KINDS) - {"parts", "words", "stopped"})))
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -178,7 +158,8 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
                 path, StepRecord)
         elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
-    if study.is_empty:
+    if not (study.directories or study.runs or study.vectors or study.files
+            or any(map(study.lines.get, set(_KINDS) - {"parts", "words", "stopped"}))):
         raise nothing_found(paths)
     return study
 
@@ -228,9 +209,16 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
 
 def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:
     """Add the lines of a file; a log of training ends with the name of its run."""
-    training: list[Line] = []
-    for place, line in _objects(path, is_named):
-        kind = _kind(line)
+    training: list[JsonObject] = []
+    lines = read_objects(str(path))
+    try:
+        first = next(lines)
+    except DataError:
+        if is_named:
+            raise
+        return
+    for place, line in chain([first], lines):
+        kind = next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
         if kind in ("", "records"):
             if not is_named:
                 study.skipped.append(path)
@@ -245,34 +233,17 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
         if kind in _TRAINING:
             training.append(line)
         elif kind == "trained":
-            training = _add_run(study, Path(line["checkpoint"]).name, training)
+            _add_run(study, Path(line["checkpoint"]).name, training)
+            training = []
         elif (key := json.dumps(line, sort_keys=True)) not in seen:
             seen.add(key)
             study.lines[kind].append(line)
     _add_run(study, source_stem(str(path)), training)
 
 
-def _add_run(study: Study, name: str, lines: list[Line]) -> list[Line]:
-    """Add a run that a log shows, unless its checkpoint has it already; returns no lines."""
+def _add_run(study: Study, name: str, lines: list[JsonObject]) -> None:
+    """Add a run that a log shows, unless its checkpoint has it already."""
     steps = [line for line in lines if "loss" in line]
     if lines and not any(steps == [line for line in run if "loss" in line and "of" in line]
                          for run in study.runs.values()):
         study.runs[name if name not in study.runs else f"{name} (log)"] = lines
-    return []
-
-
-def _objects(path: Path, is_named: bool) -> Iterable[tuple[str, Line]]:
-    """Yield the objects of a file; one that begins with none, and was not named, has none."""
-    lines = read_objects(str(path))
-    try:
-        first = next(lines)
-    except DataError:
-        if is_named:
-            raise
-        return
-    yield first
-    yield from lines
-
-
-def _kind(line: Mapping[str, Any]) -> str:
-    return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
