@@ -20,15 +20,15 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_724,  # without docstrings, comments and blank lines
+    "code lines": 48_725,  # without docstrings, comments and blank lines
     "functions": 4090,  # methods and functions in functions included
     "files": 505,
     "options": 453,  # distinct names of long options of all commands
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
-    "import depth": 16,  # modules in the longest chain of imports that loading runs
+    "import depth": 15,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, those in functions and for types included
-    "Any": 454,  # occurrences of this word
+    "Any": 458,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from bmtools.installation import versions
 from bmtools.io.provenance.licences import WrittenLicences
-from bmtools.io.sources import SourceName, source_name
 
 if TYPE_CHECKING:
     from bmtools.io.energy.meter import Meter
@@ -58,7 +57,7 @@ class Step:
     def source(self, name: str) -> str:
         """Return the name of an input under which its digest is noted."""
         from bmtools.io.provenance.pipes import pipe_number
-        from bmtools.io.sources import STDIN
+        from bmtools.io.sources import STDIN, SourceName
 
         if not self.command:
             return name
@@ -68,6 +67,7 @@ class Step:
 
     def _note_read(self, name: str, digest: str) -> None:
         from bmtools.io.provenance.pipes import take_record
+        from bmtools.io.sources import source_name
 
         self.read[str(name)] = digest
         if name in self._pipes and (record := take_record(self._pipes[name], digest)):

@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.system import read_system, signals_deferred
-from bmtools.records import JsonMapping, JsonObject
+
+if TYPE_CHECKING:
+    from bmtools.records import JsonMapping, JsonObject
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\."

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Required, TypedDict
-
-from bmtools.records import JsonObject
+from typing import Any, Literal, Required, TypedDict
 
 
 class _Grid(TypedDict, total=False):
@@ -49,8 +47,8 @@ class _Results(TypedDict, total=False):
     corpora: dict[str, dict[str, int]]
     languages: list[str] | dict[str, int]
     licences: list[str] | dict[str, int]
-    last: JsonObject
-    evaluate: JsonObject
+    last: dict[str, Any]
+    evaluate: dict[str, Any]
 
 
 class _Keys(TypedDict, total=False):
@@ -76,7 +74,7 @@ class _Keys(TypedDict, total=False):
 class StepRecord(_Keys, total=False):
     """Record of how an output was made; other keys are free, and all may be missing."""
 
-    settings: JsonObject
+    settings: dict[str, Any]
 
 
 class _Phase(TypedDict):
