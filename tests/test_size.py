@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_725,  # without docstrings, comments and blank lines
+    "code lines": 48_746,  # without docstrings, comments and blank lines
     "functions": 4090,  # methods and functions in functions included
     "files": 505,
     "options": 453,  # distinct names of long options of all commands

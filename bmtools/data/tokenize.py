@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ from bmtools.io.step import Step
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.ragged import offsets
 from bmtools.records import ORIGINS, JsonObject, Record, full_text
+from bmtools.settings import split_settings
 from bmtools.text.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter, load_segmenter
@@ -174,19 +176,21 @@ class _Progress:
     rejects: Sequence[Rejected] = ()
 
 
-def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: Path,
+def tokenize(records: RecordReader | str | PathLike[str],
+             tokenizer: PreTrainedTokenizerBase | str | PathLike[str], output: str | PathLike[str],
              settings: ShardConfig | None = None, *, processes: int = 1, resume: bool = False,
-             overwrite: bool = False, watch: Watch = iter,
-             step: Step | None = None) -> JsonObject:
-    """Encode titles and texts, and write a directory of shards.
+             overwrite: bool = False, watch: Watch = iter, step: Step | None = None,
+             **fields: object) -> JsonObject:
+    """Encode titles and texts, and write shards: `tokenize("texts.jsonl", "vocabulary", "shards")`.
 
     The output has the same bytes for any number of processes and of interruptions. Memory does
     not grow with the input: it holds a shard, and about a hundred megabytes in each process. A
     killed run leaves complete shards beside the output.
 
     Args:
-        records: of the files to read; its `reject` receives bad records, its `hashes` are filled.
-        tokenizer: a fast tokenizer.
+        records: a file, or the reader of several; its `reject` receives bad records, its `hashes`
+            are filled.
+        tokenizer: a fast tokenizer, or the directory of one.
         output: directory to write.
         settings: of the shards.
         processes: encoding processes; 0 for one a core. One encodes in this process.
@@ -196,6 +200,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
         overwrite: replace existing output.
         step: the command, if one runs.
         watch: wraps the iterator over blocks of text.
+        fields: of `ShardConfig`, in place of `settings`.
 
     Returns:
         the manifest; among its results, `empty` counts texts without tokens, which are skipped,
@@ -204,7 +209,15 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     Raises:
         BmtoolsError: the output exists, the unfinished run is another one, or there is no text.
     """
-    settings = settings or ShardConfig()
+    if settings is None:
+        [settings] = split_settings(fields, ShardConfig)
+    if isinstance(records, str | PathLike):
+        records = RecordReader([str(records)])
+    if isinstance(tokenizer, str | PathLike):
+        from bmtools.vocab.loading import load_tokenizer
+
+        tokenizer = load_tokenizer(Path(tokenizer))
+    output = Path(output)
     check_shard_target(output, resume, overwrite)
     identity = {**asdict(settings), "vocabulary": fingerprint(tokenizer)}
     run = beside(output, RUN)

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -26,6 +27,7 @@ from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.sources import read_list
 from bmtools.io.step import Step
 from bmtools.records import JsonObject, full_text
+from bmtools.settings import split_settings
 from bmtools.status import counted
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
@@ -57,29 +59,39 @@ class BuiltVocabulary:
     fingerprint: str
 
 
-def build_vocab(records: Iterable[Mapping[str, object]],
+def build_vocab(records: str | PathLike[str] | Iterable[Mapping[str, object]],
                 config: VocabularyConfig = VocabularyConfig(),  # noqa: B008 (frozen)
-                output: Path | None = None, *, extend: Path | None = None,
+                output: str | PathLike[str] | None = None, *,
+                extend: str | PathLike[str] | None = None,
                 size_search: SizeSearchConfig = SizeSearchConfig(),  # noqa: B008
-                overwrite: bool = False, progress: Progress = iter,
-                step: Step | None = None) -> BuiltVocabulary:
-    """Train a tokenizer, choosing its size if requested, or extend one.
+                overwrite: bool = False, progress: Progress = iter, step: Step | None = None,
+                **settings: object) -> BuiltVocabulary:
+    """Train a tokenizer, or extend one: `build_vocab("texts.jsonl", output="vocab", size=8000)`.
 
     Args:
-        records: read once, titles included; the sample of their texts is held in memory, unless
-            `sample_megabytes` is 0.
-        config: what to train.
+        records: a file or records, read once, titles included; the sample of their texts is held in
+            memory, unless `sample_megabytes` is 0.
+        config: what to train, and whether its size is chosen.
         output: directory to write, with a manifest; None writes nothing.
         extend: tokenizer or checkpoint whose tokens and ids stay; new ones follow.
         size_search: how a size is chosen.
         overwrite: replace what the output directory holds.
         step: the command, if one runs.
         progress: passes records on, to show progress.
+        settings: fields of `config` and `size_search`, in place of theirs.
 
     Raises:
         DataError: too little text, or none.
         CheckpointError: the old tokenizer cannot be extended.
     """
+    output = None if output is None else Path(output)
+    extend = None if extend is None else Path(extend)
+    if settings:
+        config, size_search = split_settings(
+            {**asdict(config), **asdict(size_search), **settings}, VocabularyConfig,
+            SizeSearchConfig)
+    if isinstance(records, str | PathLike):
+        records = RecordReader([str(records)])
     if output is not None:
         refuse_existing(output, overwrite)
     started = time.monotonic()
@@ -106,7 +118,7 @@ def build_vocab(records: Iterable[Mapping[str, object]],
             "build-vocab", {**asdict(config), **asdict(size_search),
                             "extend": extend and str(extend)},
             built.fingerprint, seed=config.seed, inputs=getattr(records, "hashes", {}),
-            parents=DirectoryHashes({} if extend is None else {"extended": Path(extend)}),
+            parents=DirectoryHashes({} if extend is None else {"extended": extend}),
             wall_seconds=time.monotonic() - started, results=results,
             licences={"text": records.licences()} if isinstance(records, RecordReader) else {},
             step=step)

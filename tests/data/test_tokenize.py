@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bmtools.data
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import check_shard_target, open_corpus, tokenize
@@ -454,3 +455,13 @@ def test_workers_import_neither_torch_nor_transformers() -> None:
     code = ("import sys, bmtools.data.tokenize\n"
             "assert not {'torch', 'transformers'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_paths_and_settings_are_taken_as_they_are(source: Path, vocabulary: Path,
+                                                  tmp_path: Path) -> None:
+    bmtools.data.tokenize(str(source), str(vocabulary), str(tmp_path / "a"), shard_tokens=500)
+    tokenize(RecordReader([str(source)]), load_tokenizer(vocabulary), tmp_path / "b",
+             ShardConfig(shard_tokens=500))
+    first, second = (sorted((tmp_path / name).glob("*.safetensors")) for name in "ab")
+    assert len(first) > 1
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

@@ -37,6 +37,12 @@ def test_a_vocabulary_is_built_compared_and_extended_in_a_line_each(tmp_path: Pa
         built.tokenizer.get_vocab()
     manifest = json.loads((tmp_path / "tok/bmtools.json").read_text(encoding="utf-8"))
     assert (manifest["vocabulary"], manifest["results"]) == (built.fingerprint, built.results)
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in RECORDS))
+    same = bmtools.vocab.build_vocab(str(tmp_path / "texts.jsonl"), output=str(tmp_path / "same"),
+                                     size=100, uncased=True, allow_fewer=True)
+    assert same.fingerprint == built.fingerprint
+    with pytest.raises(TypeError, match="found sise, expected some of "):
+        bmtools.vocab.build_vocab(RECORDS, sise=100)
     more = VocabularyConfig(size=len(built.tokenizer) + 100, allow_fewer=True)
     larger = bmtools.vocab.build_vocab([{"text": "aritmia, aritmia ventricolare"}] * 9, more,
                                        extend=tmp_path / "tok")
