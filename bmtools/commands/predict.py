@@ -21,8 +21,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.tasks.checks import check_into, find_tasks
-from bmtools.tasks.registry import TASKS
+from bmtools.tasks.registry import TASKS, check_into, find_tasks
 from bmtools.tasks.run_settings import PredictConfig
 
 

@@ -23,8 +23,7 @@ from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
 from bmtools.records import JsonObject, Record, RecordSource, readable
-from bmtools.tasks.checks import check_into, find_tasks
-from bmtools.tasks.registry import TASKS, load_task
+from bmtools.tasks.registry import TASKS, check_into, find_tasks, load_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import AnyTask, Arrays, Example, InputT, ModelInput

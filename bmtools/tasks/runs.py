@@ -18,9 +18,8 @@ from bmtools.io.provenance.licence_check import (
 from bmtools.io.sources import source_name
 from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.status import set_status
-from bmtools.tasks.grid import Trials, grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
@@ -92,8 +91,13 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     Returns:
         the runs of the best combination.
     """
-    trials = Trials(plan) if plan.finetuning.trials else None
-    plans = trials or list(grid_plans(plan))
+    trials: Trials | None = None
+    plans: Iterable[tuple[JsonObject, FinetunePlan]] = [({}, plan)]
+    if plan.finetuning.grid:
+        from bmtools.tasks.grid import Trials, grid_plans
+
+        trials = Trials(plan) if plan.finetuning.trials else None
+        plans = trials or list(grid_plans(plan))
     processes = join_processes(plan.optimization)
     if processes.num_processes > 1:
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "

@@ -117,7 +117,7 @@ def _model_card(facts: ModelFacts, about: About, scores: Sequence[Score],
             "architectureFamily": config.get("model_type"), "modelArchitecture": facts.kind,
             "datasets": [{"ref": f"data:{file.id}"} for file in history.data_of(lineage)],
             "inputs": [{"format": "text"}],
-            "outputs": [{"format": ", ".join(facts.labels()) or "vectors of tokens"}]},
+            "outputs": [{"format": ", ".join(facts.labels) or "vectors of tokens"}]},
         "quantitativeAnalysis": {"performanceMetrics": [
             {"type": score.metric, "value": str(score.value), "slice": score.of,
              "confidenceInterval": {"lowerBound": str(score.interval[0]),

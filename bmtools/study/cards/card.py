@@ -93,7 +93,8 @@ def with_cards(lines: Iterable[Line], *directories: Path) -> Iterator[Line]:
 def write_cards(*directories: Path) -> None:
     """Write `README.md` into finished models without one; only the main process writes.
 
-    The same model gets the same bytes, in whichever directory it is.
+    The same model gets the same bytes, in whichever directory it is. The card gets the owner and
+    the permissions of the manifest.
 
     Args:
         directories: of models, or of models in their subdirectories, such as folds.
@@ -101,24 +102,20 @@ def write_cards(*directories: Path) -> None:
     if not is_main_process():
         return
     for directory in directories:
-        for path in (directory, *sorted(directory.glob("[!.]*"))):
-            if (path / NAME).is_file() and (path / "config.json").is_file():
-                _write_card(path)
-
-
-def _write_card(model: Path) -> None:
-    """Write the card of a model, unless it has one; the manifest's owner and permissions apply."""
-    card = model / CARD
-    remove_abandoned(model, card)
-    if card.exists():
-        return
-    text, _ = model_card(read_facts(model))
-    with new_file(card) as stream:
-        stream.write(text.encode())
-    owner = (model / NAME).stat()
-    with suppress(PermissionError):
-        os.chown(card, owner.st_uid, owner.st_gid)
-    shutil.copymode(model / NAME, card)
+        for model in (directory, *sorted(directory.glob("[!.]*"))):
+            card = model / CARD
+            if not (model / NAME).is_file() or not (model / "config.json").is_file():
+                continue
+            remove_abandoned(model, card)
+            if card.exists():
+                continue
+            text, _ = model_card(read_facts(model))
+            with new_file(card) as stream:
+                stream.write(text.encode())
+            owner = (model / NAME).stat()
+            with suppress(PermissionError):
+                os.chown(card, owner.st_uid, owner.st_gid)
+            shutil.copymode(model / NAME, card)
 
 
 def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[Score] = (),
@@ -183,7 +180,7 @@ def _facts(facts: ModelFacts, about: About, licence: str,
     yield "format", f"{facts.format}, {exported['precision']}" if exported else ""
     yield "weights", f"{facts.weights:,}" if facts.weights else ""
     yield ("output" if config.get("problem_type") == "regression" else "labels",
-           ", ".join(facts.labels()))
+           ", ".join(facts.labels))
     casing = "uncased" if facts.tokenizer.get("do_lower_case") else "cased"
     yield "vocabulary", ", ".join(filter(None, (
         f"{facts.tokens:,} tokens", facts.tokenizer_type, facts.tokenizer_type and casing)))

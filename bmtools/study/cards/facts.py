@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,66 +34,43 @@ class ModelFacts:
 
     Args:
         path: the directory.
+        name: name of the directory; `kind_name` if the directory is hidden.
+        kind: transformers' class.
+        kind_name: name that all models of the kind share, such as entity-tagger.
+        title: the kind in a word or two.
+        pipeline_tag: the Hub's name of the task; empty if it has none.
         config: content of `config.json`; empty for a vocabulary.
-        manifest: content of `bmtools.json`; empty where another program wrote the directory.
-        weights: their number; 0 where the files do not say.
+        manifest: content of `bmtools.json`; empty if another program wrote the directory.
+        settings: settings of the command that wrote the directory.
+        results: values that this command measured.
+        bases: names of the checkpoints that the model was made from, by role.
+        format: format of an exported model; empty for a checkpoint.
+        labels: labels of a fine-tuned model.
+        weights: their number; 0 if the files do not say.
         tokenizer: content of `tokenizer_config.json`.
-        tokenizer_type: WordPiece, BPE or Unigram; empty where there is no `tokenizer.json`.
+        tokenizer_type: WordPiece, BPE or Unigram; empty if there is no `tokenizer.json`.
         tokens: size of the vocabulary.
+        max_length: tokens of the longest input; 0 if it has no bound.
     """
 
     path: Path
+    name: str
+    kind: str
+    kind_name: str
+    title: str
+    pipeline_tag: str
     config: JsonMapping
     manifest: JsonMapping
+    settings: JsonMapping
+    results: JsonMapping
+    bases: Mapping[str, str]
+    format: str
+    labels: Sequence[str]
     weights: int
     tokenizer: JsonMapping
     tokenizer_type: str
     tokens: int
-
-    @property
-    def name(self) -> str:
-        """Name of the directory; the name of its kind if the directory is hidden."""
-        name = self.path.resolve().name
-        return self.kind_name if name.startswith(".") else name
-
-    @property
-    def kind_name(self) -> str:
-        """Name that all models of its kind share, such as entity-tagger."""
-        return self.title.lower().replace(" ", "-")
-
-    @property
-    def settings(self) -> JsonMapping:
-        """Settings of the command that wrote it."""
-        return self.manifest.get("settings", {})
-
-    @property
-    def results(self) -> JsonMapping:
-        """What that command measured."""
-        return self.manifest.get("results", {})
-
-    @property
-    def kind(self) -> str:
-        """transformers' class."""
-        return str((self.config.get("architectures") or [""])[0])
-
-    @property
-    def pipeline_tag(self) -> str:
-        """The Hub's name of the task; empty where it has none."""
-        return self._head[0]
-
-    @property
-    def title(self) -> str:
-        """What it is, in a word or two."""
-        if not self.config:
-            return "Vocabulary"
-        if self.config.get("problem_type") == "regression":
-            return "Text regressor"
-        return _TITLES.get(self.settings.get("task", ""), self._head[1])
-
-    @property
-    def _head(self) -> tuple[str, str]:
-        return next((value for suffix, value in _HEADS.items() if self.kind.endswith(suffix)),
-                    ("", "Model"))
+    max_length: int
 
     @property
     def is_static(self) -> bool:
@@ -108,33 +85,10 @@ class ModelFacts:
                     or known("head", "linear") != "linear" or known("crf") or known("overlapping"))
 
     @property
-    def format(self) -> str:
-        """Format of an exported model; empty for a checkpoint."""
-        return str((self.settings.get("exported") or {}).get("format", ""))
-
-    @property
     def mask(self) -> str:
         """The mask token."""
         token = self.tokenizer.get("mask_token") or ""
         return str(token["content"] if isinstance(token, Mapping) else token)
-
-    @property
-    def max_length(self) -> int:
-        """Tokens of the longest input; 0 where it has no bound."""
-        length = int(self.tokenizer.get("model_max_length") or 0)
-        return length if length < _UNBOUNDED else 0
-
-    @property
-    def bases(self) -> dict[str, str]:
-        """Names of the checkpoints it was made from, by role."""
-        return {role: name for role, name in base_names(self.settings).items()
-                if role != "tokenizer"}
-
-    def labels(self) -> list[str]:
-        """List the labels of a fine-tuned model."""
-        if "For" not in self.kind or self.pipeline_tag == "fill-mask":
-            return []
-        return list((self.config.get("id2label") or {}).values())
 
 
 def read_facts(directory: Path) -> ModelFacts:
@@ -149,16 +103,34 @@ def read_facts(directory: Path) -> ModelFacts:
     if not config and not files["tokenizer.json"]:
         raise CheckpointError(f"{directory}: found no config.json or tokenizer.json, expected a "
                               "checkpoint, an exported model or a vocabulary")
-    model = files["tokenizer.json"].get("model", {})
+    tokenizer, model = files["tokenizer_config.json"], files["tokenizer.json"].get("model", {})
     # Unigram has pairs of tokens and scores.
     tokens = len({token if isinstance(token, str) else token[0] for token in model.get("vocab", ())}
                  | {one["content"] for one in files["tokenizer.json"].get("added_tokens", ())})
     with reading(directory, "the weights cannot be read", "expected safetensors"):
         weights = sum(_count(path) for path in directory.glob("*.safetensors"))
-    return ModelFacts(directory, config, manifest,
-                      weights or manifest.get("results", {}).get("parameters", 0),
-                      files["tokenizer_config.json"], str(model.get("type", "")),
-                      tokens or config.get("vocab_size", 0))
+    settings, results = manifest.get("settings", {}), manifest.get("results", {})
+    kind = str((config.get("architectures") or [""])[0])
+    pipeline_tag, title = next(
+        (head for suffix, head in _HEADS.items() if kind.endswith(suffix)), ("", "Model"))
+    if not config:
+        title = "Vocabulary"
+    elif config.get("problem_type") == "regression":
+        title = "Text regressor"
+    else:
+        title = _TITLES.get(settings.get("task", ""), title)
+    name, kind_name = directory.resolve().name, title.lower().replace(" ", "-")
+    max_length = int(tokenizer.get("model_max_length") or 0)
+    return ModelFacts(
+        directory, kind_name if name.startswith(".") else name, kind, kind_name, title,
+        pipeline_tag, config, manifest, settings, results,
+        bases={role: base for role, base in base_names(settings).items() if role != "tokenizer"},
+        format=str((settings.get("exported") or {}).get("format", "")),
+        labels=list((config.get("id2label") or {}).values())
+        if "For" in kind and pipeline_tag != "fill-mask" else [],
+        weights=weights or results.get("parameters", 0), tokenizer=tokenizer,
+        tokenizer_type=str(model.get("type", "")), tokens=tokens or config.get("vocab_size", 0),
+        max_length=max_length if max_length < _UNBOUNDED else 0)
 
 
 def base_names(settings: JsonMapping) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from bmtools.errors import BmtoolsError, DataError, setting
@@ -14,11 +15,12 @@ from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import hash_directory
 from bmtools.io.provenance.record import record_path
 from bmtools.io.sources import split_name
+from bmtools.records import JsonMapping
 from bmtools.study.cards.about import Benchmark
 from bmtools.study.cards.facts import ModelFacts
-from bmtools.study.cards.score_lines import find_model, metrics_of
 
 _SPLITS = ("dev", "test")
+_NO_SCORES = frozenset({"mask_rate", "p", "p_holm"})
 
 
 @dataclass(frozen=True)
@@ -123,3 +125,30 @@ def _require_same_model(facts: ModelFacts, path: str) -> None:
     if parents and hash_directory(facts.path) not in parents.values():
         raise DataError(f"{path}: found scores of other weights than those of {facts.path} "
                         f"({record.name} has another hash), expected its own; score it again")
+
+
+def find_model(name: str, models: Collection[str]) -> str:
+    """Find the model of a name: its path, or the one whose end agrees with it in most parts; empty
+    without, or where several do."""
+    same = [path for path in models if Path(path) == Path(name)]
+    parts = {path: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(
+        reversed(Path(path).parts), reversed(Path(name).parts), strict=False))) for path in models}
+    most = max(parts.values(), default=0)
+    same = same or [path for path, number in parts.items() if number == most > 0]
+    return same[0] if len(same) == 1 else ""
+
+
+def metrics_of(line: JsonMapping) -> Iterator[tuple[str, float, Sequence[float] | None]]:
+    """Yield the metrics of a line with their intervals: the first number, others with intervals."""
+    if "metric" in line:
+        yield line["metric"], line["mean"], line.get("interval")
+        return
+    for group in ("scores", "averages"):
+        for metric, value in line.get(group, {}).items():
+            yield metric, value, None
+    first = next((key for key, value in line.items()
+                  if isinstance(value, float) and key not in _NO_SCORES), None)
+    if first:
+        yield first, line[first], line.get("interval")
+    for metric, bounds in line.get("intervals", {}).items():
+        yield metric, line[metric], bounds

@@ -19,7 +19,7 @@ from bmtools.models.exported.formats import read_exported
 from bmtools.models.settings import SpeedConfig
 from bmtools.records import JsonMapping, JsonObject, RecordSource
 from bmtools.settings import split_settings
-from bmtools.study.cards.score_lines import find_model, metrics_of
+from bmtools.study.cards.scores import find_model, metrics_of
 from bmtools.study.reports.model_speed import measure
 
 _TEXTS = 64

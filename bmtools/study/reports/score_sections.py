@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from bmtools.records import JsonMapping, JsonObject
-from bmtools.study.cards.score_lines import metrics_of
+from bmtools.study.cards.scores import metrics_of
 from bmtools.study.reports.charts import (
     Cell,
     Chart,

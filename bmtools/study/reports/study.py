@@ -22,7 +22,7 @@ from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.sources import source_stem
 from bmtools.records import JsonMapping, JsonObject, readable
-from bmtools.study.cards.score_lines import find_model
+from bmtools.study.cards.scores import find_model
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import trace
 from bmtools.study.reports.labels import short_names
