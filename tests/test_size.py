@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_746,  # without docstrings, comments and blank lines
-    "functions": 4090,  # methods and functions in functions included
-    "files": 505,
+    "code lines": 48_723,  # without docstrings, comments and blank lines
+    "functions": 4077,  # methods and functions in functions included
+    "files": 503,
     "options": 453,  # distinct names of long options of all commands
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
