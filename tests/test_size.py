@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_723,  # without docstrings, comments and blank lines
+    "code lines": 48_726,  # without docstrings, comments and blank lines
     "functions": 4077,  # methods and functions in functions included
     "files": 503,
     "options": 453,  # distinct names of long options of all commands

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shlex
-import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, setting
+from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.json_files import read_manifest
-from bmtools.io.provenance.manifest import Manifest, hash_directory
+from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
-from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference
+from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference, warn_if_outdated
 from bmtools.models.exported.formats import Exported, read_exported
 from bmtools.models.families import STATIC
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
@@ -246,20 +244,3 @@ def silence_transformers() -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-
-
-def warn_if_outdated(directory: Path, exported: Exported) -> None:
-    """Warn where the checkpoint that was exported has other weights now.
-
-    It is looked for under the name that it had, and beside the exported model.
-    """
-    source = Path(exported.source)
-    recorded = read_manifest(directory).get("parents", {}).get("source")
-    for path in (source, directory.parent / source.name):
-        if path.is_dir() and path.resolve() != directory.resolve():
-            if hash_directory(path) != recorded:
-                warnings.warn(
-                    f"{directory}: exported before {path} changed; export it again: bmtools export "
-                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
-                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
-            return

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.installation import require_versions
 from bmtools.io.json_files import read_manifest
+from bmtools.io.provenance.manifest import hash_directory
 from bmtools.models.exported.formats import (
     MASKED_LM,
+    Exported,
     check_exported,
     read_exported,
     refuse_exported,
@@ -28,6 +32,9 @@ from bmtools.models.model_files import (
     read_config,
     weight_names,
 )
+
+if TYPE_CHECKING:
+    pass
 
 DECODERS = ("llama", "mistral", "qwen2")
 """Values of `model_type` of decoders that become encoders."""
@@ -239,3 +246,20 @@ def _holds_tokenizer(directory: Path) -> bool:
 
 def _holds_shards(directory: Path) -> bool:
     return next(directory.glob("shard-*.safetensors"), None) is not None
+
+
+def warn_if_outdated(directory: Path, exported: Exported) -> None:
+    """Warn where the checkpoint that was exported has other weights now.
+
+    It is looked for under the name that it had, and beside the exported model.
+    """
+    source = Path(exported.source)
+    recorded = read_manifest(directory).get("parents", {}).get("source")
+    for path in (source, directory.parent / source.name):
+        if path.is_dir() and path.resolve() != directory.resolve():
+            if hash_directory(path) != recorded:
+                warnings.warn(
+                    f"{directory}: exported before {path} changed; export it again: bmtools export "
+                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
+                    f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
+            return

@@ -79,6 +79,7 @@ def test_settings_do_not_import_torch() -> None:
 
 @pytest.mark.parametrize(("modules", "heavy"), [
     ("bmtools.recipes.settings", "numpy, torch, tokenizers, transformers"),
+    ("bmtools.study.reports.compare_models", "torch, transformers"),  # it measures in processes
     ("bmtools.data.masking.strategies, bmtools.data.masking.corruption, bmtools.vocab.segmenters",
      "torch, tokenizers, transformers")])
 def test_nothing_heavy_is_imported(modules: str, heavy: str) -> None:

@@ -13,8 +13,7 @@ from bmtools.io.failures import reading
 from bmtools.io.jsonl import as_records, read_objects
 from bmtools.io.sources import split_name
 from bmtools.io.system import usable_cores
-from bmtools.models.checkpoint import warn_if_outdated
-from bmtools.models.checkpoint_files import check_for_inference
+from bmtools.models.checkpoint_files import check_for_inference, warn_if_outdated
 from bmtools.models.exported.formats import read_exported
 from bmtools.models.settings import SpeedConfig
 from bmtools.records import JsonMapping, JsonObject, RecordSource
