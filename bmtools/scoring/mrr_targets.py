@@ -97,7 +97,7 @@ class TargetLookup:
             raise ValueError(f"the tokenizer makes nothing of {target!r}")
         found = self._encode(text, word, longest)
         if self._published:
-            bare = _compose(word.translate(_NO_PUNCTUATION)).strip().lower()
+            bare = unicodedata.normalize("NFC", word.translate(_NO_PUNCTUATION)).strip().lower()
             return replace(found, correct_ids=tuple(self._ids_by_folded[bare]) if bare else ())
         if not found.correct_ids and self._ignore_case:
             for variant in (word.lower(), word.upper(), word.capitalize()):
@@ -135,7 +135,8 @@ class TargetLookup:
 
     def _fold(self, token_id: int) -> str:
         token = token_text(self._backend, token_id)
-        return _compose(token).strip().lower() if self._published else token.casefold()
+        return unicodedata.normalize("NFC", token).strip().lower() if self._published \
+            else token.casefold()
 
 
 def _cut_text(text: str, reach: int) -> str:
@@ -171,11 +172,6 @@ def _visible_part(word: str) -> str:
     shown = [number for number, character in enumerate(word) if not (
         character.isspace() or unicodedata.category(character) in _INVISIBLE)]
     return word[shown[0]:shown[-1] + 1] if shown else ""
-
-
-def _compose(word: str) -> str:
-    """Make one spelling of those that look alike: a letter and its accent as one character."""
-    return unicodedata.normalize("NFC", word)
 
 
 def token_text(backend: Tokenizer, token_id: int) -> str:

@@ -69,7 +69,6 @@ class SentenceScore:
                 "words": len(self.record["text"].split()), "unknown": self.unknown}
 
 
-
 class _MaskedSentence(NamedTuple):
     """A sentence in as many windows as the model needs, none where it is left out, and counts."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from safetensors import safe_open
@@ -78,10 +78,10 @@ def load_with_head(directory: Path, device: str, model_class: str,
         CheckpointError: see `load_checkpoint`; or weights of the head are missing.
     """
     checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
-    model: Any = checkpoint.model
-    outputs = len(model.config.id2label)
+    model = checkpoint.model
+    outputs = len(model.config.id2label or {})
     name = output_layer(checkpoint, outputs)
-    head = make_head(model.get_submodule(name).in_features, outputs)
+    head = make_head(linear_layer(model, name).in_features, outputs)
     try:
         head.load_state_dict(_read_weights(directory, f"{name}."))
     except RuntimeError as error:
@@ -119,7 +119,7 @@ def load_trained_head(encoder: Checkpoint, labels: Sequence[str],
         return None
     name = output_layer(encoder, 1)
     weights = _read_weights(encoder.path, f"{name}.")
-    old: Any = encoder.model.get_submodule(name)
+    old = linear_layer(encoder.model, name)
     with torch.random.fork_rng(devices=[]):
         head: nn.Module = make_head(old.in_features, len(labels)) if make_head else \
             nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
@@ -196,6 +196,11 @@ def output_layer(encoder: Checkpoint, outputs: int) -> str:
                               "expected one linear output layer, as over BERT, RoBERTa or "
                               "ModernBERT")
     return found[0]
+
+
+def linear_layer(model: nn.Module, name: str) -> nn.Linear:
+    """Return a linear layer of a model by its name."""
+    return cast("nn.Linear", model.get_submodule(name))
 
 
 class PairHead(Head):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class SimilarityTask(TextTask[ScoredExample]):
 
     def trained_head(self) -> nn.Module | None:
         """Load the output layer of a model that is trained further, for standardised scores."""
-        layer: Any = super().trained_head()
+        layer = cast("nn.Linear | None", super().trained_head())
         if layer is not None:
             layer.weight.data.div_(self._deviation)
             layer.bias.data.sub_(self._mean).div_(self._deviation)
@@ -96,9 +96,9 @@ class SimilarityTask(TextTask[ScoredExample]):
 
     def finish(self, model: PreTrainedModel) -> PreTrainedModel:
         """Bring outputs into the scale of the gold scores, by the output layer's weights."""
-        from bmtools.tasks.heads import output_layer
+        from bmtools.tasks.heads import linear_layer, output_layer
 
-        layer: Any = model.get_submodule(output_layer(self.checkpoint, 1))
+        layer = linear_layer(model, output_layer(self.checkpoint, 1))
         layer.weight.data.mul_(self._deviation)
         layer.bias.data.mul_(self._deviation).add_(self._mean)
         return model
