@@ -28,7 +28,7 @@ LIMITS = {
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 15,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, those in functions and for types included
-    "Any": 458,  # occurrences of this word
+    "Any": 453,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"

@@ -214,8 +214,7 @@ class SeedRun:
 
     def _run_to(self, stop: Stop, report: Reporter) -> tuple[Best, float]:
         """Train as long as another run did."""
-        for found in self._intervals():
-            at, losses, tokens_seen = found
+        for at, losses, tokens_seen in self._intervals():
             report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses})
             unit = "step" if "step" in at and "step" in stop.at else "epoch"
             if at[unit] >= stop.at[unit]:
