@@ -1,18 +1,31 @@
-"""Records of any source as files, for functions that read them twice."""
+"""Records of any source as files that are read twice, and lines of records, read fast."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from os import PathLike
 from tempfile import NamedTemporaryFile
 
+import msgspec
+import numpy as np
+
 from bmtools.errors import Reject
-from bmtools.io.jsonl import as_records
+from bmtools.io.jsonl import Block, as_records, decode_objects
 from bmtools.io.output import encode_lines
 from bmtools.io.spool import rereadable
 from bmtools.records import RecordSource
+
+_MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.sources`
+
+
+class _Fields(msgspec.Struct):
+    id: str
+    text: str
+
+
+_decoder = msgspec.json.Decoder(_Fields)
 
 
 @contextmanager
@@ -34,3 +47,29 @@ def record_files(records: RecordSource, reject: Reject) -> Iterator[list[str]]:
         file.writelines(encode_lines([record]) for record in as_records(given, reject))
         file.flush()
         yield [file.name]
+
+
+def read_texts(block: Block, reject: Reject) -> tuple[list[str], list[str], np.ndarray]:
+    """Read the ids and texts of a block, and the numbers of their lines.
+
+    Where every line has both, other keys are neither looked at nor checked, which takes a third
+    of the time.
+
+    Args:
+        block: of lines.
+        reject: receives bad records.
+    """
+    read = decode_objects(block.lines, _decoder)
+    if read is not None:
+        return [one.id for one in read], [one.text for one in read], np.arange(len(read))
+    found = list(block.records(reject))
+    lines = [*map(block.line_of, found)]
+    return [one["id"] for one in found], [one["text"] for one in found], np.array(lines, np.int64)
+
+
+def as_lines(lines: Sequence[bytes]) -> bytes:
+    """Join lines as they are written again: without marks before them, each with its end."""
+    content = b"".join(lines)
+    if content.endswith(b"\n") and _MARK not in content and _BOM[:1] not in content:
+        return content  # as they nearly always are
+    return b"".join([line.lstrip(_MARK + _BOM).rstrip() + b"\n" for line in lines])

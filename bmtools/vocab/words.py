@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -22,6 +22,9 @@ from bmtools.vocab.tokenizer import METASPACE, unknown_ids
 
 if TYPE_CHECKING:
     from bmtools.vocab.segmenters import Segmenter
+
+Found = TypeVar("Found")
+_MOST_CHUNKS = 200_000
 
 # Joiners of Persian and Indic scripts, soft hyphens, marks of direction: inside words, never alone.
 _INVISIBLE = ("\u00ad\u061c\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
@@ -337,3 +340,43 @@ def encode_words(backend: Tokenizer, words: Iterable[str],
                 ids = [*preceding, *backend.encode(f" {word}", add_special_tokens=False).ids]
             begin = len(preceding)
             yield ids[begin + (space is not None and ids[begin:begin + 1] == [space]):]
+
+
+class ChunkCache(dict[str, Found]):
+    """Findings by chunk between white space; few distinct chunks make up most of a corpus.
+
+    Args:
+        find: looks at a chunk that is not known.
+    """
+
+    def __init__(self, find: Callable[[str], Found]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, chunk: str) -> Found:
+        found = self._find(chunk)
+        if len(self) < _MOST_CHUNKS:
+            self[chunk] = found
+        return found
+
+
+class ChunkWords(ChunkCache[list[str]]):
+    """Words in each chunk."""
+
+    def __init__(self) -> None:
+        super().__init__(find_words)
+
+    def number(self, text: str) -> int:
+        """Return the number of words in a text."""
+        return sum(map(len, map(self.__getitem__, text.split())))
+
+    def frequencies(self, texts: Iterable[str]) -> Counter[str]:
+        """Count the words of some texts by word."""
+        chunks = Counter[str]()
+        for text in texts:
+            chunks.update(text.split())
+        counts = Counter[str]()
+        for chunk, count in chunks.items():
+            for word in self[chunk]:
+                counts[word] += count
+        return counts

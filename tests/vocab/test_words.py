@@ -19,8 +19,10 @@ from tokenizers import (
 )
 from transformers import BertTokenizer
 
+from bmtools.vocab import words
 from bmtools.vocab.loading import load_vocabulary
 from bmtools.vocab.words import (
+    ChunkWords,
     Fragmentation,
     WordCounter,
     count_words,
@@ -219,3 +221,16 @@ def test_the_papers_examples(data: Any) -> None:
     assert len(pieces(general, "bronchoconstriction")) == 6
     for word in ("lymphoma", "acetyltransferase", "bronchoconstriction"):
         assert pieces(own, word) == [word]
+
+
+TEXTS = ("L'asma (grave), x-ray 0.5\u00a0mg", "Tosse\tasma\nH\u2082O 日本語", "", " - ")
+
+
+@pytest.mark.parametrize("most_chunks", [0, 2, 100])
+def test_words_are_those_of_whole_texts(most_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "_MOST_CHUNKS", most_chunks)
+    chunks = ChunkWords()
+    assert [chunks.number(text) for text in TEXTS] == [len(find_words(text)) for text in TEXTS]
+    assert chunks.frequencies(TEXTS) == Counter(
+        word for text in TEXTS for word in find_words(text))
+    assert len(chunks) <= most_chunks

@@ -14,9 +14,9 @@ from itertools import islice
 
 import numpy as np
 
-from bmtools.corpus.duplicates.lines import as_lines, read_texts
 from bmtools.corpus.duplicates.settings import ContaminationConfig
 from bmtools.corpus.duplicates.words import HashIndex, Words, batches, fold_texts, run_hashes
+from bmtools.corpus.record_files import as_lines, read_texts
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import Block, as_records
 from bmtools.io.output import encode_lines

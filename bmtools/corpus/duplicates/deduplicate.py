@@ -17,11 +17,10 @@ import msgspec
 import numpy as np
 
 from bmtools.corpus.duplicates.clusters import Records, find_clusters
-from bmtools.corpus.duplicates.lines import as_lines
 from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.corpus.duplicates.sketches import Part, PartWriter, Sketcher, Sketches
 from bmtools.corpus.duplicates.store import open_parts, refuse_known
-from bmtools.corpus.record_files import record_files
+from bmtools.corpus.record_files import as_lines, record_files
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.installation import require_extra
 from bmtools.io.jsonl import Block, RecordReader, parse_records

@@ -13,9 +13,9 @@ from typing import IO, BinaryIO
 import msgspec
 import numpy as np
 
-from bmtools.corpus.duplicates.lines import read_texts
 from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.corpus.duplicates.words import END, Words, batches, fold_texts
+from bmtools.corpus.record_files import read_texts
 from bmtools.io.jsonl import Block
 from bmtools.io.output import temporary_file
 from bmtools.io.workers import Outcome

@@ -19,7 +19,7 @@ from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import full_text
 from bmtools.status import counted
 from bmtools.text.reservoir import word_keys
-from bmtools.text.words import ChunkWords
+from bmtools.vocab.words import ChunkWords
 
 _UNSTATED = ""
 _NO_RECORD = (1 << 32) - 1  # no record has so many bytes

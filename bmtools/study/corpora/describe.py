@@ -29,9 +29,9 @@ from bmtools.study.corpora.settings import NO_TOPIC, OTHERS, UNSTATED, DescribeC
 from bmtools.study.corpora.topics import Topics
 from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
 from bmtools.text.reservoir import word_keys
-from bmtools.text.words import ChunkWords
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.tokenizer import unknown_ids
+from bmtools.vocab.words import ChunkWords
 
 TOTAL = "total"
 ORIGINS = {"languages": "lang", "licences": "licence", "years": "meta.year", "sources": "source"}

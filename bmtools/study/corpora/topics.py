@@ -9,8 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from bmtools.errors import DataError
-from bmtools.text.words import ChunkCache
-from bmtools.vocab.words import find_words
+from bmtools.vocab.words import ChunkCache, find_words
 
 MEDICINE = "medicine"
 """Name of the topics that come with bmtools."""

@@ -66,7 +66,7 @@ def load_engine(config: EngineConfig) -> Translator:
 
         return ApertiumTranslator(source, target, config.via, config.program)
     if config.engine == "command":
-        from bmtools.translation.engines.command import CommandTranslator
+        from bmtools.translation.engines.programs import CommandTranslator
 
         return CommandTranslator(config.program, source, target)
     if config.engine == "http":

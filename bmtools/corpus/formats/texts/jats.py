@@ -13,17 +13,20 @@ from lxml import etree
 
 from bmtools.corpus.account import accounted
 from bmtools.corpus.formats.settings import JatsConfig
-from bmtools.corpus.formats.texts.jats_elements import (
+from bmtools.corpus.formats.texts.jats_text import (
+    BRACKETS,
+    BREAK,
     MOVES,
     PARTS,
     SUB_ARTICLES,
     TEXTLESS,
     TITLES,
     Classes,
+    Section,
+    Text,
     class_of_citation,
     classes_in_article,
 )
-from bmtools.corpus.formats.texts.jats_text import BRACKETS, BREAK, Section, Text
 from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.errors import Reject, refuse

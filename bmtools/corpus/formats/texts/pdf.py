@@ -1,4 +1,4 @@
-"""Text of PDF files, page by page, by pypdf."""
+"""Text of PDF files, page by page, by pypdf: words and paragraphs, without heads and feet."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import io
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
@@ -19,7 +19,6 @@ from bmtools.corpus.formats.texts.documents import (
     joined,
     whole_file,
 )
-from bmtools.corpus.formats.texts.page_text import paragraphs
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
@@ -30,6 +29,20 @@ from bmtools.text.languages import two_letters
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
+
+_EDGE = 3  # lines at the top and at the bottom of a page that may be heads and feet
+_FULL = 0.75  # of the usual length: a shorter line ends a paragraph
+_PLAIN = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st",
+          0xFB06: "st", **dict.fromkeys((*range(9), *range(11, 32), 127))}
+_HYPHENS = "-\u2010\u00ad"
+_NUMBER = re.compile(r"\d+")
+_ROMAN = re.compile(r"[ivxlc]+", re.IGNORECASE)
+_SPLIT = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]$")
+_START = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_ITEM = re.compile(r"[•◦▪‣\u2013\u2014*·]\s|\(?[a-z]\)\s|\(?\d{1,3}(?:\.\d+)*[.)]\s|\[\d+\]\s")
+_ENDS = ".!?:;…"
+_LEADERS = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){4,}+\w{0,6}$")  # of a table of contents
 
 _BLANK = 250  # thousandths of the size of a font: width of a blank that has none
 _BLANK_CODE = 32
@@ -190,3 +203,149 @@ def _mend_font(font: JsonObject) -> None:
         if not has_blank and first <= _BLANK_CODE < first + len(widths):
             place = _BLANK_CODE - first
             font[NameObject("/Widths")] = ArrayObject([*widths[:place], zero, *widths[place + 1:]])
+
+
+class Paragraph(NamedTuple):
+    """Text that stands on one page or more; the number of the first, from 1."""
+
+    page: int
+    text: str
+
+
+def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[Paragraph]:
+    """Make running text of pages.
+
+    - Lines at the edges of pages that come again on others are running heads, feet and page
+      numbers, and are left out.
+    - A word that is divided at the end of a line loses its hyphen, unless the document has it with
+      the hyphen elsewhere, or both its parts as words and not the whole.
+    - Lines are joined to paragraphs, which end with a short line, before an item of a list, or at
+      a blank line, and may go on over pages.
+
+    Args:
+        pages: lines of each, as they were printed.
+        counts: counts lines that are left out and hyphens that are removed.
+    """
+    lines = [[_plain(line) for line in page.split("\n")] for page in pages]
+    kept = _without_running(lines, counts)
+    found: list[tuple[int, list[str]]] = []
+    words = _words(kept)
+    for number, page in enumerate(kept, 1):
+        usual, before = _usual_length(page), ""
+        for line in page:
+            if line and found and _goes_on(before, line, usual, found[-1], number):
+                _join(found[-1][1], line, words, counts)
+            elif line:
+                found.append((number, [line]))
+            before = line
+    return [Paragraph(number, "".join(parts)) for number, parts in found]
+
+
+def _plain(line: str) -> str:
+    """Write ligatures as letters, drop control characters, set single blanks between words."""
+    return " ".join(line.translate(_PLAIN).split())
+
+
+def _without_running(pages: Sequence[list[str]], counts: Counter[str]) -> list[list[str]]:
+    """Remove the outermost lines of pages that other pages have, too."""
+    edges = [(_filled(page)[:_EDGE], _filled(page[::-1])[:_EDGE]) for page in pages]
+    seen = Counter(key for number, sides in enumerate(edges) for side, lines in enumerate(sides)
+                   for key in {(side, key) for line in lines for key in _keys(line, number)})
+    least = max(2, min(3, len(pages)))
+    kept = []
+    for number, (page, sides) in enumerate(zip(pages, edges, strict=True)):
+        top, bottom = (_running(lines, side, number, seen, least)
+                       for side, lines in enumerate(sides))
+        filled = _filled(page)
+        top, bottom = (top, bottom) if top + bottom <= len(filled) else (len(filled), 0)
+        counts["running heads, feet and page numbers left out"] += top + bottom
+        kept.append(_without_ends(page, top, bottom))
+    return kept
+
+
+def _running(lines: Sequence[str], side: int, number: int, seen: Counter[tuple[int, str]],
+             least: int) -> int:
+    """Count the outermost lines that come again; the title does on later pages, as their head."""
+    may_be_title = number == side == 0
+    return sum(1 for _ in takewhile(lambda line: any(
+        seen[side, key] >= least and not (may_be_title and key == line)
+        for key in _keys(line, number)), lines))
+
+
+def _filled(lines: Sequence[str]) -> list[str]:
+    return list(filter(None, lines))
+
+
+def _without_ends(page: list[str], top: int, bottom: int) -> list[str]:
+    """Remove so many lines that are not blank from either end."""
+    places = [place for place, line in enumerate(page) if line]
+    kept = places[top:len(places) - bottom]
+    return page[kept[0]:kept[-1] + 1] if kept else []
+
+
+def _keys(line: str, page: int) -> Iterator[str]:
+    """Name what a head or foot has in common with those of other pages.
+
+    That is the line as it is, or with one number that grows with the pages.
+    """
+    if _NUMBER.sub("", line).strip():
+        yield line
+    for found in _NUMBER.finditer(line):
+        if len(found[0]) < 6:
+            yield f"{line[:found.start()]}\0{int(found[0]) - page}{line[found.end():]}"
+    if _ROMAN.fullmatch(line):
+        yield f"\1{_roman(line) - page}"
+
+
+def _roman(numeral: str) -> int:
+    values = [dict(zip("ivxlc", (1, 5, 10, 50, 100), strict=True))[letter]
+              for letter in numeral.lower()]
+    return sum(-one if one < after else one
+               for one, after in zip(values, [*values[1:], 0], strict=True))
+
+
+def _usual_length(page: Sequence[str]) -> int:
+    lengths = sorted(len(line) for line in page if line)
+    return lengths[int(len(lengths) * 0.8)] if lengths else 0
+
+
+def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]],
+             page: int) -> bool:
+    """Tell whether a line belongs to the paragraph before it."""
+    end = last[1][-1]
+    if _SPLIT.search(end) and line[0].islower():
+        return True
+    if (before == "" and page == last[0]) or _ITEM.match(line) or _LEADERS.search(end):
+        return False
+    if page != last[0] and before == "":
+        return end[-1] not in _ENDS and line[0].islower()
+    is_short = len(before) < _FULL * usual
+    return not is_short or (before[-1] not in _ENDS and line[0].islower())
+
+
+def _join(parts: list[str], line: str, words: Counter[str], counts: Counter[str]) -> None:
+    """Add a line to a paragraph, with a blank, or as the rest of a divided word."""
+    divided, rest = _SPLIT.search(parts[-1]), _START.match(line)
+    if divided and rest and _is_one_word(divided[1], rest[0], words):
+        parts[-1] = parts[-1][:-1]
+        counts["hyphens at ends of lines removed"] += 1
+    elif not divided:
+        parts.append(" ")
+    parts.append(line)
+
+
+def _is_one_word(first: str, second: str, words: Counter[str]) -> bool:
+    """Tell whether a hyphen at the end of a line only divides a word, by the document's words."""
+    if len(first) == 1 or not second[0].islower():
+        return False
+    first, second = first.lower(), second.lower()
+    if words[first + second]:
+        return True
+    is_compound = words[f"{first}-{second}"] or (words[first] and words[second])
+    return not is_compound
+
+
+def _words(pages: Sequence[Sequence[str]]) -> Counter[str]:
+    """Count the words within lines; those at ends and starts may be parts."""
+    return Counter(word for page in pages for line in page
+                   for word in _WORD.findall(line.lower())[:-1])

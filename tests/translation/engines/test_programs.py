@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.translation.engines.command import CommandTranslator
+from bmtools.translation.engines.programs import CommandTranslator
 from bmtools.translation.settings import ProgramConfig
 
 SENTENCES = [f"Sentence {number}." for number in range(9)]
