@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_726,  # without docstrings, comments and blank lines
+    "code lines": 48_703,  # without docstrings, comments and blank lines
     "functions": 4077,  # methods and functions in functions included
-    "files": 503,
+    "files": 498,
     "options": 453,  # distinct names of long options of all commands
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
