@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+SHARD = "BMTOOLS_SHARD"
+"""Environment variable that asks for sharded weights."""
 SUPERVISED = "BMTOOLS_SUPERVISED"
 """Environment variable of processes that `--processes` started."""
 

@@ -1,4 +1,4 @@
-"""Ragged arrays: runs of different lengths, concatenated in one flat array."""
+"""Flat arrays: runs of different lengths, one after the other, and packed bits."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
     return (begins - ends + lengths).repeat(lengths) + np.arange(total)
+
+
+def bits_at(bits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Look up bits, eight in each uint8 and the lowest first, by their numbers; bool."""
+    return (bits[numbers >> 3] >> (numbers & 7).astype(np.uint8) & 1).astype(bool)

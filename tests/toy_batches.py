@@ -8,9 +8,8 @@ import torch
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.training.distillation.needs import needs_of
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation.teacher import Teacher, needs_of
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:

@@ -29,7 +29,7 @@ from bmtools.cli.results import Closing, Line, command_line, finish, prints_resu
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
-from bmtools.distributed import is_launched, is_main_process, world_size
+from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
 from bmtools.errors import count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
@@ -51,11 +51,9 @@ from bmtools.training.plan import (
     MAIN,
     REPLAY,
     RETAIN,
-    SHARD,
     DataConfig,
     ModelInit,
     TrainingPlan,
-    check_targets,
     make_run_config,
     pretraining_init,
 )
@@ -233,7 +231,7 @@ def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, da
 
     Raises:
         UsageError: several processes would have to share stdin.
-        BmtoolsError: see `check_targets` and `check_run`.
+        BmtoolsError: see `TrainingPlan.check_targets` and `check_run`.
         click.exceptions.Exit: with the exit code of the processes.
     """
     from bmtools.training.checks import check_run
@@ -242,7 +240,7 @@ def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, da
     if several > 1 and any(STDIN in names for names in data.train.values()):
         raise click.UsageError("several processes cannot share stdin; name the files instead")
     if is_main_process():
-        check_targets(plan)
+        plan.check_targets()
     check_run(plan, model, data, several, shard, teacher)
     launch(step.display, processes)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from threading import RLock
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.data.masking.corruption import IGNORED, MaskedTokens, corrupt, count_coverage
-from bmtools.data.masking.token_batch import TokenBatch
-from bmtools.data.prefetch import Prefetcher
+from bmtools.data.masking.corruption import IGNORED, TokenBatch, corrupt, count_coverage
 from bmtools.data.samples import mask_keys, token_counts
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.ragged import offsets, ranges
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from bmtools.data.shards import Corpus
     from bmtools.recipes.settings import ObjectiveConfig
 
+ResultT = TypeVar("ResultT")
 _PLANS_AHEAD = 8
 
 MicroBatch = Mapping[str, Tensor]
@@ -127,10 +129,10 @@ class Collator:
                                   "`bmtools tokenize`")
         counts = {"tokens": len(ids)}
         if objective.objective == "causal":
-            masked = MaskedTokens(ids, np.full_like(ids, IGNORED))
-            masked.labels[:-1] = ids[1:]
-            masked.labels[lengths.cumsum() - 1] = IGNORED
-            counts["predicted"] = int((masked.labels != IGNORED).sum())
+            flat = {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
+            flat["labels"][:-1] = ids[1:]
+            flat["labels"][lengths.cumsum() - 1] = IGNORED
+            counts["predicted"] = int((flat["labels"] != IGNORED).sum())
         else:
             text = TokenBatch(ids, word_starts, ~np.isin(ids, self.special_tokens.special),
                               np.repeat(np.arange(len(lengths)), lengths),
@@ -141,7 +143,7 @@ class Collator:
                        "words": coverage.words, "words_masked": coverage.touched}
             masked = corrupt(text, chosen, self.special_tokens.mask, self.special_tokens.ordinary,
                              objective.mask_replace_prob, objective.random_replace_prob)
-        flat = {"input_ids": masked.inputs, "labels": masked.labels}
+            flat = {"input_ids": masked.inputs, "labels": masked.labels}
         if objective.pair_term:
             flat["token_type_ids"] = token_types
             counts["pairs"] = len(samples)
@@ -258,3 +260,52 @@ def _middles(inputs: MicroBatch) -> dict[str, int]:
     middles = {name: int(ends[documents - 1]) if len(value) == int(ends[-1]) else documents
                for name, value in inputs.items()}
     return {**middles, "lengths": documents}
+
+
+class Prefetcher(Generic[ResultT]):
+    """Results of a function of a number, made one after the other and some ahead of the last asked.
+
+    One is begun when the one before is done, so that a program that ends waits for one at most.
+
+    Args:
+        make: makes a result; called from one thread, with ascending numbers but for jumps.
+        ahead: results that wait at most.
+        end: number after the last one that there is; None if there is no end.
+    """
+
+    def __init__(self, make: Callable[[int], ResultT], ahead: int, end: int | None = None) -> None:
+        self._make = make
+        self._ahead = ahead
+        self._end = end
+        self._lock = RLock()
+        self._executor = ThreadPoolExecutor(1)
+        self._futures: dict[int, Future[ResultT]] = {}
+        self._next = 0
+
+    def get(self, number: int) -> ResultT:
+        """Return a result, and forget those of lower numbers.
+
+        Raises:
+            Exception: what making it raised.
+        """
+        with self._lock:
+            if number in self._futures:
+                self._futures = {other: future for other, future in self._futures.items()
+                                 if other >= number}
+            else:
+                self._futures, self._next = {}, number
+            self._go_on()
+            future = self._futures[number]
+        return future.result()
+
+    def _go_on(self, _done: object = None) -> None:
+        """Begin the next result, unless one is being made, enough wait, or making one failed."""
+        with self._lock:
+            last = self._futures.get(self._next - 1)
+            if last and (self._next == self._end or len(self._futures) > self._ahead
+                         or not last.done() or last.exception()):
+                return
+            with contextlib.suppress(RuntimeError):  # the program ends
+                self._futures[self._next] = future = self._executor.submit(self._make, self._next)
+                self._next += 1
+                future.add_done_callback(self._go_on)

@@ -49,14 +49,10 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.borders) - 1
 
-    def __getitem__(self, numbers: slice) -> Sequences:
-        """Select sequences."""
-        return self.take(np.arange(len(self))[numbers])
-
-    def take(self, numbers: np.ndarray) -> Sequences:
-        """Select sequences by their numbers, in the order of these."""
-        sizes = np.diff(self.borders)[numbers]
-        return Sequences(self.samples[ranges(self.borders[numbers], sizes)], offsets(sizes))
+    def __getitem__(self, chosen: slice | np.ndarray) -> Sequences:
+        """Select sequences by a slice, or by their numbers in the order of these."""
+        sizes = np.diff(self.borders)[chosen]
+        return Sequences(self.samples[ranges(self.borders[:-1][chosen], sizes)], offsets(sizes))
 
 
 @dataclass(frozen=True)
@@ -155,32 +151,26 @@ class Sampler:
     def batch(self, number: int) -> BatchPlan:
         """Plan batch `number`, from 0; those up to it are planned, unless they were before."""
         if not 0 <= self._next <= number:
-            self._enter(self._position if number >= self._position.batch else StreamPosition())
-        while (plan := self._plan()).following.batch <= number:
-            pass
-        return plan
-
-    def _enter(self, position: StreamPosition) -> None:
-        """Go to a position in the stream."""
-        self._next = position.batch
-        self._make(position.window)
-        self._used = position.used
-
-    def _plan(self) -> BatchPlan:
-        """Plan the next batch."""
-        phase_step = self._schedule.phase_step(self._next)
-        if phase_step.phase_number != self._after.phase:
-            left = [self._after.pool, self._ready[self._used:].samples]
-            self._make(replace(self._after, batch=self._next, pool=np.concatenate(left)))
-        parts, missing = [], phase_step.batch_size
-        while missing:
-            if self._used == len(self._ready):
-                self._make(replace(self._after, batch=self._next))
-            parts.append(self._ready[self._used:self._used + missing])
-            self._used += len(parts[-1])
-            missing -= len(parts[-1])
-        self._next += 1
-        return BatchPlan(_concatenate(parts), phase_step,
+            position = self._position if number >= self._position.batch else StreamPosition()
+            self._next = position.batch
+            self._make(position.window)
+            self._used = position.used
+        while self._next <= number:
+            phase_step = self._schedule.phase_step(self._next)
+            if phase_step.phase_number != self._after.phase:
+                left = [self._after.pool, self._ready[self._used:].samples]
+                self._make(replace(self._after, batch=self._next, pool=np.concatenate(left)))
+            parts, missing = [], phase_step.batch_size
+            while missing:
+                if self._used == len(self._ready):
+                    self._make(replace(self._after, batch=self._next))
+                parts.append(self._ready[self._used:self._used + missing])
+                self._used += len(parts[-1])
+                missing -= len(parts[-1])
+            self._next += 1
+        sizes = np.concatenate([np.diff(part.borders) for part in parts])
+        sequences = Sequences(np.concatenate([part.samples for part in parts]), offsets(sizes))
+        return BatchPlan(sequences, phase_step,
                          StreamPosition(self._next, self._window, self._used))
 
     def _make(self, window: Window) -> None:
@@ -208,7 +198,7 @@ class Sampler:
     def _draw(self, mixture: Mixture, draws: Mapping[str, int],
               phase_step: PhaseStep) -> tuple[np.ndarray, dict[str, int]]:
         """Draw a window of documents, cut into samples; return the draws of each corpus, too."""
-        counts = mixture.take(phase_step.progress)
+        counts = mixture.take(phase_step.step / phase_step.steps)
         if not counts:
             raise DataError(
                 f"phase {phase_step.phase.name}: step {self._next + 1} finds the corpora used up, "
@@ -270,7 +260,7 @@ class Sampler:
             packed["length"] = parts.lengths
         sizes = np.bincount(parts.sequences + 1, minlength=1)
         sequences = Sequences(packed[sizes[0]:], offsets(sizes[1:]))
-        return sequences.take(rng.permutation(len(sequences))), packed[:sizes[0]]
+        return sequences[rng.permutation(len(sequences))], packed[:sizes[0]]
 
 
 class _WordCuts:
@@ -292,9 +282,3 @@ class _WordCuts:
         starts = self._starts[samples]
         return self._word_starts.at_or_before(self._indices[samples], wanted + starts,
                                               WORD_SLACK) - starts
-
-
-def _concatenate(parts: Sequence[Sequences]) -> Sequences:
-    sizes = [np.diff(part.borders) for part in parts]
-    return Sequences(np.concatenate([part.samples for part in parts]),
-                     offsets(np.concatenate(sizes)))

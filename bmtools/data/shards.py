@@ -16,19 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bmtools.data.word_starts import WordStarts, bits_at
+from bmtools.data.word_starts import WordStarts
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import add_input
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
+from bmtools.ragged import bits_at, ranges
 from bmtools.ragged import offsets as run_offsets
-from bmtools.ragged import ranges
 from bmtools.records import ORIGINS, JsonObject
 
 SHARDS = "shard-*.safetensors"
 FORMAT = "bmtools-shard-1"
 TYPES: dict[str, np.dtype] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
-COMMAND = "tokenize"
 _REMEDY = "make the shards again with `bmtools tokenize`"
 _TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
             "sentences": ("U32",)}
@@ -149,10 +148,6 @@ class Shard:
         if fault:
             raise CheckpointError(f"{path}: {fault}; the file is damaged, {_REMEDY}")
         return cls(ids, bits, borders, sentences, metadata.get("vocabulary", ""))
-
-    def is_word_start(self, tokens: np.ndarray) -> np.ndarray:
-        """Check which tokens begin a word; bool."""
-        return bits_at(self.bits, tokens)
 
     def count_sentences(self, tokens: np.ndarray) -> np.ndarray:
         """Count the sentences that begin before each token, (tokens,) int64.
@@ -292,7 +287,7 @@ class Corpus:
             target = (slice(None) if len(chosen) == len(documents)
                       else ranges(begins[chosen], lengths[chosen]))
             ids[target] = shard.ids[source]
-            starts[target] = shard.is_word_start(source)
+            starts[target] = bits_at(shard.bits, source)
         return ids, starts
 
     def word_starts(self, documents: np.ndarray) -> WordStarts:

@@ -26,7 +26,6 @@ from tokenizers import Tokenizer
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_writer import PROGRESS, ShardWriter
 from bmtools.data.shards import (
-    COMMAND,
     SHARDS,
     Corpus,
     DocumentBatch,
@@ -51,12 +50,7 @@ from bmtools.settings import split_settings
 from bmtools.text.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter, load_segmenter
-from bmtools.vocab.tokenizer import (
-    fingerprint,
-    require_same_vocabulary,
-    save_tokenizer,
-    unknown_ids,
-)
+from bmtools.vocab.tokenizer import fingerprint, save_tokenizer, unknown_ids
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 if TYPE_CHECKING:
@@ -246,7 +240,7 @@ def tokenize(records: RecordReader | str | PathLike[str],
         raise
     warn_of_unknown_tokens(tokenizer.name_or_path, counts["unknown"], counts["tokens"],
                            [source_name(name) for name in records.names])
-    manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
+    manifest = Manifest("tokenize", asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
                         results={"shards": writer.number, **_results(counts)},
                         licences={"text": stated_licences(_results(counts))}, step=step)
@@ -269,17 +263,6 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
 
 def _has_shards(output: Path) -> bool:
     return is_shards(output) and is_finished(output, beside(output, RUN))
-
-
-def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:
-    """Map directories of shards as one corpus, for a model of a given vocabulary.
-
-    Raises:
-        CheckpointError: no shards, damaged ones, or made with another tokenizer.
-    """
-    corpus = Corpus.open(*paths)
-    require_same_vocabulary(corpus.vocabulary, vocabulary, str(paths[0]))
-    return corpus
 
 
 def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:

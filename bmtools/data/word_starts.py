@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bmtools.ragged import bits_at
+
 
 @dataclass(frozen=True)
 class WordStarts:
@@ -43,11 +45,6 @@ class WordStarts:
     def contain(self, documents: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Check which tokens begin a word, bool; arguments as for `at_or_before`."""
         return bits_at(self.bits, self.origins[documents] + offsets)
-
-
-def bits_at(bits: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Look bits up by their numbers; bool."""
-    return (bits[numbers >> 3] >> (numbers & 7).astype(np.uint8) & 1).astype(bool)
 
 
 def join(every: list[WordStarts]) -> WordStarts:

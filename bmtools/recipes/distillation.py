@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from bmtools.errors import (
-    check_choices,
-    require,
-    require_above_0,
-    require_at_least,
-    setting,
-)
+from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
 from bmtools.settings import Settings, option
 
 _LAYER_PAIRS = re.compile(r"uniform|last|(?:last|\d+):(?:last|\d+)(?:,(?:last|\d+):(?:last|\d+))*")

@@ -9,7 +9,7 @@ import re
 import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TypeVar
 
 from bmtools.errors import setting, suggestion
@@ -213,7 +213,7 @@ def resolved(run_config: RunConfig) -> JsonObject:
     for phase in run_config.phases:
         content: JsonObject = {"name": phase.name}
         for part in PHASE_KINDS:
-            content |= _plain(vars(getattr(phase, part)), PHASE_FIELDS)
+            content |= _plain(asdict(getattr(phase, part)), PHASE_FIELDS)
         for one in phase.mixture:
             weights = {"weight": one.weight, "end": one.end_weight, "epochs": one.epochs}
             content.setdefault("mixture", {})[one.corpus] = {
@@ -256,11 +256,6 @@ class PhaseStep:
     steps: int
 
     @property
-    def progress(self) -> float:
-        """Share of the phase before this step."""
-        return self.step / self.steps
-
-    @property
     def is_last(self) -> bool:
         """Whether this is the last step of its phase."""
         return self.step == self.steps - 1
@@ -285,7 +280,7 @@ class PhaseStep:
 
         Source: steps from 5 % to 25 % in five stairs are in Gu et al. 2021 (BLURB), section 2.3.
         """
-        objective, progress = self.phase.objective, self.progress
+        objective, progress = self.phase.objective, self.step / self.steps
         start, end = objective.mask_rate, objective.mask_rate_end
         if objective.mask_curve == "fixed" or progress <= 0:
             return start
@@ -322,6 +317,11 @@ class Schedule:
             left -= steps
         raise AssertionError("a schedule without steps")
 
+    def learning_rate(self, number: int) -> float:
+        """Compute the learning rate of step `number`, from 0."""
+        now = self.phase_step(number)
+        return learning_rate_at(now.phase.learning_rate, now.step, now.steps)
+
     def unfinished_warmups(self) -> Iterator[str]:
         """Warn of each phase that ends before its warm-up, which is kept as it was set."""
         for phase, steps in zip(self.phases, self.steps_per_phase, strict=True):
@@ -329,8 +329,24 @@ class Schedule:
             if rate.warmup_steps > steps:
                 yield (f"phase {phase.name!r}: {setting('warmup_steps')} is {rate.warmup_steps}, "
                        f"but the phase ends after {steps}: the learning rate rises to "
-                       f"{rate.at(steps - 1, steps):.2g} and NEVER REACHES its peak of "
-                       f"{rate.learning_rate:g}; set fewer, or {setting('warmup_ratio')}")
+                       f"{learning_rate_at(rate, steps - 1, steps):.2g} and NEVER REACHES its "
+                       f"peak of {rate.learning_rate:g}; set fewer, or {setting('warmup_ratio')}")
+
+
+def learning_rate_at(config: LearningRateConfig, step: int, steps: int) -> float:
+    """Compute the learning rate of an update; the `steps` of a phase are numbered from 0."""
+    warmup = config.warmup_steps or round(config.warmup_ratio * steps)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / warmup
+    left, share = (steps - step) / max(steps - warmup, 1), 1.0  # share falls from 1 to 0
+    if config.schedule == "linear":
+        share = left
+    elif config.schedule == "cosine":
+        share = (1 - math.cos(math.pi * left)) / 2
+    elif config.schedule == "wsd":
+        falling = max(round(config.decay_ratio * steps), 1)
+        share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
+    return config.learning_rate * (config.min_lr_ratio + (1 - config.min_lr_ratio) * share)
 
 
 def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> int:

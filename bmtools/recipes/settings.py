@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from bmtools.errors import (
+    BmtoolsError,
     check_choices,
     require,
     require_above_0,
@@ -72,6 +73,12 @@ class OptimizationConfig(Settings, title="Optimization"):
         for name in ("adam_beta1", "adam_beta2", "ema", "dropout"):
             require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
+    def require_device(self, kind: str) -> None:
+        """Raise an error if this kind of device, such as cpu, cannot train in the precision."""
+        if self.mixed_precision == "fp16" and kind == "cpu":
+            raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which a CPU cannot "
+                               "train in; expected bf16 or no")
+
 
 class LearningRateConfig(Settings, title="Learning rate over a phase"):
     """Learning rate over a phase."""
@@ -92,21 +99,6 @@ class LearningRateConfig(Settings, title="Learning rate over a phase"):
         require_at_least(self, warmup_steps=0)
         for name in ("warmup_ratio", "decay_ratio", "min_lr_ratio"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
-
-    def at(self, step: int, steps: int) -> float:
-        """Compute the learning rate of an update; the `steps` of a phase are numbered from 0."""
-        warmup = self.warmup_steps or round(self.warmup_ratio * steps)
-        if step < warmup:
-            return self.learning_rate * (step + 1) / warmup
-        left, share = (steps - step) / max(steps - warmup, 1), 1.0  # share falls from 1 to 0
-        if self.schedule == "linear":
-            share = left
-        elif self.schedule == "cosine":
-            share = (1 - math.cos(math.pi * left)) / 2
-        elif self.schedule == "wsd":
-            falling = max(round(self.decay_ratio * steps), 1)
-            share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
-        return self.learning_rate * (self.min_lr_ratio + (1 - self.min_lr_ratio) * share)
 
 
 class PhaseLengthConfig(Settings, title="Length of a phase"):
@@ -180,7 +172,7 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
                              f"{setting('random_replace_prob')}: found {masked} and {random}, "
                              "expected shares that add up to 1 at most")
 
-    @property
+    @cached_property
     def pair_term(self) -> str:
         """Loss of sentence pairs: nsp, sop or, without pairs, an empty string."""
         return self.objective.partition("+")[2]
@@ -196,6 +188,12 @@ class FreezeConfig(Settings, title="Frozen weights of a phase"):
 
     def __post_init__(self) -> None:
         require_at_least(self, frozen_layers=0)
+
+    def require_layers(self, layers: int) -> None:
+        """Raise an error if a model has fewer layers than are frozen."""
+        if self.frozen_layers > layers:
+            raise BmtoolsError(f"{setting('frozen_layers')}: found {self.frozen_layers}, but the "
+                               f"model has {layers} layers")
 
 
 class RegularizationConfig(Settings, title="Regularization towards the initial weights"):

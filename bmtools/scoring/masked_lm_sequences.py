@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from bmtools.data.masking.corruption import Coverage, MaskedTokens, corrupt, count_coverage
+from bmtools.data.masking.corruption import (
+    Coverage,
+    MaskedTokens,
+    TokenBatch,
+    corrupt,
+    count_coverage,
+)
 from bmtools.data.masking.strategies import MaskStrategy, make_strategy
 from bmtools.data.masking.terms import TermList, spellings
-from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.keyed_random import derive
 from bmtools.models.mlm import encode, lm_head

@@ -31,7 +31,7 @@ from bmtools.tasks.runs import Runs, summarize, train_runs
 from bmtools.tasks.seed_run import Report, Reporter, Stop
 from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED
 from bmtools.tasks.trained_model import trained_model
-from bmtools.training.loop import DivergedError
+from bmtools.training.metrics import DivergedError
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
 

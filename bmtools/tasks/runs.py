@@ -34,7 +34,7 @@ from bmtools.training.distributed import (
     join_processes,
     make_accelerator,
 )
-from bmtools.training.loop import DivergedError
+from bmtools.training.metrics import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _DIGITS = 6

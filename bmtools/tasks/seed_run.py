@@ -16,6 +16,7 @@ from torch import Tensor
 from bmtools.errors import setting
 from bmtools.models.mlm import wide
 from bmtools.models.offload import WeightsFile
+from bmtools.recipes.phases import learning_rate_at
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
@@ -34,11 +35,12 @@ from bmtools.tasks.task import (
     ModelInput,
 )
 from bmtools.tasks.trained_model import Best, read_tokens, shrink, trainable_model
-from bmtools.training.average import averaged_weights
 from bmtools.training.distillation.losses import teacher_divergence
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import DivergedError, LoopHooks, Trainer
+from bmtools.training.loop import LoopHooks, Trainer
+from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import LossTerm, Objective
+from bmtools.training.optimizers import averaged_weights
 from bmtools.training.regularization import copy_initial_weights, hooks_towards
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ class SeedRun:
         shrink(self.model, self._tokens)
         objective = TaskObjective(task, self.model, plan.distillation if plan.teacher else None)
         self._trainer = Trainer(objective, self._steps,
-                                lambda step: plan.schedule.at(step, self._steps),
+                                lambda step: learning_rate_at(plan.schedule, step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
                                 self._hooks(accelerator))
 
@@ -214,7 +216,7 @@ class SeedRun:
 
     def _run_to(self, stop: Stop, report: Reporter) -> tuple[Best, float]:
         """Train as long as another run did."""
-        for at, losses, tokens_seen in self._intervals():
+        for at, losses, tokens_seen in self._intervals():  # noqa: B007 (used after it)
             report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses})
             unit = "step" if "step" in at and "step" in stop.at else "epoch"
             if at[unit] >= stop.at[unit]:

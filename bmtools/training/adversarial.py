@@ -11,8 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.models.mlm import head_logits
-from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import (
     EncoderInputs,
     LabelObjective,
@@ -25,6 +23,9 @@ from bmtools.training.objectives import (
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from bmtools.models.next_sentence import NextSentenceHead
+    from bmtools.recipes.settings import AdversarialConfig
 
 
 class AdversarialObjective(LabelObjective):

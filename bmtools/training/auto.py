@@ -9,15 +9,15 @@ from accelerate import PartialState
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.precision import PrecisionChoice, choose_precision
-from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.checkpoints import recorded_identity
 from bmtools.training.distributed import decide_by_main_process, is_sharded
-from bmtools.training.model_init import choose_layout
 from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan
+from bmtools.training.progress import recorded_identity
 from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
+
+    from bmtools.recipes.settings import OptimizationConfig
 
 AUTO = "auto"
 
@@ -104,3 +104,8 @@ def _explain(choice: PrecisionChoice) -> str:
 
 def _shown(precision: str) -> str:
     return "no (float32)" if precision == "no" else precision
+
+
+def choose_layout(state: PartialState) -> str:
+    """Choose the layout of sequences that suits a device: packed on a GPU, padded elsewhere."""
+    return "packed" if state.device.type == "cuda" else "padded"

@@ -8,130 +8,48 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
-import msgspec
 import torch
 from accelerate.utils import gather_object
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
-from bmtools.data.sampler import STREAM, StreamPosition
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
-from bmtools.io.json_files import read_object
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest, add_input
+from bmtools.models.architectures import build_model
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
-from bmtools.recipes.phases import Schedule
 from bmtools.recipes.toml import to_toml
-from bmtools.records import ORIGINS
-from bmtools.training.average import averaged_weights
-from bmtools.training.datasets import Datasets
-from bmtools.training.distributed import gather_shards, shard_like, unsharded_model
-from bmtools.training.loop import Trainer
-from bmtools.training.model_init import InitialModel
-from bmtools.training.objectives import Objective
-from bmtools.training.plan import TrainingPlan
+from bmtools.records import ORIGINS, JsonObject
+from bmtools.training.optimizers import averaged_weights
+from bmtools.training.progress import STATE, Progress, list_states
 from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from bmtools.data.sampler import StreamPosition
+    from bmtools.recipes.phases import Schedule
+    from bmtools.recipes.settings import Values
+    from bmtools.training.datasets import Datasets
+    from bmtools.training.loop import Trainer
+    from bmtools.training.model_init import InitialModel
+    from bmtools.training.objectives import Objective
+    from bmtools.training.plan import TrainingPlan
 
 METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
-_STATE = "state.json"
 _OPTIMIZER = "optimizer.safetensors"
 _HEADS = "objective.safetensors"
-
-
-class _State(TypedDict):
-    files: dict[str, int]
-
-
-@dataclass
-class Progress:
-    """Progress of a run, saved with each state.
-
-    Args:
-        identity: settings and inputs that must not change when the run is resumed, by name.
-        step: updates done.
-        tokens_seen: tokens trained on, without padding.
-        wall_seconds: time spent in all sessions.
-        pending: sums since the last line of metrics, by name.
-        metrics: lines so far.
-        retained: losses on the text to retain, before and after.
-        scaler: state of the loss scaler of fp16; empty in other precisions.
-        stream: version of the order of samples.
-        positions: where the run enters the text and that to replay, by corpus; plain values.
-        energy: figures of all sessions, as `meter.current` has them.
-    """
-
-    identity: Mapping[str, Any]
-    step: int = 0
-    tokens_seen: int = 0
-    wall_seconds: float = 0.0
-    pending: dict[str, float] = field(default_factory=dict)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    retained: dict[str, Any] = field(default_factory=dict)
-    scaler: dict[str, Any] = field(default_factory=dict)
-    stream: int = STREAM
-    positions: dict[str, Any] = field(default_factory=dict)
-    energy: dict[str, Any] = field(default_factory=dict)
-
-    def position(self, corpus: str) -> StreamPosition | None:
-        """Return where the run enters a corpus; None for the beginning."""
-        content = self.positions.get(corpus)
-        return StreamPosition.from_json(content) if content else None
-
-
-def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
-                      ) -> tuple[Progress, Path | None, list[str]]:
-    """Find the newest state to resume from, or clear the directories for a new run.
-
-    One of several processes calls it, and tells the others.
-
-    Args:
-        plan: settings of the run.
-        identity: settings and inputs that must not change.
-
-    Returns:
-        progress of the run so far, the state to resume from (None for a new run), and messages
-        for people.
-
-    Raises:
-        CheckpointError: the state is of another run, or every state is damaged.
-    """
-    directory = runs_directory(plan.output)
-    whole, damaged = list_states(directory) if plan.resume else ([], [])
-    if damaged and not whole:
-        raise CheckpointError(f"{directory}: found no whole state ({damaged[0].name} is damaged); "
-                              f"start again with {setting('overwrite')}")
-    state = whole[0] if whole else None
-    progress = read_progress(state, identity) if state else Progress(identity)
-    obsolete = [path for path in damaged if path.name > state.name] if state \
-        else [*directory.glob(STATES), kept_directory(plan.output)]
-    for path in obsolete:
-        shutil.rmtree(path, ignore_errors=True)
-    notes = [f"{path} was damaged; the run resumes from {state.name}"
-             for path in obsolete] if state else []
-    return progress, state, notes
-
-
-def recorded_identity(plan: TrainingPlan) -> Mapping[str, Any]:
-    """Read the identity of the run to resume; empty for a new run.
-
-    One of several processes calls it, before that one clears directories, and tells the others.
-    """
-    whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
-    identity = read_object(whole[0] / _STATE).get("identity") if whole else None
-    return identity if isinstance(identity, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -154,7 +72,7 @@ class Checkpointer:
     trainer: Trainer
     progress: Progress
     schedule: Schedule
-    results: Mapping[str, Any]
+    results: Values
 
     def save(self, positions: Mapping[str, StreamPosition]) -> None:
         """Write a state.
@@ -181,7 +99,7 @@ class Checkpointer:
         with averaged_weights(self.trainer.optimizer):
             self._write(kept_directory(self.plan.output) / name, overwrite=True)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> JsonObject:
         """Write the final checkpoint, remove the states, and return the manifest's content."""
         with averaged_weights(self.trainer.optimizer):
             written = self._write(self.plan.output, self.plan.overwrite)
@@ -196,7 +114,7 @@ class Checkpointer:
         return f"the last good state is {whole[0]}" if whole else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
-    def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
+    def _write(self, target: Path, overwrite: bool) -> JsonObject:
         self.trainer.require_finite_weights()
         self._take_energy()
         model = unsharded_model(self.trainer.objective.model,
@@ -275,7 +193,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
     optimizer_state = gather_shards(
         ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
          for kind, value in optimizer.state.get(weight, {}).items()), writes)
-    if not writes:
+    if model is None:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
         write_checkpoint_files(partial, model, tokenizer, manifest)
@@ -284,7 +202,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
         require_room(partial / _OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
         save_file(optimizer_state, partial / _OPTIMIZER)
         sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
-        (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
+        (partial / STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
                                       encoding="utf-8")
         flush_to_disk(partial)
     for older in sorted(directory.glob(STATES), reverse=True)[kept:]:
@@ -299,50 +217,6 @@ def flush_to_disk(directory: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def list_states(directory: Path) -> tuple[list[Path], list[Path]]:
-    """List whole states, and those that a crash or a full disk left incomplete, newest first."""
-    whole: list[Path] = []
-    damaged: list[Path] = []
-    for state in sorted(directory.glob(STATES), reverse=True):
-        try:
-            sizes = read_object(state / _STATE, _State)["files"]
-            is_whole = all((state / name).stat().st_size == size for name, size in sizes.items())
-        except (OSError, CheckpointError):
-            is_whole = False
-        (whole if is_whole else damaged).append(state)
-    return whole, damaged
-
-
-def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
-    """Read the progress of a run, and make sure that it is the same run.
-
-    Raises:
-        CheckpointError: a setting, the data or the vocabulary differs, or another version of
-            bmtools wrote the state.
-    """
-    content = read_object(state / _STATE)
-    content.pop("files")
-    if content.get("stream") != STREAM:
-        raise CheckpointError(
-            f"{state}: written by a version of bmtools that draws and packs documents in another "
-            f"order; resume with that one, or start again with {setting('overwrite')}")
-    try:
-        msgspec.convert(content, Progress)
-        progress = Progress(**content)
-    except (TypeError, msgspec.ValidationError) as error:
-        raise CheckpointError(
-            f"{state}: written by another version of bmtools ({error}); resume with that one, or "
-            f"start again with {setting('overwrite')}") from error
-    current = json.loads(json.dumps(identity))
-    for name in sorted({*current, *progress.identity}):
-        old, new = progress.identity.get(name), current.get(name)
-        if old != new:
-            raise CheckpointError(
-                f"{state.parent}: the unfinished run has {name} {old}, found {new}; resume with "
-                f"the same settings, or start again with {setting('overwrite')}")
-    return progress
 
 
 def restore_heads(state: Path, objective: Objective) -> None:
@@ -367,3 +241,45 @@ def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.
 def _restoring(path: Path) -> AbstractContextManager[None]:
     return reading(path, "cannot be restored", f"remove {path.parent} to resume from an earlier "
                    f"state, or start again with {setting('overwrite')}")
+
+
+def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
+    """Gather sharded tensors, one at a time; every process takes part.
+
+    Args:
+        tensors: names and tensors, in the same order on all processes.
+        keep: whether this process needs them; gathered tensors are moved to the CPU.
+    """
+    gathered = {}
+    for name, tensor in tensors:
+        value = tensor.detach()
+        if isinstance(value, DTensor):
+            value = value.full_tensor()
+            value = value.cpu() if keep else value
+        if keep:
+            gathered[name] = value.contiguous()
+    return gathered
+
+
+def shard_like(value: Tensor, weight: Tensor) -> Tensor:
+    """Shard a tensor like a weight of its shape; else move it to the weight's device."""
+    value = value.to(weight.device)
+    if isinstance(weight, DTensor) and value.shape == weight.shape:
+        return distribute_tensor(value, weight.device_mesh, weight.placements)
+    return value
+
+
+def unsharded_model(model: PreTrainedModel, keep: bool) -> PreTrainedModel | None:
+    """Return the model itself, or a copy with gathered weights on the CPU where it is sharded.
+
+    Every process takes part; those that do not keep it get None.
+    """
+    if not any(isinstance(weight, DTensor) for weight in model.parameters()):
+        return model if keep else None
+    weights = gather_shards(model.state_dict().items(), keep)
+    if not keep:
+        return None
+    copy = build_model(model.config, "meta")
+    copy.load_state_dict(weights, assign=True)
+    copy.tie_weights()
+    return copy

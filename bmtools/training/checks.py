@@ -73,15 +73,14 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         from bmtools.vocab.segmenters import load_segmenter
 
         load_segmenter(data.segmenter)
-    if plan.optimization.mixed_precision == "fp16" and missing_for_cuda():
-        refuse_half_precision()
+    if missing_for_cuda():
+        plan.optimization.require_device("cpu")
     facts = read_facts(model)
     if teacher is not None:
         check_masked_lm(teacher)
         check_shared_length(plan.config.phases, facts.positions, positions(read_config(teacher)))
     check_facts(plan.config.phases, facts)
-    needed = STATE_COPIES * facts.weight_bytes
-    require_memory(plan.optimization, needed // shard_processes(processes) if sharded else needed)
+    require_memory(plan.optimization, STATE_COPIES * facts.weight_bytes, processes, sharded)
 
 
 def read_facts(model: ModelInit) -> ModelFacts:
@@ -200,20 +199,9 @@ def check_facts(phases: Iterable[Phase], facts: ModelFacts) -> None:
     for phase in phases:
         require_length(phase.batch.max_length, facts.positions, "the model")
         if facts.layers is not None:
-            require_layers(phase.freeze.frozen_layers, facts.layers)
+            phase.freeze.require_layers(facts.layers)
         if phase.objective.pair_term and facts.has_token_types is False:
             refuse_pairs(phase, "the model")
-
-
-def require_layers(frozen: int, layers: int) -> None:
-    """Refuse to freeze more layers than there are.
-
-    Raises:
-        BmtoolsError: names both.
-    """
-    if frozen > layers:
-        raise BmtoolsError(f"{setting('frozen_layers')}: found {frozen}, but the model has "
-                           f"{layers} layers")
 
 
 def refuse_pairs(phase: Phase, model: str) -> None:
@@ -224,16 +212,6 @@ def refuse_pairs(phase: Phase, model: str) -> None:
     """
     raise BmtoolsError(f"{setting('objective')} {phase.objective.objective}: {model} has no token "
                        "types; expected BERT or Megatron-BERT")
-
-
-def refuse_half_precision() -> None:
-    """Refuse fp16 on a CPU.
-
-    Raises:
-        BmtoolsError: names what works there.
-    """
-    raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which a CPU cannot train in; "
-                       "expected bf16 or no")
 
 
 def check_shared_length(phases: Iterable[Phase], student: int | None,
@@ -250,17 +228,21 @@ def check_shared_length(phases: Iterable[Phase], student: int | None,
                            f"share {shared} positions")
 
 
-def require_memory(settings: OptimizationConfig, needed: int) -> None:
-    """Refuse a bound that the model alone exceeds.
+def require_memory(settings: OptimizationConfig, needed: int, processes: int,
+                   sharded: bool) -> None:
+    """Raise an error for a memory limit that the model alone exceeds.
 
     Args:
-        settings: with the bound.
-        needed: bytes of weights, gradients and optimizer states in a process, or fewer where they
-            are not known.
+        settings: with the limit.
+        needed: bytes of weights, gradients and optimizer states, or fewer if they are not known.
+        processes: that share a batch.
+        sharded: whether they share weights too.
 
     Raises:
         BmtoolsError: they do not fit.
     """
+    if sharded:
+        needed //= shard_processes(processes)
     if not settings.micro_batch_size and 0 < settings.memory_gib * GIB < needed:
         raise BmtoolsError(
             f"{setting('memory_gib')}: found {settings.memory_gib:g}, but weights, gradients and "

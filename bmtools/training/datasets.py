@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
 
@@ -14,7 +15,7 @@ from bmtools.data.masking.strategies import MaskStrategy, make_strategy
 from bmtools.data.masking.terms import TermList, spellings
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
-from bmtools.data.tokenize import open_corpus, tokenize
+from bmtools.data.tokenize import tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.licence_check import check_licences, warn_of_no_derivatives
@@ -23,14 +24,12 @@ from bmtools.status import counted, set_status
 from bmtools.training.checks import check_corpus_files, parent_licences
 from bmtools.training.distributed import others_wait
 from bmtools.training.leak import warn_of_leak
-from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import (
-    EVALUATE,
-    REPLAY,
-    DataConfig,
-    TrainingPlan,
-)
+from bmtools.training.plan import EVALUATE, REPLAY, DataConfig, TrainingPlan
 from bmtools.training.run_directories import runs_directory
+from bmtools.vocab.tokenizer import require_same_vocabulary
+
+if TYPE_CHECKING:
+    from bmtools.training.model_init import InitialModel
 
 _TEXT = "text-"  # directories of encoded records begin so
 
@@ -87,8 +86,8 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     for name, files in files_of.items():
         check_corpus_files(files)
         if any(is_shards(Path(file)) for file in files):
-            corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary,
-                                        name in sentences and name != EVALUATE)
+            corpora[name] = _open_shards([*map(Path, files)], initial.vocabulary,
+                                         name in sentences and name != EVALUATE)
     for name, files in files_of.items():
         if name not in corpora:
             target = runs_directory(plan.output) / f"{_TEXT}{name}"
@@ -97,7 +96,7 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                     settings = ShardConfig(name in sentences, data.lang, data.segmenter)
                     _encode(files, initial, target, settings, plan.resume, reject,
                             name if name in data.auxiliary else "")
-            corpora[name] = open_corpus([target], initial.vocabulary)
+            corpora[name] = _open_shards([target], initial.vocabulary)
     origins = {", ".join(files): corpora[name].origins.get("licences", ())
                for name, files in files_of.items() if name in (REPLAY, *data.train)}
     check_licences({**parent_licences(plan), **origins})
@@ -113,8 +112,9 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                     {name: corpora[name] for name in data.auxiliary}, strategies, contents)
 
 
-def _map_shards(paths: list[Path], vocabulary: str, needs_sentences: bool) -> Corpus:
-    corpus = open_corpus(paths, vocabulary)
+def _open_shards(paths: list[Path], vocabulary: str, needs_sentences: bool = False) -> Corpus:
+    corpus = Corpus.open(*paths)
+    require_same_vocabulary(corpus.vocabulary, vocabulary, str(paths[0]))
     if needs_sentences and not corpus.has_sentences:
         raise CheckpointError(f"{paths[0]}: the shards have no sentence boundaries, which sentence "
                               "pairs need; make them with bmtools tokenize --sentences")

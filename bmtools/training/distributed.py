@@ -7,7 +7,7 @@ torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -24,21 +24,17 @@ from accelerate.utils import (
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
-from bmtools.distributed import local_world_size, shard_processes, world_size
+from bmtools.distributed import SHARD, local_world_size, shard_processes, world_size
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.architectures import build_model
 from bmtools.models.hardware import prepare_cuda
 from bmtools.models.memory import keep_freed_memory
-from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.checks import refuse_half_precision
 from bmtools.training.layers import encoder_layers
-from bmtools.training.objectives import Objective
-from bmtools.training.plan import SHARD
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from bmtools.recipes.settings import OptimizationConfig
+    from bmtools.training.objectives import Objective
 
 _Decision = TypeVar("_Decision")
 # Between two collectives the main process may write a state of some billions of weights to a slow
@@ -103,8 +99,7 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
         os.environ[SHARD] = "1"
     # Only an Accelerator reads this variable, and it takes what is joined here as it is.
     state = PartialState(parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=_TIMEOUT)
-    if settings.mixed_precision == "fp16" and state.device.type == "cpu":
-        refuse_half_precision()
+    settings.require_device(state.device.type)
     return state
 
 
@@ -229,48 +224,6 @@ def _precision_policy(accelerator: Accelerator) -> MixedPrecisionPolicy:
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(torch.bfloat16, torch.float32,
                                 cast_forward_inputs=accelerator.device.type == "cpu")
-
-
-def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
-    """Gather sharded tensors, one at a time; every process takes part.
-
-    Args:
-        tensors: names and tensors, in the same order on all processes.
-        keep: whether this process needs them; gathered tensors are moved to the CPU.
-    """
-    gathered = {}
-    for name, tensor in tensors:
-        value = tensor.detach()
-        if isinstance(value, DTensor):
-            value = value.full_tensor()
-            value = value.cpu() if keep else value
-        if keep:
-            gathered[name] = value.contiguous()
-    return gathered
-
-
-def shard_like(value: Tensor, weight: Tensor) -> Tensor:
-    """Shard a tensor like a weight of its shape; else move it to the weight's device."""
-    value = value.to(weight.device)
-    if isinstance(weight, DTensor) and value.shape == weight.shape:
-        return distribute_tensor(value, weight.device_mesh, weight.placements)
-    return value
-
-
-def unsharded_model(model: PreTrainedModel, keep: bool) -> Any:
-    """Return the model itself, or a copy with gathered weights on the CPU where it is sharded.
-
-    Every process takes part; those that do not keep it get None.
-    """
-    if not any(isinstance(weight, DTensor) for weight in model.parameters()):
-        return model if keep else None
-    weights = gather_shards(model.state_dict().items(), keep)
-    if not keep:
-        return None
-    copy = build_model(model.config, "meta")
-    copy.load_state_dict(weights, assign=True)
-    copy.tie_weights()
-    return copy
 
 
 def local_bytes(tensor: Tensor) -> int:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
-from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.samples import cut_evenly, make_pairs, token_counts, whole_documents
-from bmtools.data.shards import Corpus
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted
 from bmtools.training.distributed import sum_over_processes
-from bmtools.training.objectives import Objective
+
+if TYPE_CHECKING:
+    from bmtools.data.masking.strategies import MaskStrategy
+    from bmtools.data.shards import Corpus
+    from bmtools.records import JsonObject
+    from bmtools.training.objectives import Objective
 
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""
@@ -47,7 +50,7 @@ class EvaluationSet:
     batch_size: int = 32
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
 
-    def score(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
+    def score(self, objective: Objective, accelerator: Accelerator) -> JsonObject:
         """Compute the mean loss in nats per masked token, and the accuracy.
 
         Every process takes part and scores every n-th batch.
@@ -61,7 +64,7 @@ class EvaluationSet:
         return {"loss": loss, "accuracy": accuracy, "masked": masked}
 
     def score_pairs(self, objective: Objective, term: str,
-                    accelerator: Accelerator) -> dict[str, Any]:
+                    accelerator: Accelerator) -> JsonObject:
         """Compute the mean loss in nats per pair of sentences, and the accuracy; as `score`.
 
         Args:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -43,20 +43,20 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     ReportingConfig,
 )
-from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import EncoderInputs, Lengths, MaskedObjective, select_masked
 from bmtools.training.plan import TrainingPlan
-from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import prepare_run
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from bmtools.records import JsonObject, Record
 
 _DIGITS = 6
 
@@ -65,7 +65,7 @@ def compare_inits(base: str | Path, tokenizer: str | Path, records: Iterable[Rec
                   compare: CompareConfig, *, held_out: Iterable[Record] | None = None,
                   lang: str = "en", transfer: TransferConfig | None = None,
                   focus: FocusConfig | None = None, distil: TokenDistillationConfig | None = None,
-                  reject: Reject = refuse) -> Iterator[dict[str, Any]]:
+                  reject: Reject = refuse) -> Iterator[JsonObject]:
     """Yield a line for each method: losses on held-out text before and after a short training.
 
     Held-out text is used for nothing else: no contexts, no static vectors, no training. All
@@ -140,7 +140,7 @@ def _write(records: Iterable[Record], path: Path, message: str) -> None:
 
 
 def _evaluate(transferred: Transfer, tokenizer: PreTrainedTokenizerFast, compare: CompareConfig,
-              seed: int, directory: Path) -> dict[str, Any]:
+              seed: int, directory: Path) -> JsonObject:
     """Score held-out text, its new and old tokens apart; train for a while and score it again."""
     model = transferred.model
     max_length = min(compare.probe_max_length, max_tokens(model))
@@ -157,13 +157,13 @@ def _evaluate(transferred: Transfer, tokenizer: PreTrainedTokenizerFast, compare
     initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
                            lambda: model)
     data = DataConfig({"text": (str(directory / "train"),)})
-    with prepare_run(plan, initial, data, refuse, make_objectives) as run:
+    with prepare_run(plan, initial, data, refuse) as run:
 
-        def score() -> dict[str, Any]:
+        def score() -> JsonObject:
             objective = LossByTokenAge(run.trainer.objective.model, is_new)
             return {**held.score(objective, run.accelerator), **objective.losses()}
 
-        results: dict[str, Any] = {"start": score()}
+        results: JsonObject = {"start": score()}
         if compare.probe_steps:
             start = time.monotonic()
             deque(run.lines(), maxlen=0)

@@ -9,7 +9,6 @@ from torch import nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.recipes.settings import FreezeConfig
-from bmtools.training.checks import require_layers
 
 
 def encoder_layers(model: nn.Module) -> nn.ModuleList:
@@ -80,9 +79,8 @@ def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
             train.
     """
     numbers = layer_numbers(model)
-    layers, available = settings.frozen_layers, len(encoder_layers(model))
-    require_layers(layers, available)
-    frozen = {name for name, number in numbers.items() if layers and number <= layers}
+    settings.require_layers(len(encoder_layers(model)))
+    frozen = {name for name, number in numbers.items() if 0 < settings.frozen_layers >= number}
     first_names = {id(weight): name for name, weight in model.named_parameters()}
     for pattern in filter(None, map(str.strip, settings.frozen.split(","))):
         matched = {first_names[id(weight)]

@@ -8,12 +8,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bmtools.corpus.duplicates.words import HashIndex, mix, run_hashes
-from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsWarning, setting
+
+if TYPE_CHECKING:
+    from bmtools.data.shards import Corpus
 
 _RUN_TOKENS = 16  # some twelve words
 _LEAST_SHARE = 0.5  # of a document's runs: formulas of reports have fewer

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -16,52 +16,21 @@ from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
-from bmtools.data.prefetch import Prefetcher
-from bmtools.data.sampler import StreamPosition
+from bmtools.data.batches import Batches, MicroBatch, Prefetcher, RankBatch, split_in_half
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
-from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.average import update_averages
 from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.layers import encoder_layers
-from bmtools.training.objectives import Objective, raw_inputs
-from bmtools.training.optimizers import make_optimizer, parameter_groups
+from bmtools.training.metrics import DivergedError, StepResult
+from bmtools.training.optimizers import make_optimizer, parameter_groups, update_averages
+
+if TYPE_CHECKING:
+    from bmtools.recipes.settings import OptimizationConfig
+    from bmtools.training.objectives import Objective
 
 _logger = logging.getLogger(__name__)
 # Of compiled code.
 _VERSIONS = 64
-
-
-class DivergedError(BmtoolsError):
-    """A loss, gradient or weight that is not finite, or a loss that rises and does not come back.
-    """
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """Losses and counts of one update.
-
-    Args:
-        number: of the step, from 1.
-        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
-            other metrics.
-        learning_rate: of this update.
-        counts: of the whole batch, over all processes.
-        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
-        stop: some process was asked to stop.
-        following: where a resumed run enters the text after it.
-        replayed: of the batch of earlier text whose gradients are part of the update, if any.
-    """
-
-    number: int
-    losses: dict[str, float]
-    learning_rate: float
-    counts: dict[str, int]
-    gradient_norm: float = 0.0
-    stop: bool = False
-    following: StreamPosition | None = None
-    replayed: StepResult | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +60,6 @@ class _Part:
     micro_batches: Sequence[MicroBatch]
     counts: dict[str, int]
 
-    def halved(self) -> _Part:
-        """Split each micro-batch in two."""
-        return _Part(split_in_half([raw_inputs(one) for one in self.micro_batches]), self.counts)
-
 
 class Trainer:
     """An objective with its optimizer, trained by one process or several.
@@ -121,7 +86,7 @@ class Trainer:
         self._halvings = 0
         self._heap_trimmer = HeapTrimmer()
         self._sharded = is_sharded(accelerator)
-        model: Any = objective.model
+        model = objective.model
         set_dropout(model, settings.dropout)
         if settings.activation_checkpointing:
             model.activation_checkpointing_enable(
@@ -150,19 +115,23 @@ class Trainer:
         The next batch is made in a thread while the present one is trained on.
         """
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
-        prefetcher = Prefetcher(
-            lambda number: self._prepare(batches.batch(number, rank, world_size)), 1, self.steps)
+
+        def make(number: int) -> RankBatch:
+            """Make a batch and what passes need beside it, ready to be moved without a wait."""
+            batch = batches.batch(number, rank, world_size)
+            prepared = []
+            for part in filter(None, (batch, batch.replayed)):
+                inputs = [self.objective.active.prepare(one, self._pads)
+                          for one in part.micro_batches]
+                if self.accelerator.device.type == "cuda":
+                    inputs = [{name: value.pin_memory() for name, value in one.items()}
+                              for one in inputs]
+                prepared.append(replace(part, micro_batches=inputs))
+            return replace(prepared[0], replayed=prepared[1] if batch.replayed else None)
+
+        prefetcher = Prefetcher(make, 1, self.steps)
         for number in range(first, self.steps):
             yield self.step(number, prefetcher.get(number))
-
-    def _prepare(self, batch: RankBatch) -> RankBatch:
-        """Make what passes need beside a batch, ready to be moved to a GPU without a wait."""
-        prepared = [self.objective.prepare(one, self._pads) for one in batch.micro_batches]
-        if self.accelerator.device.type == "cuda":
-            prepared = [{name: value.pin_memory() for name, value in one.items()}
-                        for one in prepared]
-        return replace(batch, micro_batches=prepared,
-                       replayed=batch.replayed and self._prepare(batch.replayed))
 
     def step(self, number: int, batch: RankBatch, turn: int = 0) -> StepResult:
         """Update once.
@@ -181,9 +150,24 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         batches = [batch] if batch.replayed is None else [batch, batch.replayed]
-        parts = [_Part(one.micro_batches, self._total_counts(
-            {**one.counts, **self.objective.counts(one.micro_batches)})) for one in batches]
-        sums = self._accumulate_gradients(number, parts, turn)
+        parts = []
+        for one in batches:
+            counts = dict(one.counts)
+            if any(term.per not in counts for term in self.objective.loss_terms.values()):
+                counts |= self.objective.active.counts(one.micro_batches)
+            parts.append(_Part(one.micro_batches, self._sum_counts(counts)
+                               if self.accelerator.num_processes > 1 else counts))
+        for _ in range(self._halvings):
+            parts = self._halved(parts)
+        while True:
+            try:
+                sums = self._accumulate_gradients(number, parts, turn)
+                break
+            except torch.OutOfMemoryError as error:
+                parts = self._smaller(number, parts, error)
+            self.optimizer.zero_grad()
+            if self.accelerator.device.type == "cuda":
+                torch.cuda.empty_cache()
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
@@ -211,10 +195,8 @@ class Trainer:
             for (losses, stop), part, one in zip(means, parts, batches, strict=True)]
         return replace(result, replayed=replayed[0]) if replayed else result
 
-    def _total_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
+    def _sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Add the counts of a batch up over processes."""
-        if self.accelerator.num_processes == 1:
-            return dict(counts)
         own = torch.tensor(list(counts.values()), device=self.accelerator.device)
         total = self.accelerator.reduce(own, "sum").tolist()
         return dict(zip(counts, total, strict=True))
@@ -246,66 +228,69 @@ class Trainer:
 
     def _accumulate_gradients(self, number: int, parts: Sequence[_Part],
                               turn: int) -> list[Tensor]:
-        """Run both passes of all micro-batches; return the objective's sums for each part.
-
-        A single process that runs out of memory halves its micro-batches from then on. Several
-        processes would wait for the one that starts again, and a deterministic run would give
-        other bits where it is resumed.
-        """
-        for _ in range(self._halvings):
-            parts = [part.halved() for part in parts]
-        seed = (self.settings.seed * 1_000_003 + number) * 2_018 + turn
-        around_passes = self._hooks.around_passes or contextlib.nullcontext
-        while True:
-            try:
-                with around_passes(2 * number + turn):
-                    return [self._backward(part, seed + offset)
-                            for offset, part in enumerate(parts)]
-            except torch.OutOfMemoryError as error:
-                smaller = [part.halved() for part in parts]
-                if self.accelerator.num_processes > 1 or self.settings.deterministic \
-                        or _count(smaller) == _count(parts):
-                    largest = parts[0].micro_batches[0]
-                    size = len(largest["input_ids"])
-                    unit = "sequences" if "attention_mask" in largest else "tokens"
-                    raise BmtoolsError(
-                        f"step {number + 1}: the GPU has too little memory for a micro-batch of "
-                        f"{size} {unit}; set {setting('micro_batch_size')}, lower "
-                        f"{setting('max_length')} or add "
-                        f"{setting('activation_checkpointing')}") from error
-            self.optimizer.zero_grad()
-            if self.accelerator.device.type == "cuda":
-                torch.cuda.empty_cache()
-            parts = smaller
-            self._halvings += 1
-
-    def _backward(self, part: _Part, seed: int) -> Tensor:
-        micro_batches, counts = part.micro_batches, part.counts
-        terms = self.objective.loss_terms
-        names = (*terms, *self.objective.metrics)
+        """Run both passes of all micro-batches; return the objective's sums for each part."""
+        objective, device = self.objective.active, self.accelerator.device
+        terms, names = objective.loss_terms, (*objective.loss_terms, *objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
-        # Gradients are averaged over processes, so each process scales its sums up.
-        weights = {name: term.weight * processes / max(counts[term.per], 1)
-                   for name, term in terms.items()}
-        sums = torch.zeros(len(names), device=self.accelerator.device)
-        for number, micro_batch in enumerate(micro_batches, 1):
-            # Dropout depends on the step and the part of the batch: a resumed run repeats it, and
-            # so do other numbers of processes with the same micro-batches.
-            torch.manual_seed(seed + 2 * (own + (number - 1) * processes))
-            prepared = self.objective.prepare(micro_batch, self._pads)
-            inputs = {name: value.to(self.accelerator.device, non_blocking=True)
-                      for name, value in prepared.items()}
-            # Gradients of all micro-batches but the last one stay in this process.
-            synced: AbstractContextManager[Any] = contextlib.nullcontext()
-            if self._sharded:
-                self._module.set_requires_gradient_sync(number == len(micro_batches))
-            elif number < len(micro_batches):
-                synced = self.accelerator.no_sync(self._module)
-            with synced, self.accelerator.autocast():
-                outputs = self._module(**inputs)
-                self.accelerator.backward(sum(weights[name] * outputs[name] for name in terms))
-            sums += torch.stack([outputs[name].detach().float() for name in names])
+        around_passes = self._hooks.around_passes or contextlib.nullcontext
+        seed, sums = (self.settings.seed * 1_000_003 + number) * 2_018 + turn, []
+        with around_passes(2 * number + turn):
+            for offset, part in enumerate(parts):
+                # Gradients are averaged over processes, so each process scales its sums up.
+                weights = {name: term.weight * processes / max(part.counts[term.per], 1)
+                           for name, term in terms.items()}
+                total = torch.zeros(len(names), device=device)
+                for index, micro_batch in enumerate(part.micro_batches):
+                    # Dropout depends on the step and the part of the batch: a resumed run repeats
+                    # it, and so do other numbers of processes with the same micro-batches.
+                    torch.manual_seed(seed + offset + 2 * (own + index * processes))
+                    inputs = {name: value.to(device, non_blocking=True) for name, value
+                              in objective.prepare(micro_batch, self._pads).items()}
+                    # Gradients of all micro-batches but the last one stay in this process.
+                    is_last = index + 1 == len(part.micro_batches)
+                    synced: AbstractContextManager[object] = contextlib.nullcontext()
+                    if self._sharded:
+                        self._module.set_requires_gradient_sync(is_last)
+                    elif not is_last:
+                        synced = self.accelerator.no_sync(self._module)
+                    with synced, self.accelerator.autocast():
+                        outputs = self._module(**inputs)
+                        self.accelerator.backward(sum(weights[name] * outputs[name]
+                                                      for name in terms))
+                    total += torch.stack([outputs[name].detach().float() for name in names])
+                sums.append(total)
         return sums
+
+    def _halved(self, parts: Sequence[_Part]) -> list[_Part]:
+        """Split each micro-batch in two."""
+        raw_inputs = self.objective.raw_inputs
+        return [_Part(split_in_half([*map(raw_inputs, part.micro_batches)]), part.counts)
+                for part in parts]
+
+    def _smaller(self, number: int, parts: Sequence[_Part],
+                 error: torch.OutOfMemoryError) -> list[_Part]:
+        """Halve the micro-batches of a step that ran out of memory, from then on.
+
+        Only a single process does so. Several processes would wait for the one that starts again,
+        and a deterministic run would give other bits where it is resumed.
+
+        Raises:
+            BmtoolsError: they must not or cannot be halved.
+        """
+        smaller = self._halved(parts)
+        if self.accelerator.num_processes > 1 or self.settings.deterministic \
+                or [len(one.micro_batches) for one in smaller] == \
+                [len(one.micro_batches) for one in parts]:
+            largest = parts[0].micro_batches[0]
+            size = len(largest["input_ids"])
+            unit = "sequences" if "attention_mask" in largest else "tokens"
+            raise BmtoolsError(
+                f"step {number + 1}: the GPU has too little memory for a micro-batch of "
+                f"{size} {unit}; set {setting('micro_batch_size')}, lower "
+                f"{setting('max_length')} or add "
+                f"{setting('activation_checkpointing')}") from error
+        self._halvings += 1
+        return smaller
 
     def _mean_losses(self, sums: Tensor,
                      counts: Mapping[str, int]) -> tuple[dict[str, float], bool]:
@@ -320,10 +305,6 @@ class Trainer:
         if len(terms) == 1:
             means.pop(next(iter(terms)))
         return {"loss": loss, **means}, stop > 0
-
-
-def _count(parts: Sequence[_Part]) -> int:
-    return sum(len(part.micro_batches) for part in parts)
 
 
 def _require_finite(number: int, name: str, value: float) -> None:
@@ -353,4 +334,3 @@ def set_dropout(model: nn.Module, probability: float) -> None:
             module.p = probability
         if isinstance(getattr(module, "attention_dropout", None), float):
             setattr(module, "attention_dropout", probability)  # noqa: B010, ModernBERT's
-

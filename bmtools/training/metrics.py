@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from bmtools.data.phase_lengths import attended_tokens
-from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import install_command
 from bmtools.models.hardware import (
@@ -19,16 +18,50 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     training_flops_per_token,
 )
-from bmtools.recipes.phases import PhaseStep, Schedule
-from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.checkpoints import Progress
-from bmtools.training.loop import DivergedError, StepResult
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
+    from bmtools.data.sampler import StreamPosition
+    from bmtools.data.shards import Corpus
+    from bmtools.recipes.phases import PhaseStep, Schedule
+    from bmtools.recipes.settings import OptimizationConfig, Values
+    from bmtools.records import JsonObject
+    from bmtools.training.progress import Progress
+
 _DIGITS = 6
 _TRACKER_PACKAGES = {"comet_ml": "comet-ml"}
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Losses and counts of one update.
+
+    Args:
+        number: of the step, from 1.
+        losses: means in nats: `loss`, the weighted sum that was minimised, then its terms and
+            other metrics.
+        learning_rate: of this update.
+        counts: of the whole batch, over all processes.
+        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
+        stop: some process was asked to stop.
+        following: where a resumed run enters the text after it.
+        replayed: of the batch of earlier text whose gradients are part of the update, if any.
+    """
+
+    number: int
+    losses: dict[str, float]
+    learning_rate: float
+    counts: dict[str, int]
+    gradient_norm: float = 0.0
+    stop: bool = False
+    following: StreamPosition | None = None
+    replayed: StepResult | None = None
+
+
+class DivergedError(BmtoolsError):
+    """A loss, gradient or weight that is not finite, or a loss that rises and does not come back.
+    """
 
 
 @dataclass(frozen=True)
@@ -88,7 +121,7 @@ class Reporter:
         self._began = (progress.step, progress.wall_seconds)
 
     def account(self, step: StepResult, phase_step: PhaseStep,
-                replayed: StepResult | None = None) -> dict[str, Any] | None:
+                replayed: StepResult | None = None) -> JsonObject | None:
         """Add a step; return a line at a phase's end and every few steps."""
         progress = self._progress
         progress.step = step.number
@@ -101,7 +134,7 @@ class Reporter:
         if step.number % self._every and not phase_step.is_last:
             return None
         sums, progress.pending = progress.pending, {}
-        line: dict[str, Any] = {"step": step.number, "of": self._steps,
+        line: JsonObject = {"step": step.number, "of": self._steps,
                                 "phase": phase_step.phase.name}
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
         line["learning_rate"] = step.learning_rate
@@ -126,6 +159,48 @@ class Reporter:
             line["model_flop_utilisation"] = round(utilisation, 4)
         progress.metrics.append(line)
         return line
+
+
+def named_trackers(text: str) -> list[str]:
+    """Read names of trackers, separated by commas.
+
+    Raises:
+        BmtoolsError: Accelerate has no such tracker, or its package is not installed.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
+    available = [str(name) for name in get_available_trackers()]
+    for name in names:
+        if name not in known:
+            raise BmtoolsError(f"{setting('trackers')}: found {name!r}, expected some of "
+                               f"{', '.join(known)}")
+        if name not in available:
+            command = install_command(package=_TRACKER_PACKAGES.get(name, name))
+            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; {command}")
+    return names
+
+
+def start_trackers(accelerator: Accelerator, command: str, settings: Values,
+                   done: int) -> None:
+    """Open the trackers that the accelerator was made with, and log the settings.
+
+    Args:
+        accelerator: of the run.
+        command: name of the project.
+        settings: nested ones are left out.
+        done: steps before this session; TensorBoard drops what a killed one logged of later ones.
+    """
+    plain = {name: value for name, value in settings.items()
+             if isinstance(value, str | int | float)}
+    accelerator.init_trackers(f"bmtools-{command}", config=plain,
+                              init_kwargs={"tensorboard": {"purge_step": done + 1}})
+
+
+def track(accelerator: Accelerator, line: Values) -> None:
+    """Send the numbers of a line of metrics; text and nested values are left out."""
+    numbers = {name: value for name, value in line.items()
+               if isinstance(value, int | float) and name not in ("step", "of")}
+    accelerator.log(numbers, step=line["step"])
 
 
 @dataclass
@@ -171,45 +246,3 @@ class DivergenceMonitor:
                 f"step {step.number}: the loss rose to {self.mean:.2f} from {self.lowest:.2f} "
                 f"and diverges; lower {setting('learning_rate')} or raise "
                 f"{setting('warmup_ratio')}")
-
-
-def named_trackers(text: str) -> list[str]:
-    """Read names of trackers, separated by commas.
-
-    Raises:
-        BmtoolsError: Accelerate has no such tracker, or its package is not installed.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
-    available = [str(name) for name in get_available_trackers()]
-    for name in names:
-        if name not in known:
-            raise BmtoolsError(f"{setting('trackers')}: found {name!r}, expected some of "
-                               f"{', '.join(known)}")
-        if name not in available:
-            command = install_command(package=_TRACKER_PACKAGES.get(name, name))
-            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; {command}")
-    return names
-
-
-def start_trackers(accelerator: Accelerator, command: str, settings: Mapping[str, Any],
-                   done: int) -> None:
-    """Open the trackers that the accelerator was made with, and log the settings.
-
-    Args:
-        accelerator: of the run.
-        command: name of the project.
-        settings: nested ones are left out.
-        done: steps before this session; TensorBoard drops what a killed one logged of later ones.
-    """
-    plain = {name: value for name, value in settings.items()
-             if isinstance(value, str | int | float)}
-    accelerator.init_trackers(f"bmtools-{command}", config=plain,
-                              init_kwargs={"tensorboard": {"purge_step": done + 1}})
-
-
-def track(accelerator: Accelerator, line: Mapping[str, Any]) -> None:
-    """Send the numbers of a line of metrics; text and nested values are left out."""
-    numbers = {name: value for name, value in line.items()
-               if isinstance(value, int | float) and name not in ("step", "of")}
-    accelerator.log(numbers, step=line["step"])

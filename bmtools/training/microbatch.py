@@ -23,16 +23,16 @@ from bmtools.models.memory import (
     MemoryTracker,
     keep_freed_memory,
     resident_bytes,
-    training_state_bytes,
 )
-from bmtools.recipes.phases import Phase
-from bmtools.training.checks import in_gib, require_memory
+from bmtools.training.checks import in_gib
 from bmtools.training.distributed import is_sharded, local_bytes
-from bmtools.training.loop import Trainer
-from bmtools.training.plan import TrainingPlan
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
+
+    from bmtools.recipes.phases import Phase
+    from bmtools.recipes.settings import Values
+    from bmtools.training.loop import Trainer
+    from bmtools.training.plan import TrainingPlan
 
 # What allocators lose to fragmentation, as a factor of activations. On a CPU, where freed memory
 # is returned to the system, 0.97 to 1.13 were measured beside what libraries take; where it is
@@ -43,23 +43,6 @@ _FRAGMENTATION_KEPT = 1.7
 _CPU_LIBRARY_BYTES = 128 * 2**20
 _GPU_LIBRARY_BYTES = GIB
 _MEASURED_TOKENS = 2048
-
-
-def check_memory(plan: TrainingPlan, config: PretrainedConfig, processes: int,
-                 sharded: bool) -> None:
-    """Refuse a bound that the model alone exceeds; cheap enough to run before text is read.
-
-    Args:
-        plan: of the run.
-        config: of the model.
-        processes: that share a batch.
-        sharded: whether they share weights too.
-
-    Raises:
-        BmtoolsError: weights, gradients and optimizer states do not fit.
-    """
-    needed = training_state_bytes(config)
-    require_memory(plan.optimization, needed // shard_processes(processes) if sharded else needed)
 
 
 def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
@@ -262,7 +245,7 @@ def _agreed(trainer: Trainer, own: int) -> int:
 
 def _other_bytes(trainer: Trainer) -> int:
     """Return this process's bytes beside weights, gradients and optimizer states."""
-    states: Mapping[Any, Mapping[str, Any]] = trainer.optimizer.state
+    states: Mapping[Any, Values] = trainer.optimizer.state
     training = sum(local_bytes(weight) + (0 if weight.grad is None else local_bytes(weight.grad))
                    for weight in trainer.objective.parameters())
     training += sum(local_bytes(value) for state in states.values() for value in state.values()

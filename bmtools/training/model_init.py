@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator
 
-from bmtools.data.batches import Collator
 from bmtools.data.sampler import Sampler
-from bmtools.data.shards import Corpus
 from bmtools.models.architectures import (
     build_config,
     build_model,
@@ -33,6 +31,10 @@ from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+    from bmtools.data.batches import Collator
+    from bmtools.data.shards import Corpus
+    from bmtools.training.plan import ModelInit
 
 _LENGTH_STEP = 16
 
@@ -111,11 +113,6 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         if phase.objective.pair_term and not has_segment_embeddings(outline):
             refuse_pairs(phase, type(outline).__name__)
         frozen_names(outline, phase.freeze)
-
-
-def choose_layout(state: PartialState) -> str:
-    """Choose the layout of sequences that suits a device: packed on a GPU, padded elsewhere."""
-    return "packed" if state.device.type == "cuda" else "padded"
 
 
 def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | None:

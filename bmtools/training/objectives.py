@@ -20,8 +20,14 @@ from bmtools.models.packed import encode_packed
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from bmtools.models.next_sentence import NextSentenceHead
+
 Lengths = Tensor | DocumentLengths | None
 """Packed documents, or (documents,) tokens of each; None where sequences are padded."""
+
+
+Inputs = Mapping[str, Any]
+"""Arguments of an objective's forward pass by name: tensors, and what is made of them."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +42,22 @@ class Objective(nn.Module):
     """A model and its loss.
 
     `loss_terms` are minimised, `metrics` only reported, with the key of the batch count that
-    divides each; `forward` returns the sums of both.
+    divides each; `forward` returns the sums of both. `active` is the objective itself or, of
+    several, the selected one. `next_sentence` is the head of next-sentence prediction that is
+    saved with the model, if any.
     """
 
     loss_terms: dict[str, LossTerm]
     metrics: dict[str, str] = {}  # noqa: RUF012
+    active: Objective
+    next_sentence: NextSentenceHead | None = None
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model: Any = model  # nn.Module types its members otherwise
+        self.__dict__["active"] = self  # not a module of this one
 
-    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
         """Make on the CPU what a pass needs beside a micro-batch, which need not be raw.
 
         Args:
@@ -55,14 +66,15 @@ class Objective(nn.Module):
         """
         return dict(micro_batch)
 
-    def counts(self, micro_batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    def counts(self, micro_batches: Sequence[Inputs]) -> dict[str, int]:
         """Count what loss terms are means over and batches do not count; the keys never differ."""
         return {}
 
-    @property
-    def next_sentence(self) -> NextSentenceHead | None:
-        """Head of next-sentence prediction that is saved with the model, if any."""
-        return None
+    @staticmethod
+    def raw_inputs(inputs: Inputs) -> dict[str, Any]:
+        """Undo `prepare`, so that a micro-batch can be split."""
+        return {name: value.unpadded if isinstance(value, DocumentLengths) else value
+                for name, value in inputs.items() if name not in ("masked", "aligned")}
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,8 @@ class EncoderInputs:
 
     def to(self, device: torch.device) -> EncoderInputs:
         """Move all inputs to a device."""
-        moved: Any = {name: value if value is None else value.to(device)
-                      for name, value in vars(self).items()}
+        moved: dict[str, Any] = {name: value if value is None else value.to(device)
+                                 for name, value in vars(self).items()}
         return EncoderInputs(**moved)
 
     def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:
@@ -128,7 +140,7 @@ class EncoderInputs:
 class LabelObjective(Objective):
     """An objective over the positions with a label, which are found on the CPU."""
 
-    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
         """Add the masked positions, and boundaries and positions of packed documents."""
         inputs = dict(micro_batch)
         if "masked" not in inputs:
@@ -137,12 +149,6 @@ class LabelObjective(Objective):
             inputs["lengths"] = DocumentLengths.of(inputs["lengths"],
                                                    multiple=SHAPE_MULTIPLE if padded else 1)
         return inputs
-
-
-def raw_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `prepare`, so that a micro-batch can be split."""
-    return {name: value.unpadded if isinstance(value, DocumentLengths) else value
-            for name, value in inputs.items() if name not in ("masked", "aligned")}
 
 
 def masked_positions(labels: Tensor) -> Tensor:
@@ -223,69 +229,6 @@ class CausalObjective(LabelObjective):
         return {"causal": sums["mlm"], "causal_accuracy": sums["mlm_accuracy"]}
 
 
-class PhasedObjective(Objective):
-    """One model with several objectives, of which `switch` selects one.
-
-    Args:
-        model: which all of them train.
-        objectives: around it, by name.
-        next_sentence: head that is saved with the model, whether one of them trains it or not.
-    """
-
-    def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective],
-                 next_sentence: NextSentenceHead | None = None) -> None:
-        super().__init__(model)
-        self._next_sentence = [next_sentence]  # in a list: not among this module's weights
-        # Weights trained beside the model. The objectives themselves are not modules of this one,
-        # so that each weight is trained, saved and synchronised once.
-        self.heads = nn.ModuleDict({
-            name: head for objective in objectives.values()
-            for name, head in objective.named_children() if name != "model"})
-        self._objectives = dict(objectives)
-        self.switch(next(iter(objectives)))
-
-    @property
-    def next_sentence(self) -> NextSentenceHead | None:
-        """Head of next-sentence prediction that is saved with the model, if any."""
-        return self._next_sentence[0]
-
-    def switch(self, name: str) -> None:
-        """Use another objective from now on."""
-        self._active = name
-        objective = self._objectives[name]
-        self.loss_terms, self.metrics = objective.loss_terms, objective.metrics
-
-    @contextmanager
-    def switched(self, name: str) -> Iterator[None]:
-        """Use another objective for a while."""
-        before = self._active
-        self.switch(name)
-        try:
-            yield
-        finally:
-            self.switch(before)
-
-    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
-        """Make what a pass of the active objective needs."""
-        return self._objectives[self._active].prepare(micro_batch, padded)
-
-    def counts(self, micro_batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """Count what the active objective's loss terms are means over."""
-        return self._objectives[self._active].counts(micro_batches)
-
-    def forward(self, **inputs: Any) -> dict[str, Tensor]:
-        """Sum the terms of the active objective; outside of training in float32.
-
-        Held-out losses then compare, whatever precision runs train in. Weights that are sharded
-        under bf16 are there in bfloat16 alone, and are computed with as they are.
-        """
-        objective, device = self._objectives[self._active], inputs["input_ids"].device
-        if self.training or next(self.parameters()).dtype != torch.float32:
-            return objective(**inputs)
-        with torch.autocast(device.type, enabled=False):
-            return objective(**inputs)
-
-
 def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,
               masked: Tensor | None) -> dict[str, Tensor]:
     """Sum the loss of labelled positions, and count the correct predictions."""
@@ -299,3 +242,52 @@ def pair_sums(head: NextSentenceHead, cls_states: Tensor, nsp_labels: Tensor,
     logits = head(cls_states[:, None]).float()
     return {term: functional.cross_entropy(logits, nsp_labels, reduction="sum"),
             f"{term}_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
+
+
+class PhasedObjective(Objective):
+    """One model with several objectives, of which `switch` selects one.
+
+    Args:
+        model: which all of them train.
+        objectives: around it, by name.
+        next_sentence: head that is saved with the model, whether one of them trains it or not.
+    """
+
+    def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective],
+                 next_sentence: NextSentenceHead | None = None) -> None:
+        super().__init__(model)
+        # The head and the objectives are not modules of this one, so that each weight is trained,
+        # saved and synchronised once.
+        self.__dict__["next_sentence"] = next_sentence
+        self.heads = nn.ModuleDict({
+            name: head for objective in objectives.values()
+            for name, head in objective.named_children() if name != "model"})
+        self._objectives = dict(objectives)
+        self.switch(next(iter(objectives)))
+
+    def switch(self, name: str) -> None:
+        """Use another objective from now on."""
+        self._selected = name
+        self.__dict__["active"] = objective = self._objectives[name]
+        self.loss_terms, self.metrics = objective.loss_terms, objective.metrics
+
+    @contextmanager
+    def switched(self, name: str) -> Iterator[None]:
+        """Use another objective for a while."""
+        before = self._selected
+        self.switch(name)
+        try:
+            yield
+        finally:
+            self.switch(before)
+
+    def forward(self, **inputs: Any) -> dict[str, Tensor]:
+        """Sum the terms of the active objective; outside of training in float32.
+
+        Held-out losses then compare, whatever precision runs train in. Weights that are sharded
+        under bf16 are there in bfloat16 alone, and are computed with as they are.
+        """
+        if self.training or next(self.parameters()).dtype != torch.float32:
+            return self.active(**inputs)
+        with torch.autocast(inputs["input_ids"].device.type, enabled=False):
+            return self.active(**inputs)

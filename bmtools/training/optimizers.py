@@ -7,27 +7,36 @@ saved and resumed without knowing the optimizer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.models.hardware import describe_hardware
 from bmtools.training.layers import encoder_layers
 
+if TYPE_CHECKING:
+    from bmtools.training.objectives import Objective
+
+Group = dict[str, Any]
+"""Weights and settings of an optimizer's group."""
+_AVERAGE = "average"
 _MUON_MOMENTUM = 0.95
 _NEWTON_STEPS = 5
 _NEWTON_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _EPSILON = 1e-7
 
 
-def parameter_groups(objective: Any, weight_decay: float,
-                     lr_scales: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
+def parameter_groups(objective: Objective, weight_decay: float,
+                     lr_scales: Mapping[str, float] | None = None) -> list[Group]:
     """Group weights by learning rate and decay: matrices decay, biases and norms do not.
 
     Each group has `lr_scale`, a factor of the scheduled learning rate, and `use_muon`, true for
@@ -56,7 +65,7 @@ def parameter_groups(objective: Any, weight_decay: float,
             for (scale, is_matrix, use_muon), weights in groups.items()]
 
 
-def make_optimizer(name: str, groups: list[dict[str, Any]], learning_rate: float,
+def make_optimizer(name: str, groups: list[Group], learning_rate: float,
                    betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> Optimizer:
     """Make an optimizer for groups of `parameter_groups`.
 
@@ -97,13 +106,13 @@ class StableAdamW(Optimizer):
         epsilon: added to the root of the second mean.
     """
 
-    def __init__(self, groups: Iterable[Any], learning_rate: float,
+    def __init__(self, groups: Iterable[Group], learning_rate: float,
                  betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> None:
         super().__init__(groups, {"lr": learning_rate, "betas": betas, "eps": epsilon,
                                   "weight_decay": 0.0})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient. Waits for the device twice per group."""
         assert closure is None
         for group in self.param_groups:
@@ -116,7 +125,7 @@ class StableAdamW(Optimizer):
                     unclipped.append(weight)
             _adamw(self.state, group, unclipped, group["lr"])
 
-    def _update_rms(self, group: dict[str, Any], weights: list[nn.Parameter]) -> list[float]:
+    def _update_rms(self, group: Group, weights: list[nn.Parameter]) -> list[float]:
         """Return the RMS of each gradient relative to its second moment, this step included."""
         if not weights:
             return []
@@ -124,7 +133,7 @@ class StableAdamW(Optimizer):
         states = [_adam_state(self.state, weight) for weight in weights]
         steps = torch.stack([state["step"] for state in states]).tolist()
         corrections = [1 - beta ** (step + 1) for step in steps]
-        gradients: list[Any] = [weight.grad for weight in weights]
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
         squares = torch._foreach_mul(gradients, gradients)
         moments = torch._foreach_lerp([state["exp_avg_sq"] for state in states], squares, 1 - beta)
         torch._foreach_clamp_min_(moments, [epsilon**2 * bias for bias in corrections])
@@ -157,13 +166,13 @@ class Muon(Optimizer):
         epsilon: AdamW's.
     """
 
-    def __init__(self, groups: Iterable[Any], learning_rate: float,
+    def __init__(self, groups: Iterable[Group], learning_rate: float,
                  betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> None:
         super().__init__(groups, {"lr": learning_rate, "betas": betas, "eps": epsilon,
                                   "weight_decay": 0.0, "use_muon": False})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient."""
         assert closure is None
         for group in self.param_groups:
@@ -177,9 +186,9 @@ class Muon(Optimizer):
             for matrices in by_shape.values():
                 self._step_matrices(group, matrices)
 
-    def _step_matrices(self, group: dict[str, Any], weights: list[nn.Parameter]) -> None:
+    def _step_matrices(self, group: Group, weights: list[nn.Parameter]) -> None:
         """Update matrices of one shape, orthogonalised in one batch."""
-        gradients: list[Any] = [weight.grad for weight in weights]
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
@@ -217,22 +226,71 @@ def _newton_dtype(kind: str) -> torch.dtype:
     return torch.bfloat16 if kind != "cpu" or describe_hardware().bf16 else torch.float32
 
 
-def _adamw(state: Any, group: dict[str, Any], weights: list[nn.Parameter],
+def _adamw(state: dict[Tensor, dict[str, Tensor]], group: Group, weights: list[nn.Parameter],
            learning_rate: float) -> None:
     """Update weights by torch's fused AdamW."""
     states = [_adam_state(state, weight) for weight in weights]
     beta1, beta2 = group["betas"]
-    gradients: list[Any] = [weight.grad for weight in weights]
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
     adamw(list(weights), gradients, [own["exp_avg"] for own in states],
           [own["exp_avg_sq"] for own in states], [], [own["step"] for own in states],
           fused=True, amsgrad=False, beta1=beta1, beta2=beta2, lr=learning_rate,
           weight_decay=group["weight_decay"], eps=group["eps"], maximize=False)
 
 
-def _adam_state(state: Any, weight: nn.Parameter) -> dict[str, Tensor]:
+def _adam_state(state: dict[Tensor, dict[str, Tensor]], weight: nn.Parameter) -> dict[str, Tensor]:
     if not state[weight]:
         state[weight] = {"step": torch.zeros((), dtype=torch.float32, device=weight.device),
                          "exp_avg": torch.zeros_like(weight),
                          "exp_avg_sq": torch.zeros_like(weight)}
     return state[weight]
 
+
+@torch.no_grad()
+def update_averages(optimizer: Optimizer, decay: float, updates: int) -> None:
+    """Move averages towards the weights; that of a weight's first update is the weight.
+
+    The decay rises with the updates, so that a short run does not average its beginning: to
+    (1 + updates) / (10 + updates), as in TensorFlow's ExponentialMovingAverage and in diffusers.
+
+    Args:
+        optimizer: of the weights, which it has updated.
+        decay: highest weight of the average before; below 1.
+        updates: done so far.
+    """
+    for weight, state in optimizer.state.items():
+        if state and _AVERAGE not in state:
+            state[_AVERAGE] = weight.detach().clone()
+    pairs = [*_pairs(optimizer)]
+    if pairs:  # the loss scaler of fp16 may skip the first updates
+        weights, averages = zip(*pairs, strict=True)
+        get_ema_multi_avg_fn(min(decay, (1 + updates) / (10 + updates)))(averages, weights, updates)
+
+
+@contextmanager
+def averaged_weights(optimizer: Optimizer) -> Iterator[None]:
+    """Put averages in the place of weights inside, where there are some."""
+    _swap(optimizer)
+    try:
+        yield
+    finally:
+        _swap(optimizer)
+
+
+@torch.no_grad()
+def _swap(optimizer: Optimizer) -> None:
+    for weight, average in _pairs(optimizer):
+        before = weight.clone()
+        weight.copy_(average)
+        average.copy_(before)
+
+
+def _pairs(optimizer: Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield this process's part of each weight and of its average."""
+    for weight, state in optimizer.state.items():
+        if _AVERAGE in state:
+            yield _local(weight), _local(state[_AVERAGE])
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor.detach()

@@ -19,14 +19,7 @@ from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
 from bmtools.models.sizes import named_size
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.recipes.phases import (
-    PHASE_KINDS,
-    RUN_FIELDS,
-    Phase,
-    RunConfig,
-    resolved,
-    run_settings,
-)
+from bmtools.recipes.phases import PHASE_KINDS, RUN_FIELDS, Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
     AdversarialConfig,
     FreezeConfig,
@@ -35,14 +28,14 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
     ReplayConfig,
     ReportingConfig,
+    Values,
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
+from bmtools.records import JsonObject
 from bmtools.training.run_directories import runs_directory
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
-SHARD = "BMTOOLS_SHARD"
-"""Environment variable that asks for sharded weights."""
 LAYOUT = "layout"
 """Name of the layout in a run's identity."""
 PRECISION = "mixed_precision"
@@ -134,7 +127,7 @@ class TrainingPlan:
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
     initialization: InitializationConfig = field(default_factory=InitializationConfig)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Values = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
     overwrite: bool = False
@@ -167,14 +160,22 @@ class TrainingPlan:
             self, optimization=replace(self.optimization, mixed_precision=precision),
             config=replace(self.config, run={**self.config.run, PRECISION: precision}))
 
-    def settings(self) -> dict[str, Any]:
+    def check_targets(self) -> None:
+        """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
+        refuse_existing(self.output, self.overwrite)
+        directory = runs_directory(self.output)
+        if directory.exists() and not self.resume and not self.overwrite:
+            raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} "
+                               f"continues it, {setting('overwrite')} starts again")
+
+    def settings(self) -> JsonObject:
         """Return every resolved setting, for the manifest."""
         return {"phases": resolved(self.config)["phases"], **asdict(self.optimization),
                 **asdict(self.regularization), **asdict(self.replay), **asdict(self.adversarial),
                 **asdict(self.initialization), **self.extra, **asdict(self.reporting)}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str,
-                 steps: Sequence[int], gpu: str = "") -> dict[str, Any]:
+                 steps: Sequence[int], gpu: str = "") -> JsonObject:
         """Return settings and inputs that must not change when the run is resumed.
 
         Args:
@@ -205,7 +206,7 @@ class TrainingPlan:
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 
 
-def make_data_config(data: Data, settings: Mapping[str, Any]) -> tuple[DataConfig, dict[str, Any]]:
+def make_data_config(data: Data, settings: Values) -> tuple[DataConfig, JsonObject]:
     """Take the corpora of a run out of its settings, for calls from Python.
 
     Args:
@@ -231,7 +232,7 @@ def make_data_config(data: Data, settings: Mapping[str, Any]) -> tuple[DataConfi
 
 
 def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
-                    settings: Mapping[str, Any] | None = None, changes: Sequence[str] = (),
+                    settings: Values | None = None, changes: Sequence[str] = (),
                     **defaults: Any) -> RunConfig:
     """Put phases together from a recipe, a phases file or nothing, and settings that override them.
 
@@ -268,6 +269,21 @@ def pretraining_init(model: str | Path | None, architecture: str | None,
         architecture = config.architecture or None
     return ModelInit(Path(model) if model else None, architecture or None,
                      Path(tokenizer) if tokenizer else None)
+
+
+def plan_pretraining(data: Data, output: str | Path, model: str | Path | None,
+                     architecture: str | None, tokenizer: str | Path | None, recipe: str | None,
+                     phases: str | Path | None, settings: Values, resume: bool = False,
+                     overwrite: bool = False) -> tuple[TrainingPlan, ModelInit, DataConfig]:
+    """Plan a run from the arguments of the Python function `pretrain`.
+
+    Returns:
+        the plan, the initial weights and the corpora.
+    """
+    data_config, settings = make_data_config(data, settings)
+    config = make_run_config(recipe, phases, settings)
+    init = pretraining_init(model, architecture, tokenizer, config)
+    return make_plan(Path(output), config, init, data_config, resume, overwrite), init, data_config
 
 
 def distillation_init(teacher: str | Path, student: str | Path | None, architecture: str | None,
@@ -322,7 +338,7 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
     if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
     adversarial = run_settings(config.run, AdversarialConfig)
-    own: dict[str, Any] = {role: model.checkpoint and str(model.checkpoint),
+    own: JsonObject = {role: model.checkpoint and str(model.checkpoint),
                            "architecture": model.architecture,
                            "tokenizer": model.tokenizer and str(model.tokenizer)}
     parents = {role: model.checkpoint}
@@ -344,12 +360,3 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         {**own, "terms": data.terms and str(data.terms)},
         DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite,
         step=step or Step())
-
-
-def check_targets(plan: TrainingPlan) -> None:
-    """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
-    refuse_existing(plan.output, plan.overwrite)
-    directory = runs_directory(plan.output)
-    if directory.exists() and not plan.resume and not plan.overwrite:
-        raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} continues "
-                           f"it, {setting('overwrite')} starts again")

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from bmtools.data.batches import RankBatch
 from bmtools.data.phase_lengths import epoch_size
@@ -22,6 +22,7 @@ from bmtools.models.precision import choose_precision
 from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
@@ -32,14 +33,11 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     TrainingPlan,
-    make_data_config,
-    make_plan,
-    make_run_config,
-    pretraining_init,
+    plan_pretraining,
 )
-from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import Run, prepare_run
 
+Number = TypeVar("Number", float, float | None)
 _MIN_STEPS = 3
 # Share of the probe's time that one step may take; of a larger batch a part is timed.
 _STEP_SHARE = 0.2
@@ -115,7 +113,7 @@ class Forecast:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """Return plain values for JSON."""
         device = self.device
         return {**asdict(self), "device": {
@@ -147,10 +145,8 @@ def preflight(data: Data, *, model: str | Path | None = None, architecture: str 
         ValueError: a setting that is unknown, out of range or at odds with another one.
         BmtoolsError: as for `forecast_run`.
     """
-    data_config, settings = make_data_config(data, settings)
-    config = make_run_config(recipe, phases, settings)
-    init = pretraining_init(model, architecture, tokenizer, config)
-    plan = make_plan(Path("model"), config, init, data_config)
+    plan, init, data_config = plan_pretraining(data, "model", model, architecture, tokenizer,
+                                               recipe, phases, settings)
     return forecast_run(plan, init, data_config, refuse, PreflightConfig(probe_seconds), processes)
 
 
@@ -182,7 +178,7 @@ def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject:
                             reporting=replace(plan.reporting, trackers=""))
         initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
                                      positions=plan.initialization.positions)
-        with prepare_run(temporary, initial, data, reject, make_objectives, processes) as run:
+        with prepare_run(temporary, initial, data, reject, processes=processes) as run:
             return _Forecaster(plan, run, probe, processes).forecast()
 
 
@@ -374,5 +370,5 @@ def _sum(values: list[float | None]) -> float | None:
     return _rounded(sum(known)) if len(known) == len(values) else None
 
 
-def _rounded(number: float | None) -> Any:
+def _rounded(number: Number) -> Number:
     return None if number is None else float(f"{number:.{_DIGITS}g}")

@@ -14,21 +14,23 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from bmtools.data.batches import Batches, RankBatch
 from bmtools.data.sampler import Sampler, StreamPosition
-from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
-from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
-from bmtools.training.loop import LoopHooks, StepResult, Trainer
-from bmtools.training.plan import TrainingPlan
+from bmtools.training.loop import LoopHooks, Trainer
+from bmtools.training.metrics import StepResult
 from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from bmtools.data.batches import Batches, RankBatch
+    from bmtools.data.shards import Corpus
+    from bmtools.recipes.settings import RegularizationConfig
+    from bmtools.training.plan import TrainingPlan
 
 _INITIAL_WEIGHTS = "start.safetensors"
 _MIXOUT_STREAM = 11  # separates these draws from those of batches and masks with the same seed

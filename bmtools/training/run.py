@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
 from torch import nn
@@ -14,24 +14,19 @@ from torch import nn
 from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
-from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
+from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
+from bmtools.models.memory import training_state_bytes
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
-from bmtools.recipes.phases import PhaseStep
 from bmtools.status import set_status
+from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.auto import resolve_auto
-from bmtools.training.average import averaged_weights
-from bmtools.training.checkpoints import (
-    Checkpointer,
-    find_resume_point,
-    restore_heads,
-    restore_optimizer,
-)
-from bmtools.training.checks import check_settings
+from bmtools.training.checkpoints import Checkpointer, restore_heads, restore_optimizer
+from bmtools.training.checks import check_settings, require_memory
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import (
     decide_by_main_process,
@@ -42,16 +37,18 @@ from bmtools.training.distributed import (
 )
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import DivergedError, StepResult, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.metrics import (
+    DivergedError,
     DivergenceMonitor,
     Reporter,
+    StepResult,
     named_trackers,
     speed_of,
     start_trackers,
     track,
 )
-from bmtools.training.microbatch import check_memory, fit_micro_batches
+from bmtools.training.microbatch import fit_micro_batches
 from bmtools.training.model_init import (
     InitialModel,
     check_fits,
@@ -59,29 +56,63 @@ from bmtools.training.model_init import (
     prepare_fast,
     prepare_packing,
 )
-from bmtools.training.objectives import PhasedObjective
-from bmtools.training.plan import (
-    EVALUATE,
-    MAIN,
-    REPLAY,
-    RETAIN,
-    DataConfig,
-    TrainingPlan,
+from bmtools.training.objectives import (
+    CausalObjective,
+    MaskedObjective,
+    Objective,
+    PairObjective,
+    PhasedObjective,
 )
+from bmtools.training.optimizers import averaged_weights
+from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
+from bmtools.training.progress import find_resume_point
 from bmtools.training.regularization import Replay, SummedBatches, make_hooks
 from bmtools.training.run_directories import runs_directory, tidied
 from bmtools.training.signals import handled_signals
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from transformers import PreTrainedModel
 
+    from bmtools.data.shards import Corpus
+    from bmtools.recipes.phases import PhaseStep
+    from bmtools.recipes.settings import Values
+    from bmtools.records import JsonObject
+
+    MakeObjective = Callable[[TrainingPlan, PreTrainedModel, NextSentenceHead | None, Accelerator,
+                              Mapping[str, object]], PhasedObjective]
+
 _PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
-MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", NextSentenceHead | None, Accelerator,
-                          Mapping[str, Any]], PhasedObjective]
+
+
+def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
+                    _accelerator: Accelerator, _identity: Mapping[str, object]) -> PhasedObjective:
+    """Make the objectives of all phases of a plan, and of held-out text, around a model.
+
+    Args:
+        plan: settings of the run.
+        model: to train.
+        head: of sentence pairs that came with the model; None for a new one if needed.
+    """
+    terms = {phase.objective.objective: phase.objective.pair_term for phase in plan.config.phases}
+    if head is None and any(terms.values()):
+        head = NextSentenceHead(model.config.hidden_size, plan.optimization.seed,
+                                model.config.initializer_range)
+    objectives: dict[str, Objective] = {}
+    for name, term in sorted(terms.items()):
+        own_head = head if term else None
+        if name == "causal":
+            objectives[name] = CausalObjective(model)
+        elif plan.adversarial.adversarial:
+            objectives[name] = AdversarialObjective(model, plan.adversarial, own_head, term)
+        else:
+            objectives[name] = PairObjective(model, own_head, term) if own_head else \
+                MaskedObjective(model)
+    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)
 
 
 def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-          make_objective: MakeObjective) -> Iterator[dict[str, Any]]:
+          make_objective: MakeObjective = make_objectives) -> Iterator[JsonObject]:
     """Train and write the checkpoint; yield lines of metrics, then one about the checkpoint.
 
     A session that is told to stop ends with a line that has the key `stopped`. Lines with the key
@@ -111,7 +142,8 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
 
 @contextmanager
 def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-                make_objective: MakeObjective, processes: int = 0) -> Iterator[Run]:
+                make_objective: MakeObjective = make_objectives,
+                processes: int = 0) -> Iterator[Run]:
     """Prepare a run up to its first step; arguments and errors as for `train`.
 
     Args:
@@ -125,7 +157,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_settings(plan, data, processes, sharded)
-    check_memory(plan, initial.config, processes, sharded)
+    require_memory(plan.optimization, training_state_bytes(initial.config), processes, sharded)
     with tidied(plan.output, accelerator.is_main_process), \
             deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
@@ -194,7 +226,7 @@ class Run:
                 self._replay = replay
 
     def _make_trainer(self, make_objective: MakeObjective,
-                      identity: Mapping[str, Any]) -> Trainer:
+                      identity: Mapping[str, object]) -> Trainer:
         plan, state = self._plan, self._state
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
@@ -208,10 +240,8 @@ class Run:
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
-            self._objective, self.schedule.steps,
-            lambda _number: self._phase_step.phase.learning_rate.at(self._phase_step.step,
-                                                                    self._phase_step.steps),
-            plan.optimization, self.accelerator, make_hooks(plan, model, state, self.accelerator))
+            self._objective, self.schedule.steps, self.schedule.learning_rate, plan.optimization,
+            self.accelerator, make_hooks(plan, model, state, self.accelerator))
         if state:
             restore_optimizer(state, self._objective, trainer.optimizer)
             if self.accelerator.scaler and self._progress.scaler:
@@ -237,7 +267,7 @@ class Run:
         """Make the batches of a sampler of these corpora, in micro-batches that fit each phase."""
         return ScheduledBatches(sampler, self._collator(corpora), self.micro_batch_sizes)
 
-    def lines(self) -> Iterator[dict[str, Any]]:
+    def lines(self) -> Iterator[JsonObject]:
         """Train, report and save; the last line describes the checkpoint, if it was reached."""
         reporting, progress = self._plan.reporting, self._progress
         if self.accelerator.is_main_process:
@@ -304,7 +334,7 @@ class Run:
             weight.requires_grad_(True)
         self._frozen_weights = freeze(self._objective.model, self.frozen[phase_step.phase_number])
 
-    def _save(self, number: int) -> Iterator[dict[str, Any]]:
+    def _save(self, number: int) -> Iterator[JsonObject]:
         """Evaluate after a step and write checkpoints and states, each where it is due."""
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
@@ -325,7 +355,7 @@ class Run:
                 and number != self.schedule.steps:
             checkpointer.save(self._positions)
 
-    def _retained(self, when: str) -> Iterator[dict[str, Any]]:
+    def _retained(self, when: str) -> Iterator[JsonObject]:
         """Evaluate on the corpus to retain, before the first step and after the last."""
         if when in self._progress.retained:
             return
@@ -335,7 +365,7 @@ class Run:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}
 
-    def _evaluate(self, name: str) -> dict[str, Any] | None:
+    def _evaluate(self, name: str) -> JsonObject | None:
         """Evaluate on an auxiliary corpus, if there is one."""
         if name not in self.datasets.auxiliary:
             return None
@@ -354,7 +384,27 @@ class Run:
         return found
 
 
-def describe(output: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def describe(output: str, manifest: Values) -> JsonObject:
     """Describe a finished checkpoint by its manifest's results."""
     return {"checkpoint": output, **manifest["results"],
             "tokens_seen": manifest["tokens_seen"], "wall_seconds": manifest["wall_seconds"]}
+
+
+def run_to_end(plan: TrainingPlan, start: Callable[[], Iterable[JsonObject]],
+               on_report: Callable[[JsonObject], None] | None) -> JsonObject:
+    """Run a plan to its end and return its last line; a finished run that resumes has no others.
+
+    Args:
+        plan: settings of the run.
+        start: returns the lines of the run.
+        on_report: called with each line but the last.
+    """
+    if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
+        return describe(str(plan.output), read_manifest(plan.output))
+    plan.check_targets()
+    last: JsonObject = {}
+    for line in start():
+        if last and on_report:
+            on_report(last)
+        last = line
+    return last

@@ -40,9 +40,8 @@ from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.auto import resolve_precision
-from bmtools.training.distillation.needs import needs_of
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation.teacher import Teacher, needs_of
 from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast

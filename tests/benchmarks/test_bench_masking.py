@@ -23,9 +23,8 @@ import pytest
 import torch
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
-from bmtools.data.masking.corruption import IGNORED, MaskedTokens, corrupt
+from bmtools.data.masking.corruption import IGNORED, MaskedTokens, TokenBatch, corrupt
 from bmtools.data.masking.strategies import mask_words
-from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.keyed_random import derive
 
 _SEQUENCES = 32

@@ -35,7 +35,7 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe
-from bmtools.training.distillation.cache import DATABASE
+from bmtools.training.distillation.cached_teacher import DATABASE
 from bmtools.training.distillation.teacher import Teacher
 
 Run = Callable[..., Any]

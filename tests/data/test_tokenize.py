@@ -20,12 +20,12 @@ import pytest
 import bmtools.data
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
-from bmtools.data.tokenize import check_shard_target, open_corpus, tokenize
+from bmtools.data.tokenize import check_shard_target, tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.loading import load_tokenizer
-from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary
 
 module = import_module("bmtools.data.tokenize")
 WORDS = ["il", "cuore", "pompa", "sangue", "la", "milza", "filtra", "bile", "e", "glucosio"]
@@ -402,9 +402,11 @@ def test_a_segmenter_says_where_words_begin(source: Path, tokenizer: Any, tmp_pa
 def test_shards_of_another_vocabulary_are_refused(source: Path, tokenizer: Any,
                                                   tmp_path: Path) -> None:
     tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
-    assert len(open_corpus([tmp_path / "s"], fingerprint(tokenizer))) > 500
+    corpus = Corpus.open(tmp_path / "s")
+    assert len(corpus) > 500
+    require_same_vocabulary(corpus.vocabulary, fingerprint(tokenizer), "s")
     with pytest.raises(CheckpointError, match=r"s: found vocabulary \w{12}, expected 000000000000"):
-        open_corpus([tmp_path / "s"], "0" * 64)
+        require_same_vocabulary(corpus.vocabulary, "0" * 64, "s")
 
 
 def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from bmtools.recipes.phases import (
     Schedule,
     count_steps,
     identity,
+    learning_rate_at,
     resolved,
     run_settings,
 )
@@ -242,7 +243,7 @@ def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
                                               for n in range(10)]),
 ])
 def test_learning_rates(schedule: LearningRateConfig, expected: list[float]) -> None:
-    rates = [schedule.at(step, 10) for step in range(10)]
+    rates = [learning_rate_at(schedule, step, 10) for step in range(10)]
     assert rates == pytest.approx(expected)
 
 
@@ -308,5 +309,5 @@ def test_a_phase_that_ends_in_its_warmup_is_told() -> None:
     assert warning == (
         "phase 'main': warmup_steps is 10, but the phase ends after 4: the learning rate rises to "
         "0.0004 and NEVER REACHES its peak of 0.001; set fewer, or warmup_ratio")
-    assert late.at(3, 4) == pytest.approx(4e-4)
-    assert late.at(9, 10) == 1e-3, "a warm-up as long as its phase ends at the peak"
+    assert learning_rate_at(late, 3, 4) == pytest.approx(4e-4)
+    assert learning_rate_at(late, 9, 10) == 1e-3, "a warm-up as long as its phase ends at the peak"

@@ -22,7 +22,8 @@ from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
 from bmtools.tasks.seed_run import SeedRun
 from bmtools.tasks.settings import NerConfig
 from bmtools.training.distributed import make_accelerator
-from bmtools.training.loop import DivergedError, Trainer
+from bmtools.training.loop import Trainer
+from bmtools.training.metrics import DivergedError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

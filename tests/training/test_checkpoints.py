@@ -14,16 +14,10 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training import checkpoints
-from bmtools.training.checkpoints import (
-    Progress,
-    list_states,
-    read_progress,
-    restore_heads,
-    restore_optimizer,
-    save_state,
-)
+from bmtools.training.checkpoints import restore_heads, restore_optimizer, save_state
 from bmtools.training.objectives import MaskedObjective, PairObjective, PhasedObjective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
+from bmtools.training.progress import Progress, list_states, read_progress
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,12 +15,8 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.loop import (
-    DivergedError,
-    LoopHooks,
-    Trainer,
-    set_dropout,
-)
+from bmtools.training.loop import LoopHooks, Trainer, set_dropout
+from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -13,9 +13,15 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.training import metrics
-from bmtools.training.checkpoints import Progress
-from bmtools.training.loop import StepResult
-from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed, named_trackers, track
+from bmtools.training.metrics import (
+    DivergenceMonitor,
+    Reporter,
+    Speed,
+    StepResult,
+    named_trackers,
+    track,
+)
+from bmtools.training.progress import Progress
 
 SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 

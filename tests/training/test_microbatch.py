@@ -23,6 +23,7 @@ from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.memory import training_state_bytes
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase, RunConfig, Schedule
@@ -36,10 +37,10 @@ from bmtools.recipes.settings import (
 )
 from bmtools.training import microbatch
 from bmtools.training.adversarial import AdversarialObjective
+from bmtools.training.checks import require_memory
 from bmtools.training.loop import Trainer
 from bmtools.training.microbatch import (
     StepMemory,
-    check_memory,
     fit_micro_batches,
     full_sequences,
     measure_activations,
@@ -148,11 +149,12 @@ def test_too_little_for_a_sequence_is_one_clear_line(
                                            r"tokens takes [\d.]+; give more"):
         fit_micro_batches(plan(memory_gib=0.05), trainer, False, 1)
     config = build_config("bert-2x64", tokenizer)
-    check_memory(plan(memory_gib=0.05), config, 1, False)
-    check_memory(plan(memory_gib=0.0001, micro_batch_size=1), config, 1, False)
+    needed = training_state_bytes(config)
+    require_memory(plan(memory_gib=0.05).optimization, needed, 1, False)
+    require_memory(plan(memory_gib=0.0001, micro_batch_size=1).optimization, needed, 1, False)
     with pytest.raises(BmtoolsError, match=r"memory_gib: found 0.0001, but weights, gradients and "
                                            r"optimizer states alone take [\d.]+; give more"):
-        check_memory(plan(memory_gib=0.0001), config, 1, False)
+        require_memory(plan(memory_gib=0.0001).optimization, needed, 1, False)
 
 
 def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(

@@ -16,7 +16,8 @@ from bmtools.errors import BmtoolsError
 from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig
-from bmtools.training.model_init import choose_layout, padded_lengths, prepare_packing
+from bmtools.training.auto import choose_layout
+from bmtools.training.model_init import padded_lengths, prepare_packing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]

@@ -29,7 +29,6 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     TrainingPlan,
-    check_targets,
     make_plan,
     make_run_config,
 )
@@ -130,12 +129,12 @@ def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
 
 
 def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
-    check_targets(plan)
+    plan.check_targets()
     (plan.output.parent / "out.run").mkdir()
     with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; resume continues"):
-        check_targets(plan)
-    check_targets(replace(plan, resume=True))
-    check_targets(replace(plan, overwrite=True))
+        plan.check_targets()
+    replace(plan, resume=True).check_targets()
+    replace(plan, overwrite=True).check_targets()
 
 
 @pytest.mark.parametrize(("batch", "processes", "message"), [

@@ -27,7 +27,8 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
     ReportingConfig,
 )
-from bmtools.training.loop import StepResult, Trainer
+from bmtools.training.loop import Trainer
+from bmtools.training.metrics import StepResult
 from bmtools.training.objectives import MaskedObjective
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.regularization import (

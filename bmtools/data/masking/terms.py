@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.data.masking.mask_units import MaskRates, mask_units_by_rank
-from bmtools.data.masking.token_batch import MaskUnits, TokenBatch
+from bmtools.data.masking.corruption import MaskUnits, TokenBatch
+from bmtools.data.masking.strategies import MaskRates, mask_units_by_rank
 from bmtools.keyed_random import Purpose, bits_per_key
 from bmtools.ragged import offsets
 
@@ -58,7 +58,7 @@ class TermList:
         first[begins[depth[begins] == 1]] = True
         return depth > 0, first
 
-    def mask(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
         """Mask terms first, then other words; see `mask_terms`."""
         return mask_terms(text, rates, *self.mark(text))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,13 +17,14 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths
 from bmtools.models.mlm import wide
 from bmtools.ragged import offsets, ranges
-from bmtools.training.distillation.cached_teacher import CachedTeacher
-from bmtools.training.distillation.teacher import Teacher, TeacherOutputs
 from bmtools.training.objectives import EncoderInputs, Lengths
 from bmtools.vocab.detokenizer import Detokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from bmtools.training.distillation.cached_teacher import CachedTeacher
+    from bmtools.training.distillation.teacher import Teacher, TeacherOutputs
 
 _LENGTH_MULTIPLE = 16  # see `padded_lengths` of a run
 
@@ -51,21 +52,19 @@ class AlignedTokens:
 
     def pin_memory(self) -> AlignedTokens:
         """Pin what a GPU reads, so that it is copied without a wait."""
-        return self._map(lambda value: value.pin_memory())
+        return replace(self, **{name: value.pin_memory() for name, value in vars(self).items()
+                                if value is not None})
 
     def to(self, device: torch.device, non_blocking: bool = False) -> AlignedTokens:
         """Move all to a device."""
-        return self._map(lambda value: value.to(device, non_blocking=non_blocking))
+        return replace(self, **{name: value.to(device, non_blocking=non_blocking)
+                                for name, value in vars(self).items() if value is not None})
 
     def average(self, states: Tensor) -> Tensor:
         """Average a teacher's states, (tokens, width), for each aligned token of the student."""
         states = wide(states)
         return functional.embedding_bag(self.partners, states, self.bags, mode="sum",
                                         per_sample_weights=self.weights.to(states.dtype))
-
-    def _map(self, change: Any) -> AlignedTokens:
-        return replace(self, **{field.name: change(value) for field in fields(self)
-                                if (value := getattr(self, field.name)) is not None})
 
 
 class AlignedTeacher:

@@ -25,11 +25,9 @@ from bmtools.recipes.phases import DISTILLATION_FIELDS
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.training.checks import check_shared_length
 from bmtools.training.distillation.align_tokens import AlignedTeacher
-from bmtools.training.distillation.cache import TeacherCache
-from bmtools.training.distillation.cached_teacher import CachedTeacher
-from bmtools.training.distillation.needs import Needs, needs_of
+from bmtools.training.distillation.cached_teacher import CachedTeacher, TeacherCache
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation.teacher import Needs, Teacher, needs_of
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import InitialModel, load_initial_model
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
@@ -46,8 +44,7 @@ from bmtools.training.plan import (
     make_plan,
     make_run_config,
 )
-from bmtools.training.pretrain import run_to_end
-from bmtools.training.run import train
+from bmtools.training.run import run_to_end, train
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, is_uncased
 
@@ -55,6 +52,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from bmtools.models.next_sentence import NextSentenceHead
+    from bmtools.records import JsonObject
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # What a run's identity shares with that of a cache: which tokens are masked, and what is kept.
@@ -67,8 +65,8 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
             student: str | Path | None = None, architecture: str | None = None,
             take_layers: str = "", tokenizer: str | Path | None = None,
             recipe: str | None = None, phases: str | Path | None = None,
-            on_report: Callable[[dict[str, Any]], None] | None = None, resume: bool = False,
-            overwrite: bool = False, **settings: Any) -> dict[str, Any]:
+            on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
+            overwrite: bool = False, **settings: Any) -> JsonObject:
     """Train a smaller masked language model to predict as a larger one, to the end.
 
         distill("corpus.jsonl", "small", teacher="model", architecture="bert-tiny", steps=1000)
@@ -104,7 +102,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
 
 
 def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,
-                  settings: DistillationConfig, reject: Reject) -> Iterator[dict[str, Any]]:
+                  settings: DistillationConfig, reject: Reject) -> Iterator[JsonObject]:
     """Train a student to predict masked tokens as its teacher does, and yield metrics.
 
     Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student;
@@ -123,7 +121,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
 
     def make_objective(plan: TrainingPlan, model: PreTrainedModel,
                        head: NextSentenceHead | None, accelerator: Accelerator,
-                       identity: Mapping[str, Any]) -> PhasedObjective:
+                       identity: Mapping[str, object]) -> PhasedObjective:
         _, needs = needs_of(settings, model.config, taught.model.config)
         source = _make_teacher(taught, needs, plan, settings, accelerator.device, identity)
         aligned = AlignedTeacher(source, taught.tokenizer, initial.tokenizer,
@@ -148,7 +146,7 @@ def _without_weights(directory: Path) -> Checkpoint:
 
 def _make_teacher(taught: Checkpoint, needs: Needs, plan: TrainingPlan,
                   settings: DistillationConfig, device: torch.device,
-                  identity: Mapping[str, Any]) -> Teacher | CachedTeacher:
+                  identity: Mapping[str, object]) -> Teacher | CachedTeacher:
     """Make the teacher of a run, live or with a cache; the run's identity names its data."""
     precision: str = settings.teacher_precision
     if precision == "auto":

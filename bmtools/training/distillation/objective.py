@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,29 +17,34 @@ from bmtools.models.mlm import (
     sum_cross_entropy,
     wide,
 )
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.training.distillation.align_tokens import AlignedTeacher, AlignedTokens
-from bmtools.training.distillation.cached_teacher import CachedTeacher
 from bmtools.training.distillation.losses import (
     cosine_distance,
     hidden_distance,
     relation_divergence,
     teacher_divergence,
 )
-from bmtools.training.distillation.needs import needs_of, relation_heads
-from bmtools.training.distillation.recorder import LayerRecorder
-from bmtools.training.distillation.teacher import Teacher, TeacherOutputs
+from bmtools.training.distillation.teacher import (
+    LayerRecorder,
+    Teacher,
+    TeacherOutputs,
+    needs_of,
+    relation_heads,
+)
 from bmtools.training.objectives import (
     EncoderInputs,
+    Inputs,
     LabelObjective,
     Lengths,
     LossTerm,
     masked_positions,
-    raw_inputs,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from bmtools.recipes.distillation import DistillationConfig
+    from bmtools.training.distillation.cached_teacher import CachedTeacher
 
 
 class DistillationObjective(LabelObjective):
@@ -81,14 +86,14 @@ class DistillationObjective(LabelObjective):
         self.projection = _projection(*widths, settings.cosine_weight)
         self.hidden_projection = _projection(*widths, settings.hidden_weight)
 
-    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
         """Add the inputs of a teacher with another vocabulary."""
         inputs = super().prepare(micro_batch, padded)
         if isinstance(self._teacher, AlignedTeacher) and "aligned" not in inputs:
-            inputs["aligned"] = self._teacher.align(**raw_inputs(inputs))
+            inputs["aligned"] = self._teacher.align(**self.raw_inputs(inputs))
         return inputs
 
-    def counts(self, micro_batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    def counts(self, micro_batches: Sequence[Inputs]) -> dict[str, int]:
         """Count the tokens that share characters with tokens of a teacher's other vocabulary."""
         if not isinstance(self._teacher, AlignedTeacher):
             return {}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bmtools.data.masking.token_batch import TokenBatch
+from bmtools.data.masking.corruption import TokenBatch
 from bmtools.keyed_random import derive
 
 SPECIAL = ["<s>", "</s>", "<mask>", "<pad>", "<unk>"]

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.corruption import TokenBatch, count_coverage
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.masking.terms import TermList, spellings
-from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.segmenters import Segmenter, load_segmenter, segmented_starts
 from bmtools.vocab.settings import VocabularyConfig

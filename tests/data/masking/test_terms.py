@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.corruption import TokenBatch, count_coverage
 from bmtools.data.masking.strategies import mask_words
 from bmtools.data.masking.terms import TermList, mask_terms, spellings
-from bmtools.data.masking.token_batch import TokenBatch
 
 
 def plain_find(text: TokenBatch, terms: list[list[int]]) -> list[tuple[int, int]]:
@@ -115,16 +114,16 @@ def test_no_terms(lay: Callable[..., TokenBatch], made_up: Any) -> None:
     text = lay(made_up)
     for terms in ([], [[]], [[10_000_000]]):
         assert not TermList(terms).mark(text)[0].any()
-        assert (TermList(terms).mask(text, 0.15)
+        assert (TermList(terms)(text, 0.15)
                 == mask_terms(text, 0.15, np.zeros(len(text.ids), dtype=bool))).all()
-    assert len(TermList([[9]]).mask(lay([]), 0.15)) == 0
+    assert len(TermList([[9]])(lay([]), 0.15)) == 0
 
 
 def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]) -> None:
     # A tenth of the tokens are in terms of two words: less than the budget of 15 %.
     ids = ([10, 11] + [20] * 18) * 10
     text = lay([(ids, [True] * 200)] * 50, special=False)
-    picked = TermList([[10, 11]]).mask(text, 0.15)
+    picked = TermList([[10, 11]])(text, 0.15)
     assert picked[text.ids < 20].all()
     assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
 
@@ -133,18 +132,18 @@ def test_nothing_but_terms_where_they_are_more_than_the_budget(lay: Callable[...
                                                                              TokenBatch]) -> None:
     ids = ([10, 11] + [20] * 2) * 50
     text = lay([(ids, [True] * 200)] * 50, special=False)
-    picked = TermList([[10, 11]]).mask(text, 0.15)
+    picked = TermList([[10, 11]])(text, 0.15)
     assert not picked[text.ids == 20].any()
     assert (picked[text.ids == 10] == picked[text.ids == 11]).all()
     assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
-    every = TermList([[10, 11]]).mask(text, 0.8)
+    every = TermList([[10, 11]])(text, 0.8)
     assert every[text.ids < 20].all()
 
 
 def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
     rng = np.random.default_rng(0)
     listed = [ids[n:n + 3] for ids, _ in long_words for n in rng.integers(0, 197, size=9)]
-    counts = np.array([TermList(listed).mask(text, 0.15).reshape(300, 200).sum(axis=1)
+    counts = np.array([TermList(listed)(text, 0.15).reshape(300, 200).sum(axis=1)
                        for text in (lay(long_words, seed=seed, special=False)
                                     for seed in range(10))])
     assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
@@ -173,7 +172,7 @@ def test_no_word_is_half_hidden(lay: Callable[..., TokenBatch], long_words: Any)
 def test_terms_are_picked_in_the_order_of_no_one_but_chance(lay: Callable[..., TokenBatch]) -> None:
     ids = [10, 20, 10, 20, 10, 20, 10, 20]
     text = lay([(ids, [True] * 8)] * 4000, special=False)
-    share = TermList([[10]]).mask(text, 2 / 8).reshape(4000, 8).mean(axis=0)
+    share = TermList([[10]])(text, 2 / 8).reshape(4000, 8).mean(axis=0)
     assert share[1::2].tolist() == [0] * 4
     assert np.abs(share[::2] - 0.5).max() < 4.5 * 0.5 / np.sqrt(4000)
 
@@ -212,7 +211,7 @@ def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., Toke
                                                          made_up: Any) -> None:
     text = lay(made_up)
     ids = sorted(set(text.ids[text.words.begins].tolist()))[:20]
-    preferred = TermList([[one] for one in ids]).mask(text, 0.15)
+    preferred = TermList([[one] for one in ids])(text, 0.15)
     plain = mask_words(text, 0.15)
     listed = np.isin(text.ids, ids)
     assert preferred[listed].sum() > 1.5 * plain[listed].sum()

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.masking.corruption import count_coverage
+from bmtools.data.masking.corruption import TokenBatch, count_coverage
 from bmtools.data.masking.strategies import mask_words
-from bmtools.data.masking.token_batch import TokenBatch
 from bmtools.keyed_random import Purpose, bits
 
 

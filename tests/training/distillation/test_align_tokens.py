@@ -16,10 +16,8 @@ from bmtools.models.architectures import build_config, build_model, max_tokens
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.training.distillation.align_tokens import AlignedTeacher
-from bmtools.training.distillation.needs import needs_of
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
-from bmtools.training.objectives import raw_inputs
+from bmtools.training.distillation.teacher import Teacher, needs_of
 from bmtools.vocab.detokenizer import Detokenizer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
@@ -179,7 +177,7 @@ def test_layouts_and_raw_inputs_give_the_same(family: str) -> None:
     objective = aligned_by(student, words, teacher, others)
     prepared = objective.prepare(batch)
     expected = objective(**prepared)
-    assert raw_inputs(prepared).keys() == batch.keys()
+    assert objective.raw_inputs(prepared).keys() == batch.keys()
     unmasked = {**batch, "input_ids": batch["input_ids"].where(batch["labels"] == IGNORED,
                                                                batch["labels"])}
     torch.testing.assert_close(objective(**unmasked), objective(**objective.prepare(unmasked)))

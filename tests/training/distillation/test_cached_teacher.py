@@ -15,13 +15,15 @@ from bmtools.errors import DataError
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.training.distillation.cache import DATABASE, TeacherCache
-from bmtools.training.distillation.cached_teacher import CachedTeacher, sample_predictions
+from bmtools.training.distillation.cached_teacher import (
+    DATABASE,
+    CachedTeacher,
+    TeacherCache,
+    sample_predictions,
+)
 from bmtools.training.distillation.losses import teacher_divergence
-from bmtools.training.distillation.needs import Needs
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.recorder import LayerOutputs
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation.teacher import LayerOutputs, Needs, Teacher
 from bmtools.training.objectives import EncoderInputs
 
 BOTH = Needs(logits=True, last_states=True)
