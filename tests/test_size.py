@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_632,  # without docstrings, comments and blank lines
+    "code lines": 48_645,  # without docstrings, comments and blank lines
     "functions": 4064,  # methods and functions in functions included
     "files": 492,
     "options": 453,  # distinct names of long options of all commands
@@ -28,7 +28,7 @@ LIMITS = {
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
     "modules in circles": 0,  # of imports, those in functions and for types included
-    "Any": 359,  # occurrences of this word
+    "Any": 296,  # occurrences of this word
 }
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bmtools"

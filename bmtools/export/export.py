@@ -43,6 +43,7 @@ from bmtools.models.exported.model import (
 from bmtools.models.int8 import supported_weights, write_encoder
 from bmtools.models.model_files import WEIGHTS, read_config
 from bmtools.models.settings import ExportConfig
+from bmtools.records import JsonObject, RecordSource
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
 
@@ -79,10 +80,10 @@ class Source:
 
 
 def export_model(model: str | PathLike[str], output: str | PathLike[str],
-                 calibration: str | PathLike[str] | Iterable[Any] = (), *, overwrite: bool = False,
+                 calibration: RecordSource = (), *, overwrite: bool = False,
                  load: Callable[[Path], Checkpoint | None] = lambda _: None,
                  step: Step | None = None,
-                 **settings: Any) -> list[dict[str, Any]]:
+                 **settings: Any) -> list[JsonObject]:
     """Write a checkpoint for other engines, and check their outputs against its own.
 
     Int8 rounds states, too. onnxruntime finds their range anew for each input; OpenVINO takes that
@@ -148,7 +149,7 @@ def _model_class(directory: Path, needs_head: bool) -> str:
 
 
 def _prepare(checkpoint: Checkpoint, model_class: str,
-             calibration: str | PathLike[str] | Iterable[Any],
+             calibration: RecordSource,
              int8: bool) -> tuple[Source, dict[str, Sequence[Inputs]]]:
     """Make the graph and its inputs: those to calibrate it on, and those to compare it on."""
     graph = Graph(checkpoint, model_class)
@@ -162,7 +163,7 @@ def _prepare(checkpoint: Checkpoint, model_class: str,
 
 
 def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
-            directory: Path, step: Step | None) -> dict[str, Any]:
+            directory: Path, step: Step | None) -> JsonObject:
     """Write a format's files and the manifest into an unfinished directory, and check them.
 
     Returns:
@@ -198,7 +199,7 @@ def _export(source: Source, checks: Mapping[str, Sequence[Inputs]], name: str,
 
 
 def _export_static(teacher: Checkpoint, dimensions: int, directory: Path,
-                   step: Step | None) -> dict[str, Any]:
+                   step: Step | None) -> JsonObject:
     """Write a static model, which is a checkpoint, into an unfinished directory."""
     from bmtools.export.static import distill_static
 

@@ -19,7 +19,7 @@ from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.exported.formats import MASKED_LM
 from bmtools.models.mlm import encode, lm_head
-from bmtools.records import Record
+from bmtools.records import JsonObject, Record
 from bmtools.vocab.encoding import encode as encode_texts
 from bmtools.vocab.unknown_tokens import MOST_UNKNOWN
 
@@ -148,7 +148,7 @@ class Graph(nn.Module):
                                        strict=False)
 
 
-def _let_tokens_see_themselves(encoder: Any, args: Any, inputs: dict[str, Any]) -> Any:
+def _let_tokens_see_themselves(encoder: Any, args: Any, inputs: JsonObject) -> Any:
     """Make masks in which padding far from text sees itself: in OpenVINO a token that sees nothing
     is NaN, and spoils the text in the next global layer."""
     seen = inputs["attention_mask"].bool()[:, None, None]

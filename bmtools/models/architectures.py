@@ -12,6 +12,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import reading
 from bmtools.models.families import first_position
 from bmtools.models.sizes import HEAD_SIZE, named_size
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -69,7 +70,7 @@ def _named_config(architecture: str) -> PretrainedConfig:
     """Make the configuration of a name as published; the vocabulary is set later."""
     family, size = named_size(architecture)
     width = size.hidden_size
-    sizes: dict[str, Any] = {
+    sizes: JsonObject = {
         "num_hidden_layers": size.num_hidden_layers, "hidden_size": width,
         "num_attention_heads": size.num_attention_heads or width // HEAD_SIZE,
         # A gated feed-forward part has a third matrix, so ModernBERT's is narrower.

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
@@ -23,6 +23,7 @@ from bmtools.models.families import STATIC
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
 from bmtools.models.model_files import read_config, weight_names
 from bmtools.models.precision import FLOAT32_ONLY
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer, read_inference_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
@@ -59,7 +60,7 @@ class Checkpoint:
 
 def load_checkpoint(directory: Path, device: str = "cpu",
                     model_class: str = "AutoModelForMaskedLM", new_head: bool = False,
-                    **options: Any) -> Checkpoint:
+                    **options: object) -> Checkpoint:
     """Load a masked language model, or a fine-tuned one, in float32 and in evaluation mode.
 
     Args:
@@ -175,7 +176,7 @@ def require_fitting_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFas
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
-                    manifest: Manifest, overwrite: bool = False) -> dict[str, Any]:
+                    manifest: Manifest, overwrite: bool = False) -> JsonObject:
     """Write a complete checkpoint, or nothing, and return the content of its `bmtools.json`.
 
     Raises:
@@ -225,7 +226,7 @@ def weight_bytes(model: nn.Module) -> int:
 
 def write_checkpoint_files(directory: Path, model: PreTrainedModel,
                            tokenizer: PreTrainedTokenizerFast,
-                           manifest: Manifest) -> dict[str, Any]:
+                           manifest: Manifest) -> JsonObject:
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
     require_room(directory / "model.safetensors", weight_bytes(model))
     silence_transformers()

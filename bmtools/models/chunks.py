@@ -61,6 +61,6 @@ class _ChunkedSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, _: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, upstream: Tensor, _: object) -> tuple[Any, ...]:
         """Multiply the saved gradients."""
         return (None, None, *(upstream * gradient for gradient in ctx.saved_tensors))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ from bmtools.models.model_files import (
 )
 from bmtools.models.pickled_weights import read_weights
 from bmtools.models.settings import Casing
+from bmtools.records import JsonObject
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG
 from bmtools.vocab.tokenizer import TOKENIZER, VOCAB, fingerprint, is_uncased, upper_case_tokens
@@ -55,7 +56,7 @@ _BERT_ATTENTION = "encoder.layer.0.attention.self.query.weight"
 
 def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
             tokenizer: str | PathLike[str] | None = None, casing: Casing | None = None,
-            overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
+            overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write a published checkpoint as safetensors, with its tokenizer and `bmtools.json`.
 
     Its weights are `pytorch_model.bin`, whole or in several files, safetensors with an old

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.records import JsonMapping
 
 # Their positions are counted from behind the id of the padding token.
 POSITIONS_AFTER_PADDING = frozenset(
@@ -23,7 +23,7 @@ STATIC = "model2vec"
 """Value of `model_type` of static models."""
 
 
-def positions(config: Mapping[str, Any]) -> int | None:
+def positions(config: JsonMapping) -> int | None:
     """Return how many tokens a model reads by its configuration; None where it does not say."""
     found = config.get("max_position_embeddings")
     if found is None:

@@ -29,6 +29,7 @@ from bmtools.models.encoder_weights import (
 from bmtools.models.families import POSITIONS_AFTER_PADDING
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.model_files import WEIGHTS, read_config
+from bmtools.records import JsonMapping
 
 # What transformers' configurations say where a file says nothing.
 _BERT_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
@@ -37,7 +38,7 @@ _ROBERTA_DEFAULTS = {**_BERT_DEFAULTS, "pad_token_id": 1}
 _MODERNBERT_DEFAULTS = {
     "hidden_activation": "gelu", "classifier_activation": "gelu", "classifier_pooling": "cls",
     "norm_eps": 1e-5, "local_attention": 128, "tie_word_embeddings": True, "type_vocab_size": 0}
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+_DEFAULTS: Mapping[str, JsonMapping] = {
     "bert": _BERT_DEFAULTS, "megatron-bert": _BERT_DEFAULTS, "roberta": _ROBERTA_DEFAULTS,
     "xlm-roberta": _ROBERTA_DEFAULTS, "camembert": _ROBERTA_DEFAULTS,
     "modernbert": _MODERNBERT_DEFAULTS}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from bmtools.errors import CheckpointError
 from bmtools.models.pickled_weights import read_pickle
 from bmtools.models.sizes import HEAD_SIZE
+from bmtools.records import JsonMapping
 
 if TYPE_CHECKING:
     from transformers import MegatronBertConfig
@@ -70,7 +71,7 @@ def read_megatron(path: Path) -> tuple[MegatronBertConfig, dict[str, Tensor]]:
     return _config(state, heads, args), state
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+def _flat(content: JsonMapping, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """Yield tensors by the names of all dictionaries that they are in."""
     for key, value in content.items():
         if isinstance(value, Mapping):
@@ -119,7 +120,7 @@ def _split(weight: Tensor, heads: int, version: float) -> Tensor:
 
 
 def _config(state: Mapping[str, Tensor], heads: int,
-            args: Mapping[str, Any]) -> MegatronBertConfig:
+            args: JsonMapping) -> MegatronBertConfig:
     from transformers import MegatronBertConfig
 
     (vocabulary, width), (positions, _), (segments, _) = (

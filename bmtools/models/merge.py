@@ -28,6 +28,7 @@ from bmtools.models.model_files import (
     weight_files,
     weight_names,
 )
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
@@ -37,7 +38,7 @@ _UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers
 
 
 def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
-          overwrite: bool = False, step: Step | None = None) -> dict[str, Any]:
+          overwrite: bool = False, step: Step | None = None) -> JsonObject:
     """Write a checkpoint whose weights are the means of those of others, in float32.
 
     Its tokenizer, labels and settings are theirs; a task's model can `predict`.

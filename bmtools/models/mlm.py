@@ -16,6 +16,7 @@ from bmtools.models.architectures import has_segment_embeddings, position_embedd
 from bmtools.models.chunks import rows_in_chunks, sum_by_chunks
 from bmtools.models.documents import SHAPE_MULTIPLE
 from bmtools.models.families import MASKED_LM_FAMILIES
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,7 +54,7 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
     Raises:
         CheckpointError: token types for a model without segment embeddings.
     """
-    inputs: dict[str, Any] = {"attention_mask": _causal_mask(model, attention_mask) if causal
+    inputs: JsonObject = {"attention_mask": _causal_mask(model, attention_mask) if causal
                               else attention_mask.long()}
     if token_type_ids is not None:
         require_segments(model)
@@ -276,7 +277,7 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor, _: Any) -> tuple[Tensor, None]:
+    def backward(ctx: Any, upstream: Tensor, _: object) -> tuple[Tensor, None]:
         """Scale the saved gradient, in place: torch refuses a second backward pass."""
         gradient, = ctx.saved_tensors
         return gradient.mul_(upstream), None

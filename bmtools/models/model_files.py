@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from bmtools.errors import CheckpointError
 from bmtools.io.json_files import read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
+from bmtools.records import JsonObject
 
 CONFIG = "config.json"
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
@@ -95,7 +96,7 @@ class _Config(TypedDict, total=False):
     problem_type: str | None
 
 
-def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
+def read_config(directory: Path, name: str = CONFIG) -> JsonObject:
     """Read a model's `config.json`, or a file like it.
 
     Raises:

@@ -128,7 +128,7 @@ def _is_prepared(model: PreTrainedModel) -> bool:
 def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
                dropout: float = 0.0, scaling: float | None = None,
                sliding_window: int | None = None, documents: DocumentLengths | None = None,
-               **options: Any) -> tuple[Tensor, None]:
+               **options: object) -> tuple[Tensor, None]:
     """Attend within documents if there are some, else as transformers does.
 
     Args:

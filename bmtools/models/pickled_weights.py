@@ -26,7 +26,7 @@ _BUFFER = ".position_ids"  # numbers from 0 that transformers once saved with th
 class _Placeholder:
     """Stands for an object of Megatron-LM that tells nothing about the weights."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: object) -> None:
         pass
 
     def __setstate__(self, state: Any) -> None:
@@ -50,7 +50,7 @@ def read_pickle(path: Path) -> Any:
         CheckpointError: a damaged file, or an object that is none of these, which is named.
     """
     require_no_pointer(path)
-    allowed: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+    allowed: list[Callable[..., object] | tuple[Callable[..., object], str]] = [
         argparse.Namespace, *((_Placeholder, name) for name in _MEGATRON_CLASSES),
         *_numpy_globals()]
     set_status(f"reading {path.name}")

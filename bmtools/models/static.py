@@ -82,7 +82,7 @@ class StaticForSequenceClassification(PreTrainedModel):
         self.post_init()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor,
-                **_others: Any) -> SequenceClassifierOutput:
+                **_others: object) -> SequenceClassifierOutput:
         """Compute `logits`, (batch, labels)."""
         vectors = self.static(input_ids, attention_mask)
         return SequenceClassifierOutput(logits=self.classifier(vectors))

@@ -164,8 +164,8 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequenc
     return torch.cat(outputs)
 
 
-def in_best_precision(attention: Callable[..., Any], query: Tensor, key: Tensor, value: Tensor,
-                      **options: Any) -> Any:
+def in_best_precision(attention: Callable[..., object], query: Tensor, key: Tensor, value: Tensor,
+                      **options: object) -> Any:
     """Call an attention function, in float32 where a CPU is slower in half precision.
 
     Args:
@@ -276,12 +276,12 @@ def _empty(part: Tensor) -> Tensor:
     return torch.empty_like(part, memory_format=torch.contiguous_format)
 
 
-def _by_length_shape(query: Tensor, *others: Any) -> Tensor:
+def _by_length_shape(query: Tensor, *others: object) -> Tensor:
     return _empty(query)
 
 
 def _efficient_shapes(query: Tensor, key: Tensor, value: Tensor, boundaries: Tensor, longest: int,
-                      dropout: float, *others: Any) -> tuple[Tensor, ...]:
+                      dropout: float, *others: object) -> tuple[Tensor, ...]:
     shape = (boundaries.shape[0] - 1, query.shape[2], (longest + _STEP - 1) // _STEP * _STEP)
     # The kernel leaves the numbers that it drew on the CPU.
     seed = torch.empty((), dtype=torch.int64, device="cpu" if dropout else query.device)
@@ -290,7 +290,7 @@ def _efficient_shapes(query: Tensor, key: Tensor, value: Tensor, boundaries: Ten
 
 
 def _gradient_shapes(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor,
-                     *others: Any) -> tuple[Tensor, ...]:
+                     *others: object) -> tuple[Tensor, ...]:
     return _empty(query), _empty(key), _empty(value)
 
 
@@ -308,15 +308,15 @@ def _by_length_gradients(context: Any, gradient: Tensor) -> tuple[Tensor | None,
 
 
 def _efficient_gradients(context: Any, gradient: Tensor,
-                         *_others: Any) -> tuple[Tensor | None, ...]:
+                         *_others: object) -> tuple[Tensor | None, ...]:
     gradients = torch.ops.bmtools.efficient_attention_backward(
         gradient, *context.saved_tensors, *context.options)
     return (*gradients, *(None,) * 5)
 
 
-def _register(name: str, options: str, outputs: str, function: Callable[..., Any],
-              backward: Callable[..., Any], shapes: Callable[..., Any],
-              gradients: Callable[..., Any]) -> None:
+def _register(name: str, options: str, outputs: str, function: Callable[..., object],
+              backward: Callable[..., object], shapes: Callable[..., object],
+              gradients: Callable[..., object]) -> None:
     """Register an operation with its gradient, by what they compute and the shapes they return."""
     for suffix, signature, compute, describe in (
             ("", f"({_PARTS}, {options}) -> {outputs}", function, shapes),

@@ -16,6 +16,7 @@ from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documen
 from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
+from bmtools.records import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,7 +27,7 @@ Lengths = Tensor | DocumentLengths | None
 """Packed documents, or (documents,) tokens of each; None where sequences are padded."""
 
 
-Inputs = Mapping[str, Any]
+Inputs = JsonMapping
 """Arguments of an objective's forward pass by name: tensors, and what is made of them."""
 
 
@@ -57,7 +58,7 @@ class Objective(nn.Module):
         self.model: Any = model  # nn.Module types its members otherwise
         self.__dict__["active"] = self  # not a module of this one
 
-    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> JsonObject:
         """Make on the CPU what a pass needs beside a micro-batch, which need not be raw.
 
         Args:
@@ -71,7 +72,7 @@ class Objective(nn.Module):
         return {}
 
     @staticmethod
-    def raw_inputs(inputs: Inputs) -> dict[str, Any]:
+    def raw_inputs(inputs: Inputs) -> JsonObject:
         """Undo `prepare`, so that a micro-batch can be split."""
         return {name: value.unpadded if isinstance(value, DocumentLengths) else value
                 for name, value in inputs.items() if name not in ("masked", "aligned")}
@@ -95,7 +96,7 @@ class EncoderInputs:
 
     def to(self, device: torch.device) -> EncoderInputs:
         """Move all inputs to a device."""
-        moved: dict[str, Any] = {name: value if value is None else value.to(device)
+        moved: JsonObject = {name: value if value is None else value.to(device)
                                  for name, value in vars(self).items()}
         return EncoderInputs(**moved)
 
@@ -140,7 +141,7 @@ class EncoderInputs:
 class LabelObjective(Objective):
     """An objective over the positions with a label, which are found on the CPU."""
 
-    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> JsonObject:
         """Add the masked positions, and boundaries and positions of packed documents."""
         inputs = dict(micro_batch)
         if "masked" not in inputs:

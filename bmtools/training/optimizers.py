@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +21,13 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.models.hardware import describe_hardware
+from bmtools.records import JsonObject
 from bmtools.training.layers import encoder_layers
 
 if TYPE_CHECKING:
     from bmtools.training.objectives import Objective
 
-Group = dict[str, Any]
+Group = JsonObject
 """Weights and settings of an optimizer's group."""
 _AVERAGE = "average"
 _MUON_MOMENTUM = 0.95

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bmtools.data.batches import RankBatch
 from bmtools.data.phase_lengths import epoch_size
@@ -125,7 +125,7 @@ def preflight(data: Data, *, model: str | Path | None = None, architecture: str 
               tokenizer: str | Path | None = None, recipe: str | None = None,
               phases: str | Path | None = None,
               probe_seconds: float = PreflightConfig.probe_seconds, processes: int = 1,
-              **settings: Any) -> Forecast:
+              **settings: object) -> Forecast:
     """Forecast what `pretrain` with the same arguments takes on this machine; nothing is kept.
 
         preflight("corpus.jsonl", architecture="bert-small", tokenizer="vocabulary", epochs=3).hours

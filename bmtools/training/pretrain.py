@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from bmtools.errors import Reject, refuse
 from bmtools.records import JsonObject
@@ -17,7 +16,7 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
              architecture: str | None = None, tokenizer: str | Path | None = None,
              recipe: str | None = None, phases: str | Path | None = None,
              on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
-             overwrite: bool = False, **settings: Any) -> JsonObject:
+             overwrite: bool = False, **settings: object) -> JsonObject:
     """Train a masked language model to the end, and write its checkpoint.
 
         pretrain("corpus.jsonl", "model", architecture="bert-small", tokenizer="vocabulary",

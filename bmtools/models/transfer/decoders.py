@@ -15,6 +15,7 @@ from bmtools.models.architectures import set_vocabulary
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, silence_transformers
 from bmtools.models.checkpoint_files import check_base, is_decoder
 from bmtools.models.inference_files import require_finite
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint
@@ -78,7 +79,7 @@ def _encoder_config(directory: Path) -> EuroBertConfig:
     from transformers import AutoConfig, EuroBertConfig
 
     decoder = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-    found: dict[str, Any] = {name: getattr(decoder, name, None)
+    found: JsonObject = {name: getattr(decoder, name, None)
                              for name in EuroBertConfig.__annotations__ if "_token" not in name}
     if decoder.model_type == "qwen2":
         found["attention_bias"] = True

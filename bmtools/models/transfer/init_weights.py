@@ -53,7 +53,7 @@ from bmtools.models.transfer.growth import (
 )
 from bmtools.models.transfer.token_distillation import distil_embeddings
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
-from bmtools.records import Record, span_faults
+from bmtools.records import JsonObject, Record, span_faults
 from bmtools.status import set_status
 from bmtools.text.segment import sentence_spans
 from bmtools.vocab.loading import load_tokenizer
@@ -72,11 +72,11 @@ class Transfer:
 
     model: PreTrainedModel
     overlap: VocabOverlap
-    report: dict[str, Any]
+    report: JsonObject
 
 
 def init_weights(base: str | Path, tokenizer: str | Path | None = None,
-                 records: str | PathLike[str] | Iterable[Any] = (),
+                 records: str | PathLike[str] | Iterable[object] = (),
                  output: str | Path | None = None, *, lang: str = "en", overwrite: bool = False,
                  step: Step | None = None,
                  reject: Reject = refuse,
@@ -266,7 +266,7 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
 def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
                 config: TransferConfig, sentences: Iterable[Sentence], focus: FocusConfig,
                 distil: TokenDistillationConfig
-                ) -> tuple[dict[str, Any], WeightedRows | None, TokenEmbeddings | None]:
+                ) -> tuple[JsonObject, WeightedRows | None, TokenEmbeddings | None]:
     """Find a method's values for new tokens, in place of the mean of their pieces.
 
     Returns:
@@ -277,7 +277,7 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
         texts = (sentence.text for sentence in sentences)
         mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
         return {"focus": len(mixtures.tokens)}, mixtures, None
-    report: dict[str, Any] = {}
+    report: JsonObject = {}
     found = TokenEmbeddings(torch.zeros(0, dtype=torch.int64),
                             torch.zeros(0, base.model.config.hidden_size))
     if config.method in ("contextual", "distil"):
@@ -296,7 +296,7 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
 
 def _read_contexts(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
                    config: TransferConfig, sentences: Iterable[Sentence],
-                   distil: TokenDistillationConfig) -> tuple[dict[str, Any], TokenEmbeddings]:
+                   distil: TokenDistillationConfig) -> tuple[JsonObject, TokenEmbeddings]:
     """Make embeddings from sampled sentences, by method contextual or distil, and count them."""
     is_new = np.zeros(len(tokenizer), dtype=bool)
     is_new[list(overlap.pieces)] = True
@@ -304,7 +304,7 @@ def _read_contexts(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap
                                np.random.default_rng(config.seed))
     occurrences = locate_pieces(base, sampled.spans)
     table = token_embeddings(base.model).weight.detach()
-    report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
+    report: JsonObject = {"sentences": len(occurrences.input_ids)}
     if config.method == "contextual":
         found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
+from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import METASPACE, model_name
 
 _CONTINUATION = "##"
@@ -128,7 +129,7 @@ class WeightedRows(NamedTuple):
 @torch.no_grad()
 def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
                    model: PreTrainedModel, overlap: VocabOverlap, sample: int, seed: int,
-                   nearest: int = 5) -> list[dict[str, Any]]:
+                   nearest: int = 5) -> list[JsonObject]:
     """List, for a sample of new tokens, the nearest old ones by cosine of input embeddings.
 
     Args:

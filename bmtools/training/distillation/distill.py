@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
@@ -66,7 +66,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
             take_layers: str = "", tokenizer: str | Path | None = None,
             recipe: str | None = None, phases: str | Path | None = None,
             on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
-            overwrite: bool = False, **settings: Any) -> JsonObject:
+            overwrite: bool = False, **settings: object) -> JsonObject:
     """Train a smaller masked language model to predict as a larger one, to the end.
 
         distill("corpus.jsonl", "small", teacher="model", architecture="bert-tiny", steps=1000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from bmtools.models.mlm import (
     sum_cross_entropy,
     wide,
 )
+from bmtools.records import JsonObject
 from bmtools.training.distillation.align_tokens import AlignedTeacher, AlignedTokens
 from bmtools.training.distillation.losses import (
     cosine_distance,
@@ -86,7 +87,7 @@ class DistillationObjective(LabelObjective):
         self.projection = _projection(*widths, settings.cosine_weight)
         self.hidden_projection = _projection(*widths, settings.hidden_weight)
 
-    def prepare(self, micro_batch: Inputs, padded: bool = False) -> dict[str, Any]:
+    def prepare(self, micro_batch: Inputs, padded: bool = False) -> JsonObject:
         """Add the inputs of a teacher with another vocabulary."""
         inputs = super().prepare(micro_batch, padded)
         if isinstance(self._teacher, AlignedTeacher) and "aligned" not in inputs:
