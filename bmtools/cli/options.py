@@ -101,7 +101,7 @@ class Command(DocumentedCommand):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command's function as the work of its step."""
-        step = step_of(ctx)
+        step: CommandStep = ctx.meta[_STEP]
         overwrite = ctx.params.get(OVERWRITE, False)
         if writes_output(self) and not self._takes_overwrite:
             del ctx.params[OVERWRITE]
@@ -112,7 +112,7 @@ class Command(DocumentedCommand):
         assert self.callback is not None
         ctx, values = step.context, dict(step.context.params)
         with usage_errors(ctx):
-            for convert in conversions_of(self.callback):
+            for convert in self.callback.__dict__.get(_CONVERSIONS, ()):
                 convert(step, values)
         if "step" in signature(self.callback, follow_wrapped=False).parameters:
             values["step"] = step
@@ -127,12 +127,6 @@ class Command(DocumentedCommand):
                     else None
         ctx.meta[_STEP] = CommandStep(ctx)
         return super().parse_args(ctx, args)
-
-
-def step_of(ctx: click.Context) -> CommandStep:
-    """Return the step of a command whose parameters are being read."""
-    step: CommandStep = ctx.meta[_STEP]
-    return step
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
@@ -183,12 +177,6 @@ def add_options(options: Sequence[Decorator], convert: Convert,
     for option in reversed(options):  # whose own conversions come first
         function = option(function)
     return function
-
-
-def conversions_of(function: Callable[..., object]) -> Sequence[Convert]:
-    """Return the conversions of a command's function, in the order of its decorators."""
-    found: Sequence[Convert] = function.__dict__.get(_CONVERSIONS, ())
-    return found
 
 
 @contextmanager

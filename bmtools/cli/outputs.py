@@ -46,21 +46,21 @@ def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click
         UsageError: two outputs, or an input and an output, are the same.
         BmtoolsError: one exists, is written by another process, or cannot be written.
     """
-    outputs = [path for path in paths if path.is_output]
-    if any(output.is_directory or output.flag not in _DATA for output in outputs):
+    outputs = [path for path in paths if path.kind.is_output]
+    if any(output.kind.is_directory or output.flag not in _DATA for output in outputs):
         keep_going_without_stdout()
     if os.environ.get(SUPERVISED) == "1" or not is_main_process():
         return  # the launcher, or the first process, does the rest for all
-    _refuse_collisions([path for path in paths if not path.is_output], outputs)
-    written = [output for output in outputs if output.is_directory or output.is_file]
+    _refuse_collisions([path for path in paths if not path.kind.is_output], outputs)
+    written = [output for output in outputs if output.kind.is_directory or output.is_file]
     for output in written:
-        if output.is_directory:
+        if output.kind.is_directory:
             refuse_existing(Path(output.name), may_exist)
         elif Path(output.name).exists() and not may_exist:
             raise BmtoolsError(f"{output.name} exists; give another name, or "
                                f"{setting(OVERWRITE)} to replace it")
     for output in written:
-        if output.is_directory and (fault := not_utf8_name(output.target)):
+        if output.kind.is_directory and (fault := not_utf8_name(output.target)):
             raise BmtoolsError(f"{output.name}: {fault}; libraries write no weights and tokenizers "
                                "there, so write elsewhere")
         try:
@@ -72,8 +72,8 @@ def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click
 def status_file(paths: Iterable[DeclaredPath]) -> Path | None:
     """Name the file of a command's status next to its output; None if that is a stream."""
     return next((status_path(path.target, path.folder) for path in paths
-                 if path.flag == "--output" and path.is_output
-                 and (path.is_directory or path.is_file)), None)
+                 if path.flag == "--output" and path.kind.is_output
+                 and (path.kind.is_directory or path.is_file)), None)
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,6 @@ class DeclaredPath:
     parameter: str
 
     @property
-    def is_output(self) -> bool:
-        """Whether it is written."""
-        return self.kind.is_output
-
-    @property
-    def is_directory(self) -> bool:
-        """Whether it is a directory to write."""
-        return self.kind.is_directory
-
-    @property
     def target(self) -> Path:
         """The path of an output, symbolic links followed."""
         return real_path(self.name)
@@ -110,7 +100,7 @@ class DeclaredPath:
     @property
     def folder(self) -> Path:
         """The directory that holds the unfinished files of an output."""
-        return place_of(self.target) if self.is_directory else self.target.parent
+        return place_of(self.target) if self.kind.is_directory else self.target.parent
 
     def state(self) -> tuple[int, int] | None:
         """Return a value that changes when the file is written; None if there is no file."""
@@ -138,19 +128,19 @@ class DeclaredPath:
             found = os.stat(self.name if number is None else number)  # noqa: PTH116
         except OSError:
             return (real_path(self.name),)
-        if S_ISCHR(found.st_mode) and not (self.name == STDOUT and self.is_output):
+        if S_ISCHR(found.st_mode) and not (self.name == STDOUT and self.kind.is_output):
             return (self,)
         return found.st_dev, found.st_ino
 
     def removed(self) -> list[Path]:
         """List the directories that writing this one removes."""
         names = [Path(self.name), *(beside(Path(self.name), ending) for ending in BESIDE)]
-        return [real_path(name) for name in names] if self.is_directory else []
+        return [real_path(name) for name in names] if self.kind.is_directory else []
 
     @property
     def _descriptor(self) -> int | None:
         """Number of the open file that it names."""
-        return int(self.is_output) if self.name == STDOUT else descriptor_of(self.name)
+        return int(self.kind.is_output) if self.name == STDOUT else descriptor_of(self.name)
 
 
 def declared_paths(context: click.Context) -> Iterator[DeclaredPath]:
@@ -178,7 +168,7 @@ def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[Declare
     for output in outputs:
         other = found.setdefault(output.identity, output)
         # A directory is read whole before one of its name replaces it: a model may replace itself.
-        if other is not output and (other.is_output or not output.is_directory):
+        if other is not output and (other.kind.is_output or not output.kind.is_directory):
             names = "" if other.name == output.name else f", {other.name} and {output.name}"
             raise click.UsageError(f"{other.flag} and {output.flag} are the same{names}; name "
                                    "another for one of them")
@@ -189,6 +179,6 @@ def _refuse_collisions(inputs: Sequence[DeclaredPath], outputs: Sequence[Declare
             path = real_path(other.name)
             if other is not output and not other.is_open and any(
                     path.is_relative_to(directory) for directory in removed) \
-                    and (path != removed[0] or other.is_output):
+                    and (path != removed[0] or other.kind.is_output):
                 raise click.UsageError(f"{other.flag}: found {other.name}, which writing "
                                        f"{output.name} would remove; name another")

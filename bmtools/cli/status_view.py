@@ -186,12 +186,14 @@ class StatusView:
         return grown / seconds if grown > 0 and seconds > 0 else None
 
 
+@dataclass
 class _Curve:
     """Curve of few points: means of equally many values each, more of them the longer it gets."""
 
-    def __init__(self) -> None:
-        self.points: list[float] = []
-        self._sum, self._count, self._each = 0.0, 0, 1
+    points: list[float] = field(default_factory=list)
+    _sum: float = 0.0
+    _count: int = 0
+    _each: int = 1
 
     def add(self, value: float) -> None:
         """Add a value."""

@@ -88,8 +88,10 @@ class CommandStep(Step):
         if os.environ.get(SWITCH) == "0" or not is_main_process():
             yield
             return
-        self.settings = self._settings()
-        outputs = [path for path in self.paths if path.is_output]
+        outputs = [path for path in self.paths if path.kind.is_output]
+        left_out = {path.parameter for path in outputs} | {"files", "overwrite"}
+        self.settings = {name: value for name, value in self.context.params.items()
+                         if name not in left_out and value not in (None, ())}
         before = {path: path.state() for path in outputs}
         redirected = Redirected.find()
         with hash_stdout() as stdout:
@@ -104,13 +106,6 @@ class CommandStep(Step):
                 raise
             self._record(before, stdout, redirected)
 
-    def _settings(self) -> dict[str, object]:
-        """Return the values of parameters, except outputs and FILES."""
-        left_out = {path.parameter for path in self.paths if path.is_output} | {"files",
-                                                                                 "overwrite"}
-        return {name: value for name, value in self.context.params.items()
-                if name not in left_out and value not in (None, ())}
-
     def _record(self, before: Mapping[DeclaredPath, object], stdout: StdoutDigest,
                 redirected: Redirected | None) -> None:
         """Write the records. If that fails, warn and leave the command's result as it is."""
@@ -120,7 +115,7 @@ class CommandStep(Step):
             return  # the main program meets the error again and reports it
         written = [path for path, state in before.items() if path.state() != state]
         try:
-            record_outputs(self, [path for path in self.paths if not path.is_output], written,
+            record_outputs(self, [path for path in self.paths if not path.kind.is_output], written,
                            stdout, redirected)
         except (BmtoolsError, OSError) as error:
             warnings.warn(BmtoolsWarning(f"no record of how the output was made ({error}); "

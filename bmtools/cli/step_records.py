@@ -84,7 +84,7 @@ def record_outputs(step: Step, inputs: Sequence[DeclaredPath], written: Sequence
     """
     number = pipe_number(1) if stdout.size else ""
     # A card is inside its checkpoint; a record file next to it would change the checkpoint.
-    files = [path.target for path in written if not path.is_directory and path.is_file
+    files = [path.target for path in written if not path.kind.is_directory and path.is_file
              and Path(path.name).name != CARD]
     if not (files or number or (redirected and stdout.size)):
         return

@@ -155,11 +155,6 @@ def read_system(name: str | Path) -> str:
         return ""
 
 
-def exists(pattern: str) -> bool:
-    """Tell whether the system has a file whose name matches, such as `dev/nvidia*`."""
-    return next(_SYSTEM.glob(pattern), None) is not None
-
-
 def matching(pattern: str) -> list[str]:
     """List the system's files whose names match, as `read_system` takes them."""
     return sorted(str(path.relative_to(_SYSTEM)) for path in _SYSTEM.glob(pattern))

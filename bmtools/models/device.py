@@ -47,7 +47,7 @@ def refuse_device(name: str, reason: str, role: str = "device") -> None:
 def missing_for_cuda() -> str:
     """Say why torch cannot find a GPU here; empty where it may, or nothing can be known."""
     reasons = []
-    if sys.platform == "linux" and not any(system.exists(pattern) for pattern in _GPU_FILES):
+    if sys.platform == "linux" and not any(map(system.matching, _GPU_FILES)):
         reasons.append("this machine shows no GPU: no file of its driver, such as /dev/nvidia0")
     elif os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN:
         reasons.append("CUDA_VISIBLE_DEVICES hides all GPUs")

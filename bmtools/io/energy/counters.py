@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bmtools.distributed import world_size
-from bmtools.io.system import exists, matching, read_system
+from bmtools.io.system import matching, read_system
 
 SECONDS_BETWEEN_POLLS = 60.0
 SECONDS_BETWEEN_SAMPLES = 1.0
@@ -79,7 +79,7 @@ class Gpus:
     def __init__(self) -> None:
         self.by_uuid: dict[str, Gpu] = {}
         self._nvml: Any = None
-        if not exists("dev/nvidia*"):
+        if not matching("dev/nvidia*"):
             return
         try:
             import pynvml
