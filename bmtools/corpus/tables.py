@@ -70,7 +70,8 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
     """
     lines = (f"{line}\n" for _, line in read_lines(name))
     first = next(lines, "")
-    delimiter = "\t" if config.delimiter == "tab" else config.delimiter or _delimiter(first)
+    delimiter = "\t" if config.delimiter == "tab" else config.delimiter or next(
+        (one for one in _DELIMITERS if one in first), ",")  # tab before all others
     quoting = delimiter != "\t" if config.quoting == "auto" else config.quoting == "on"
     csv.field_size_limit(most_bytes())
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True,
@@ -85,11 +86,6 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
         raise DataError(f"{place}: found a quoted field that goes wrong ({error}), expected a "
                         f"quote at its end; {setting('quoting')} off takes quotes for letters"
                         ) from error
-
-
-def _delimiter(line: str) -> str:
-    """Find the delimiter of a table in its first line: tab before all others."""
-    return next((one for one in _DELIMITERS if one in line), ",")
 
 
 def _header(row: list[str], config: TableConfig, headless: Sequence[str]) -> tuple[list[str], bool]:

@@ -150,8 +150,7 @@ class _Cutter:
         tags: of the children.
     """
 
-    def __init__(self, name: str, stream: BinaryIO, prolog: _Prolog,
-                 tags: Collection[str]) -> None:
+    def __init__(self, name: str, stream: BinaryIO, prolog: _Prolog, tags: Collection[str]) -> None:
         self._name, self._stream, self._prolog = source_name(name), stream, prolog
         self._closing = {tag.encode(): f"</{tag}>".encode() for tag in tags}
         self._tags = tags
@@ -262,8 +261,7 @@ def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[El
         parent = element.getparent()
         if parent is None:  # the root, with which the file ends
             continue
-        if parent is outer or not any(
-                True for _ in element.iterancestors(*tags)):
+        if parent is outer or not any(True for _ in element.iterancestors(*tags)):
             outer = parent
             element.clear()
             while (earlier := element.getprevious()) is not None:

@@ -100,8 +100,7 @@ class Matcher:
         found = [(words, starts, ends)]
         if self._long_words:
             own = words >= 0
-            found = [(words[own], starts[own], ends[own]),
-                     self._with_parts(codes, entries, starts)]
+            found = [(words[own], starts[own], ends[own]), self._with_parts(codes, entries, starts)]
         if self._windows:
             found.extend(self._in_windows(codes))
         words, starts, lasts = (np.concatenate(column) for column in zip(*found, strict=True))

@@ -76,8 +76,7 @@ _ONE_SENTENCE = re.compile(r"[^.!?\n]*+(?:(?<=\d)\.(?=\d)[^.!?\n]*+)*+[.!?]?\s*"
 _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 
 
-def sentence_spans(text: str, lang: str,
-                   abbreviations: Abbreviations | None = None) -> list[Span]:
+def sentence_spans(text: str, lang: str, abbreviations: Abbreviations | None = None) -> list[Span]:
     """Find the sentences of a text.
 
     A blank line always ends a sentence, a single line break does not.

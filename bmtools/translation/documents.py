@@ -17,11 +17,7 @@ from bmtools.text.languages import primary_language
 from bmtools.text.sentences import sections_of, spans_between
 from bmtools.translation.cache import SentenceBatches, SentenceCache
 from bmtools.translation.counts import TranslationCounts
-from bmtools.translation.engines.engine import (
-    Translation,
-    Translator,
-    plain_line,
-)
+from bmtools.translation.engines.engine import Translation, Translator, plain_line
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
 from bmtools.translation.settings import TEXTS, DocumentConfig
@@ -288,8 +284,7 @@ def join_text(source: SplitText, translations: Mapping[str, Translation],
     ends = [*(start for start, _ in source.spans[1:]), len(source.text)]
     joined = source.text[:source.spans[0][0]]
     spans = []
-    for (start, end), sentence, following in zip(source.spans, source.sentences, ends,
-                                                 strict=True):
+    for (start, end), sentence, following in zip(source.spans, source.sentences, ends, strict=True):
         found = translations[sentence]
         text = found.text if not found.fault else sentence if keep_missing else ""
         spans.append((start, end, len(joined), len(joined) + len(text)))

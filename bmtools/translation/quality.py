@@ -141,8 +141,7 @@ def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],
 
     metrics: dict[str, Metric] = {"chrf": CHRF(), "bleu": BLEU(tokenize=tokenizer), "ter": TER()}
     if resamples:  # the paired test gives the intervals that it gives for a single system
-        found, results = PairedTest(list(systems.items()), metrics, [references], "bs",
-                                    resamples)()
+        found, results = PairedTest(list(systems.items()), metrics, [references], "bs", resamples)()
         scores = dict(zip(metrics, map(results.__getitem__, found), strict=True))
     else:
         scores = {key: [Result(metric.corpus_score(texts, [references]).score)

@@ -186,8 +186,7 @@ class Encoder:
         ends = [*accumulate((4 * len(one) for one in encodings), initial=0)]
         return [packed[begin:end] for begin, end in pairwise(ends)]
 
-    def _tokens_at(self, text: str, chunks: list[str] | None,
-                   offsets: Sequence[int]) -> list[int]:
+    def _tokens_at(self, text: str, chunks: list[str] | None, offsets: Sequence[int]) -> list[int]:
         """Find the first token that reaches beyond each offset, or beyond the space before it."""
         offsets = [offset - (text[offset - 1:offset] == " ") for offset in offsets]
         if chunks is None:

@@ -21,8 +21,7 @@ from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import ENCODING_PARTS, METASPACE, save_tokenizer, unknown_ids
 
-_TYPES: Mapping[str, TokenizerType] = {
-    "WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
+_TYPES: Mapping[str, TokenizerType] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
 # Private use, planes 15 and 16: a character for each piece that occurs in the text.
 _SYMBOLS = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
 _RARE_CHARACTER = 1e-6  # of all characters; a rarer one is not worth a token

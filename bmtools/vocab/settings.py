@@ -53,8 +53,7 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
         require(self.min_frequency >= 1, "min_frequency", self.min_frequency, "at least 1")
         require(self.max_alphabet >= 1, "max_alphabet", self.max_alphabet, "at least 1")
         check_choices(self)
-        require(self.sample_megabytes >= 0, "sample_megabytes", self.sample_megabytes,
-                "0 or more")
+        require(self.sample_megabytes >= 0, "sample_megabytes", self.sample_megabytes, "0 or more")
         require_seed(self.seed)
 
     @property

@@ -332,8 +332,7 @@ def encode_words(backend: Tokenizer, words: Iterable[str],
     space = None if spaced else backend.token_to_id(METASPACE)
     pending = iter(words)
     while chunk := list(islice(pending, _WORDS_AT_ONCE)):
-        found = backend.encode_batch_fast([lead + word for word in chunk],
-                                          add_special_tokens=False)
+        found = backend.encode_batch_fast([lead + word for word in chunk], add_special_tokens=False)
         for word, encoding in zip(chunk, found, strict=True):
             ids = encoding.ids
             if ids[:len(preceding)] != preceding:  # tokens across spaces have joined the two

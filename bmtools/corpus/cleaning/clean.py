@@ -200,8 +200,7 @@ class _Mover:
         start, end = self._span(entity["start"], entity["end"], key)
         moved = {**entity, "start": start, "end": end}
         if entity.get("spans"):
-            moved["spans"] = [list(self._span(first, last, key))
-                              for first, last in entity["spans"]]
+            moved["spans"] = [list(self._span(first, last, key)) for first, last in entity["spans"]]
         elif "text" in entity:
             moved["text"] = self._edited.text[start:end]
         return moved
@@ -223,8 +222,7 @@ class _Mover:
         return first, last
 
 
-def _moved_translation(translation: JsonObject,
-                       edited: Mapping[str, EditedText]) -> JsonObject:
+def _moved_translation(translation: JsonObject, edited: Mapping[str, EditedText]) -> JsonObject:
     """Move the places of sentences, and of those that were flagged, in what `translate` wrote."""
     moved = dict(translation)
     if "sentence_spans" in moved:

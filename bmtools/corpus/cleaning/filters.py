@@ -20,12 +20,7 @@ from bmtools.installation import require_extra
 from bmtools.io.provenance.licence_names import licence_name, licence_parts
 from bmtools.io.provenance.licences import TERMS, obligations
 from bmtools.records import Record
-from bmtools.text.languages import (
-    found_language,
-    load_identifier,
-    primary_language,
-    two_letters,
-)
+from bmtools.text.languages import found_language, load_identifier, primary_language, two_letters
 
 Filter = Callable[[Record], object]
 """What is wrong with a record; None where nothing is."""

@@ -28,8 +28,7 @@ TYPES = {"digests": DIGEST, "lengths": np.dtype("<u4"),
          "signatures": np.dtype("<u4"), "ids": np.dtype("u1"), "id_ends": np.dtype("<i8")}
 """The arrays of a part; the ids stand one after the other, as UTF-8."""
 _SIZE_BYTES = 8
-_decode = msgspec.msgpack.Decoder(
-    tuple[list[str], bytes, bytes, bytes, bytes, str, int]).decode
+_decode = msgspec.msgpack.Decoder(tuple[list[str], bytes, bytes, bytes, bytes, str, int]).decode
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +105,7 @@ class Sketcher:
         lengths = np.diff(words.offsets).astype(np.uint32)
         if self._config.duplicates != "near":
             return digests, lengths, np.empty((len(texts), 0), np.uint32)
-        return digests, lengths, signatures(
-            *words.ngrams(self._config.ngram_words), self._config)
+        return digests, lengths, signatures(*words.ngrams(self._config.ngram_words), self._config)
 
 
 def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -> np.ndarray:

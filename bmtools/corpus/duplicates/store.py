@@ -132,8 +132,7 @@ def add_signatures(directory: Path, part: Part, stays: np.ndarray, hashes: Mappi
 
 def _identity(config: DedupConfig) -> JsonObject:
     """Return what two signatures must have in common to be compared."""
-    found: JsonObject = {"duplicates": config.duplicates, "version": _VERSION,
-                             "permutations": 0}
+    found: JsonObject = {"duplicates": config.duplicates, "version": _VERSION, "permutations": 0}
     if config.duplicates == "near":
         from rensa import RMinHash
 

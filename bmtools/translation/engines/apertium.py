@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +16,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.text.languages import primary_language, three_letters
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.programs import Pool, Program, Protocol
+from bmtools.translation.engines.programs import Pool, Program, ProgramTranslator, Protocol
 from bmtools.translation.settings import ProgramConfig
 
 # Apertium marks words with the first three and reads the other two as its own. In texts,
@@ -55,7 +54,7 @@ class _Passed:
     is_lost: bool = False
 
 
-class ApertiumTranslator:
+class ApertiumTranslator(ProgramTranslator):
     """Runs chains of Apertium's modes, each over parts of a batch.
 
     One mode is a pipe of some fifteen programs. They are started anew for each part: its tagger
@@ -71,9 +70,6 @@ class ApertiumTranslator:
 
     name = "apertium"
     marks_unknown = True
-    batch_sentences = 2000
-    attempts = 1
-    licence = ""
 
     def __init__(self, source: str, target: str, via: str | None = None,
                  config: ProgramConfig = _DEFAULTS) -> None:
@@ -84,10 +80,6 @@ class ApertiumTranslator:
         self.fingerprint = " ".join(["apertium", *steps, *map(_hash_mode, chain)])
         self._pool = Pool([[Program(_protocol(mode), config.patience) for mode in chain]
                            for _ in range(config.processes)])
-
-    @property
-    def counts(self) -> Counter[str]:
-        return self._pool.counts
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""

@@ -78,8 +78,7 @@ class CTranslate2Translator(NeuralTranslator):
         for path in sorted(directory.glob("*_vocabulary.*")):
             with reading(path, "no vocabulary could be loaded", "convert the model again"):
                 content = path.read_text("utf-8")
-                known.update(json.loads(content) if path.suffix == ".json"
-                             else content.split("\n"))
+                known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
         marks = [*self.subwords.prefix, self.subwords.target_token]
         lacking = [mark for mark in marks if mark and mark not in known]
         if lacking:

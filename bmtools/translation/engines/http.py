@@ -37,8 +37,7 @@ _NAMES = dict(re.findall(r"(\w+)=(\w+)",
     "ur=Urdu vi=Vietnamese zh=Chinese"))
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
-_QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`",
-           "\u2018": "\u2019"}
+_QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`", "\u2018": "\u2019"}
 # What a model says about a translation instead of giving it.
 _TALK = re.compile(
     r"\A\W*(?:(?:sure|certainly|of course)\b[,!.:]|here(?: is|'s)\b[^:]{0,60}:"

@@ -13,12 +13,7 @@ import numpy as np
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.translation.bilingual import read_pairs
-from bmtools.translation.engines.engine import (
-    NOTHING_NEW,
-    Layer,
-    Translation,
-    Translator,
-)
+from bmtools.translation.engines.engine import NOTHING_NEW, Layer, Translation, Translator
 
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _NUMBERS = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")

@@ -109,8 +109,7 @@ class NeuralTranslator(ABC):
         longest = 3 * max(map(len, fitting), default=0) + 20
         # The decoder's start takes room too.
         longest = min(longest, (self.subwords.positions or longest + 2) - 2)
-        generated = iter(self.generate(fitting, longest, self._search(attempt))
-                         if fitting else ())
+        generated = iter(self.generate(fitting, longest, self._search(attempt)) if fitting else ())
         translations = []
         for source in sources:
             if len(source) > limit:

@@ -230,12 +230,6 @@ class Pool:
     def __init__(self, chains: Sequence[Sequence[Program]]) -> None:
         self.chains = chains
 
-    @property
-    def counts(self) -> Counter[str]:
-        """Count the runs that failed."""
-        return Counter(restarts=sum(program.restarts for chain in self.chains
-                                    for program in chain))
-
     def map(self, work: Callable[[Sequence[Program], Sequence[str]], list[Result]],
             sentences: Sequence[str], chunk: int = 0) -> list[Result]:
         """Let chains work on parts, and join the results in order.
@@ -272,7 +266,22 @@ class Pool:
             threads.shutdown(cancel_futures=True)
 
 
-class CommandTranslator:
+class ProgramTranslator:
+    """Translator that a pool of programs does the work of."""
+
+    batch_sentences = 2000
+    attempts = 1
+    licence = ""
+    _pool: Pool
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Count the programs that were started again."""
+        return Counter(restarts=sum(program.restarts for chain in self._pool.chains
+                                    for program in chain))
+
+
+class CommandTranslator(ProgramTranslator):
     """Runs a program without a shell: once for each batch, or all the time.
 
     Args:
@@ -283,13 +292,9 @@ class CommandTranslator:
 
     name = "command"
     marks_unknown = False
-    batch_sentences = 2000
-    attempts = 1
-    licence = ""
 
     def __init__(self, config: ProgramConfig, source: str, target: str) -> None:
-        command = (config.command or "").replace("{source}", source).replace(
-            "{target}", target)
+        command = (config.command or "").replace("{source}", source).replace("{target}", target)
         try:
             arguments = shlex.split(command)
         except ValueError as error:
@@ -310,10 +315,6 @@ class CommandTranslator:
         self._pool = Pool([[program] for program in programs])
         if config.persistent:
             programs[0].ask(["test"])  # what it says at its start would shift all answers
-
-    @property
-    def counts(self) -> Counter[str]:
-        return self._pool.counts
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, one a line."""

@@ -179,8 +179,7 @@ class Direction:
         prior: counts that each entry has before any is seen.
     """
 
-    def __init__(self, cells: Cells, axis: int, entries: Array, given: Array,
-                 prior: Array) -> None:
+    def __init__(self, cells: Cells, axis: int, entries: Array, given: Array, prior: Array) -> None:
         self.groups = list(cells.groups(axis))
         self.entries = np.append(entries, (len(given), len(given) + 1))
         self.given, self.prior = given, prior

@@ -175,8 +175,7 @@ class ScoreProjector:
                   for number in range(len(pair.spans))]
         for start in range(0, len(places), _SPANS_AT_ONCE):
             batch = places[start:start + _SPANS_AT_ONCE]
-            questions = [self._question(pairs[at], pairs[at].spans[number])
-                         for at, number in batch]
+            questions = [self._question(pairs[at], pairs[at].spans[number]) for at, number in batch]
             for (at, number), place in zip(batch, self._answers(questions), strict=True):
                 found[at][number] = place
         return found

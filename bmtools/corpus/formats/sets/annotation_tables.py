@@ -152,8 +152,7 @@ def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str
                                      item))
 
 
-def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str,
-               line: str) -> str:
+def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str, line: str) -> str:
     """Return the known type of a name that translation may have broken, and count broken ones.
 
     Raises:

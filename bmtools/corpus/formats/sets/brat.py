@@ -139,9 +139,10 @@ def brat_files(record: Record) -> tuple[str, str, str]:
     lines = []
     for entity, name in zip(found, names, strict=True):
         spans = entity.get("spans") or [(entity["start"], entity["end"])]
-        mention = " ".join(record["text"][start:end] for start, end in spans)
+        mention = re.sub(r"[\t\r\n]", " ", " ".join(record["text"][start:end]
+                                                    for start, end in spans))
         offsets = ";".join(f"{start} {end}" for start, end in spans)
-        lines.append(f"{name}\t{_word(entity['type'])} {offsets}\t{_one_line(mention)}")
+        lines.append(f"{name}\t{_word(entity['type'])} {offsets}\t{mention}")
     by_id = {entity.get("id"): name for entity, name in zip(found, names, strict=True)}
     for number, arc in enumerate(record.get("relations", ()), 1):
         first, second = arc.get("roles", ("Arg1", "Arg2"))
@@ -160,10 +161,6 @@ def brat_ids(entities: Iterable[JsonObject]) -> list[str]:
 
 def _word(kind: str) -> str:
     return "_".join(kind.split())
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"[\t\r\n]", " ", text)
 
 
 def write_brat(records: Iterable[Record], directory: Path, overwrite: bool = False,

@@ -114,15 +114,13 @@ def _mention(place: str, line: str, columns: list[str], genes: Genes,
                              content=line)
 
 
-def _arc(place: str, line: str, columns: list[str],
-         kinds: RelationTypes) -> tuple[str, Arc]:
+def _arc(place: str, line: str, columns: list[str], kinds: RelationTypes) -> tuple[str, Arc]:
     document, group, _, label, first, second = (column.strip() for column in columns)
     head, tail = first.removeprefix("Arg1:"), second.removeprefix("Arg2:")
     if head == first or tail == second:
         raise RecordError(place, f"found {first!r} and {second!r}, expected Arg1:ID and Arg2:ID",
                           line)
-    kind, more = (group, {"label": label}) if kinds == "group" else (
-        label, {"group": group})
+    kind, more = (group, {"label": label}) if kinds == "group" else (label, {"group": group})
     return document, Arc(head, tail, kind, more, place, line)
 
 

@@ -247,8 +247,7 @@ def _tokens(text: str, start: int, end: int, entities: Sequence[JsonObject],
         yield from zip([first, *within], [*within, last], strict=True)
 
 
-def _tags(tokens: Sequence[Span], entities: Sequence[JsonObject],
-          prefixes: str) -> Iterator[str]:
+def _tags(tokens: Sequence[Span], entities: Sequence[JsonObject], prefixes: str) -> Iterator[str]:
     """Yield the tags of a line's tokens."""
     waiting = iter(entities)
     entity = next(waiting, None)

@@ -75,8 +75,7 @@ def _record(pmid: str, item: _Item, place: str) -> Record:
         text += part
     if not text.strip():
         raise RecordError(place, "found no text in CONTEXTS, expected some", item)
-    meta = {"year": item.get("YEAR"), "sections": sections,
-            "long_answer": item.get("LONG_ANSWER")}
+    meta = {"year": item.get("YEAR"), "sections": sections, "long_answer": item.get("LONG_ANSWER")}
     return Record(id=pmid, text=text, question=item["QUESTION"].strip(),
                   **({"label": label} if label else {}),
                   meta={key: value for key, value in meta.items() if value}, place=place)

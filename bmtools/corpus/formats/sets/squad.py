@@ -162,8 +162,7 @@ def squad_parts(records: Iterable[Record], counts: Counter[str] | None = None,
             counts["questions without an answer"] += sum(
                 one.get("is_impossible", False) for one in questions)
             paragraphs.append({"context": text, "qas": questions})
-        yield before + json.dumps({"title": title, "paragraphs": paragraphs},
-                                  ensure_ascii=False)
+        yield before + json.dumps({"title": title, "paragraphs": paragraphs}, ensure_ascii=False)
         before = ",\n"
     yield "]}\n" if before == ",\n" else f"{before}]}}\n"
 

@@ -10,12 +10,7 @@ from hashlib import blake2b
 from itertools import chain
 
 from bmtools.corpus.formats.sets.annotation_tables import lose_absent, offsets, placed_lines
-from bmtools.corpus.formats.sets.mentions import (
-    LOST,
-    REPEATED,
-    Mention,
-    entities,
-)
+from bmtools.corpus.formats.sets.mentions import LOST, REPEATED, Mention, entities
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import JsonObject, Record

@@ -8,13 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import (
-    IDENTIFIER,
-    Arc,
-    Mention,
-    entities,
-    relations,
-)
+from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, entities, relations
 from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
@@ -227,8 +221,7 @@ def _facts(here: Iterable[Element]) -> tuple[dict[str, str], JsonObject]:
         keys["lang"] = two_letters(keys["lang"])
     if "licence" in keys:
         keys["licence"] = licence_name(keys["licence"]) or keys["licence"]
-    meta: JsonObject = {key: found[name] for name, key in _MORE_FACTS.items()
-                            if found.get(name)}
+    meta: JsonObject = {key: found[name] for name, key in _MORE_FACTS.items() if found.get(name)}
     if found.get("pubType"):
         meta["types"] = [found["pubType"]]
     return keys, meta

@@ -151,8 +151,7 @@ class _Article:
 
     def _whole(self, text: Text) -> Record:
         title = self._title()
-        sections = [section.described() for section in text.sections
-                    if section.start < section.end]
+        sections = [section.described() for section in text.sections if section.start < section.end]
         return Record(id=self.id, **({"title": title} if title else {}),
                       text=BREAK.join(text.lines), **self._keys(sections=sections),
                       place=self._place)

@@ -257,8 +257,7 @@ class Classes(dict[tuple[str, str, str | None], str]):
     def of(self, path: Sequence[str], attributes: Mapping[str, str]) -> str:
         """Return the class of an element by its path; see `XmlClasses`."""
         tag, parent = path[-1], path[-2] if len(path) > 1 else ""
-        if path[0] == "OAI-PMH" and tag in ("header", "request", "responseDate",
-                                            "resumptionToken"):
+        if path[0] == "OAI-PMH" and tag in ("header", "request", "responseDate", "resumptionToken"):
             return "metadata"
         return self[parent, tag, attributes.get("ref-type") if tag == "xref" else None]
 

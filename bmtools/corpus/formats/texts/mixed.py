@@ -81,8 +81,7 @@ def mixed_records(names: Iterable[str], counts: Counter[str] | None = None,
 
 def _files(name: str, counts: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield files with their formats, and those of archives that lie in folders."""
-    if name != STDIN and archive_of(name) == Path(name) \
-            and format_of(_head(name), name) == "epub":
+    if name != STDIN and archive_of(name) == Path(name) and format_of(_head(name), name) == "epub":
         yield name, "epub"
         return
     for file in corpus_files(name, counts=counts):

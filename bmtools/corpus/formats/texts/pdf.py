@@ -309,8 +309,7 @@ def _usual_length(page: Sequence[str]) -> int:
     return lengths[int(len(lengths) * 0.8)] if lengths else 0
 
 
-def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]],
-             page: int) -> bool:
+def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]], page: int) -> bool:
     """Tell whether a line belongs to the paragraph before it."""
     end = last[1][-1]
     if _SPLIT.search(end) and line[0].islower():

@@ -11,12 +11,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from bmtools.corpus.formats.texts.documents import (
-    document_records,
-    file_error,
-    filled,
-    whole_file,
-)
+from bmtools.corpus.formats.texts.documents import document_records, file_error, filled, whole_file
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
