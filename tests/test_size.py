@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_633,  # without docstrings, comments and blank lines
-    "functions": 4057,  # methods and functions in functions included
+    "code lines": 48_561,  # without docstrings, comments and blank lines
+    "functions": 4053,  # methods and functions in functions included
     "files": 492,
     "options": 453,  # distinct names of long options of all commands
     "rooms": 16,

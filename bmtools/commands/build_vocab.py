@@ -77,7 +77,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     """
     given = _given(VocabularyConfig)
     _check_usage(extend, config, given)
-    from bmtools.vocab.build import build_vocab
+    from bmtools.vocab.build_vocab import build_vocab
 
     if extend is not None and "tokenizer_type" in given:
         from bmtools.vocab.extension import tokenizer_type_of

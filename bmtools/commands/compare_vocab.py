@@ -68,7 +68,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
     from bmtools.study.reports.vocab_report import plot_pieces
-    from bmtools.vocab.comparison import compare_vocab, read_terms
+    from bmtools.vocab.compare_vocab import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
     records = RecordReader(step.sources(files) if files or terms is None else (), reject)

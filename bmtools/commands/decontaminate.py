@@ -53,7 +53,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     A record is contaminated if it shares a run of words with one, of case, white space and
     punctuation aside. Lines that stay are copied as they are.
     """
-    from bmtools.corpus.duplicates.contamination import ContaminationFinder, EvaluationRuns
+    from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, EvaluationRuns
     from bmtools.io.parallel import read_blocks
 
     known = RecordReader(evaluation)

@@ -61,7 +61,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
     pipe is kept in a temporary file meanwhile. With --shard, too, all of it is compared.
     """
-    from bmtools.corpus.duplicates.deduplicate import deduplicate
+    from bmtools.corpus.duplicates.dedup import deduplicate
     from bmtools.corpus.duplicates.store import add_signatures, list_parts
 
     if signatures is not None and passes.shard is not None:

@@ -159,7 +159,7 @@ def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: 
     """
     from bmtools.export.export import export_model
     from bmtools.study.cards.card import write_cards
-    from bmtools.tasks.inference import load_for_export
+    from bmtools.tasks.predict import load_for_export
 
     lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
                          step=step, **asdict(config))

@@ -62,7 +62,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     Each sentence is written once, with its sampled words and their first positions in it.
     """
     _check_usage(words, tokenizer, base, uncased)
-    from bmtools.text.contexts import find_contexts
+    from bmtools.text.find_contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
                            segmenter=segmenter, processes=processes,

@@ -51,7 +51,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     """
     with usage_errors():
         check_into(config.into, find_tasks(models, task or ""))
-    from bmtools.tasks.inference import Predictor
+    from bmtools.tasks.predict import Predictor
 
     predictor = Predictor(models, config, task or "")
     written = write_stream(step, predictor.predict(records), output, "predicting")

@@ -88,7 +88,7 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
     if lists_sets:
         print_results(step, map(_describe, chosen.sets), output)
         return
-    from bmtools.study.suites.suite_scores import suite_scores
+    from bmtools.study.suites.score_suite import suite_scores
 
     with usage_errors():
         lines = suite_scores(suite, step.sources(results), published=published, baseline=baseline,

@@ -31,7 +31,7 @@ class NamedPredictions(NamedInput):
 
     def split(self, value: str) -> tuple[str, str]:
         """Split the name off as `score_tasks` does."""
-        from bmtools.tasks.metrics.task_scores import split_name
+        from bmtools.tasks.metrics.score_tasks import split_name
 
         return split_name(value)
 
@@ -69,7 +69,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     """
     from bmtools.scoring.regression_gate import check_bound
     from bmtools.tasks.metrics.samples import TASK_METRICS
-    from bmtools.tasks.metrics.task_scores import name_predictions, task_scores
+    from bmtools.tasks.metrics.score_tasks import name_predictions, task_scores
 
     with usage_errors():
         if gold == STDIN and STDIN in (predictions or (STDIN,)):

@@ -56,7 +56,7 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
     bootstrap.
     """
     require_extra("sacrebleu", "score-translation", "translation")
-    from bmtools.translation.quality import score_translation
+    from bmtools.translation.score_translation import score_translation
 
     with usage_errors():
         if [hypotheses, references, sources, options["baseline"]].count(STDIN) > 1:

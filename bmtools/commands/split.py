@@ -15,7 +15,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
 from bmtools.corpus.overlap import SHARED, describe_shared, overlaps
-from bmtools.corpus.splits import SplitConfig, write_split
+from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import source_name

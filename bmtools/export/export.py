@@ -96,7 +96,7 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
         overwrite: replace the content of the output directory.
         step: the command, if one runs.
         load: loads a model with a head of its own, and no other, as
-            `bmtools.tasks.inference.load_for_export` does.
+            `bmtools.tasks.predict.load_for_export` does.
         settings: fields of `ExportConfig`.
 
     Returns:

@@ -6,9 +6,9 @@ from bmtools.lazy import export
 
 if TYPE_CHECKING:
     from bmtools.tasks.finetune import finetune as finetune
-    from bmtools.tasks.inference import predict as predict
-    from bmtools.tasks.metrics.task_scores import task_scores as task_scores
+    from bmtools.tasks.metrics.score_tasks import task_scores as task_scores
+    from bmtools.tasks.predict import predict as predict
 
 export(__name__, finetune="bmtools.tasks.finetune",
-       predict="bmtools.tasks.inference:predict",
-       task_scores="bmtools.tasks.metrics.task_scores")
+       predict="bmtools.tasks.predict:predict",
+       task_scores="bmtools.tasks.metrics.score_tasks")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from bmtools.corpus.splits import SplitConfig, make_folds
+from bmtools.corpus.split import SplitConfig, make_folds
 from bmtools.errors import DataError, Reject, setting
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.records import Record, RecordSource

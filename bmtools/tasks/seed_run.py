@@ -20,7 +20,7 @@ from bmtools.recipes.phases import learning_rate_at
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
-from bmtools.tasks.inference import run_model
+from bmtools.tasks.predict import run_model
 from bmtools.tasks.run_settings import FinetunePlan, TaskDistillationConfig
 from bmtools.tasks.settings import LabelConfig
 from bmtools.tasks.task import (

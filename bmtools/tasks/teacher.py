@@ -12,7 +12,7 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.io.json_files import read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.records import Record
-from bmtools.tasks.inference import load_fine_tuned, on_device, run_by_length
+from bmtools.tasks.predict import load_fine_tuned, on_device, run_by_length
 from bmtools.tasks.registry import find_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.task import (

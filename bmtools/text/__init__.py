@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from bmtools.lazy import export
 
 if TYPE_CHECKING:
-    from bmtools.text.contexts import find_contexts as find_contexts
+    from bmtools.text.find_contexts import find_contexts as find_contexts
 
-export(__name__, find_contexts="bmtools.text.contexts:find_contexts")
+export(__name__, find_contexts="bmtools.text.find_contexts:find_contexts")

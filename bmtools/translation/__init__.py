@@ -6,9 +6,9 @@ from bmtools.lazy import export
 
 if TYPE_CHECKING:
     from bmtools.translation.projection.project import project as project
-    from bmtools.translation.quality import score_translation as score_translation
+    from bmtools.translation.score_translation import score_translation as score_translation
     from bmtools.translation.translate import translate as translate
 
 export(__name__, project="bmtools.translation.projection.project:project",
-       score_translation="bmtools.translation.quality:score_translation",
+       score_translation="bmtools.translation.score_translation:score_translation",
        translate="bmtools.translation.translate:translate")

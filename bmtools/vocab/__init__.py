@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from bmtools.lazy import export
 
 if TYPE_CHECKING:
-    from bmtools.vocab.build import build_vocab as build_vocab
-    from bmtools.vocab.comparison import compare_vocab as compare_vocab
+    from bmtools.vocab.build_vocab import build_vocab as build_vocab
+    from bmtools.vocab.compare_vocab import compare_vocab as compare_vocab
 
-export(__name__, build_vocab="bmtools.vocab.build:build_vocab",
-       compare_vocab="bmtools.vocab.comparison:compare_vocab")
+export(__name__, build_vocab="bmtools.vocab.build_vocab:build_vocab",
+       compare_vocab="bmtools.vocab.compare_vocab:compare_vocab")

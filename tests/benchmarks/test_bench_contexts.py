@@ -52,7 +52,7 @@ _OPENED = """
 from bmtools.io.parallel import read_blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.text.contexts import find_contexts
+from bmtools.text.find_contexts import find_contexts
 from bmtools.text.case_folding import Folding
 from bmtools.text.matching import Matcher
 from bmtools.text.word_lists import read_word_list

@@ -40,7 +40,7 @@ with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") 
 """)
 _OURS = program("text, output", before="""
 import numpy, rensa
-from bmtools.corpus.duplicates.deduplicate import deduplicate
+from bmtools.corpus.duplicates.dedup import deduplicate
 from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.passes import opened_pass

@@ -37,7 +37,7 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
 print(seconds, int(peak) / 1024, tokens)
 """
 _OURS = _MEASURED.format(before="""
-from bmtools.vocab.build import build_vocab
+from bmtools.vocab.build_vocab import build_vocab
 from bmtools.vocab.settings import VocabularyConfig
 """, work="""
 built = build_vocab(({"text": text} for text in texts),

@@ -19,7 +19,7 @@ from bmtools.export.static import distill_static
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
-from bmtools.tasks.inference import predict
+from bmtools.tasks.predict import predict
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECORDS = [{"id": f"{organ} {number}", "text": f"Il {organ} {verb}.", "label": label}

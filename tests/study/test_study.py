@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("module", [
     "cards.card", "corpora.describe", "lineages.lineage", "lineages.verify",
-    "reports.compare_models", "reports.report", "suites.suite_scores"])
+    "reports.compare_models", "reports.report", "suites.score_suite"])
 def test_importing_a_module_hides_no_function(module: str) -> None:
     importlib.import_module(f"bmtools.study.{module}")
     assert all(callable(getattr(bmtools.study, name)) for name in (

@@ -22,8 +22,8 @@ from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
 from bmtools.tasks.finetune import SEEDS, run_finetuning
 from bmtools.tasks.heads import load_encoder, with_new_head
-from bmtools.tasks.inference import Predictor
 from bmtools.tasks.ner import NerConfig, NerTask
+from bmtools.tasks.predict import Predictor
 from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.runs import summarize
 from bmtools.tasks.task import Evaluation

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bmtools.corpus.splits import SplitConfig, write_split
+from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import DataError, refuse
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.folds import Fold, read_folds

@@ -12,8 +12,8 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.heads import Head, load_encoder, module_of, with_new_head
-from bmtools.tasks.inference import run_model
 from bmtools.tasks.ner import NerConfig, NerTask
+from bmtools.tasks.predict import run_model
 from bmtools.vocab.tokenizer import fingerprint
 
 LABELS = ["O", "B-X", "I-X"]

@@ -10,9 +10,9 @@ from bmtools.io.output import encode_lines
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.inference import predict
-from bmtools.tasks.metrics.task_scores import task_scores
+from bmtools.tasks.metrics.score_tasks import task_scores
 from bmtools.tasks.pico import PicoTask
+from bmtools.tasks.predict import predict
 from bmtools.tasks.settings import PicoConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -21,8 +21,8 @@ from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.inference import run_model
 from bmtools.tasks.metrics.answers import match_answer
+from bmtools.tasks.predict import run_model
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
 from bmtools.tasks.settings import QaConfig
 from bmtools.tasks.texts import PairEncoder

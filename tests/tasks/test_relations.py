@@ -21,8 +21,8 @@ from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.inference import run_model
-from bmtools.tasks.metrics.task_scores import Predictions, task_scores
+from bmtools.tasks.metrics.score_tasks import Predictions, task_scores
+from bmtools.tasks.predict import run_model
 from bmtools.tasks.relations import PairsExample, RelationsTask
 from bmtools.tasks.settings import RelationsConfig
 

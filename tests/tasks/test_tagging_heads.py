@@ -19,8 +19,8 @@ from bmtools.records import Record
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import load_encoder, module_of
-from bmtools.tasks.inference import Predictor, on_device, run_model
 from bmtools.tasks.ner import NerTask
+from bmtools.tasks.predict import Predictor, on_device, run_model
 from bmtools.tasks.settings import NerConfig
 from bmtools.tasks.tagging_heads import Crf, TaggingHead, pack
 from bmtools.vocab.tokenizer import fingerprint

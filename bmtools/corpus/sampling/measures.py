@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from bmtools.corpus.splits import values_of
+from bmtools.corpus.split import values_of
 from bmtools.errors import DataError, Reject
 from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.parallel import read_blocks

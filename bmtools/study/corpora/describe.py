@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
-from bmtools.corpus.splits import values_of
+from bmtools.corpus.split import values_of
 from bmtools.errors import Reject, refuse
 from bmtools.io.jsonl import Block, RecordReader, refuse_empty
 from bmtools.io.record_size import MEGABYTE

@@ -107,7 +107,7 @@ def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> 
     import torch
 
     from bmtools.models.checkpoint import load_for_inference
-    from bmtools.tasks.inference import Predictor
+    from bmtools.tasks.predict import Predictor
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(config.threads)

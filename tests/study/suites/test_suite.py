@@ -9,7 +9,7 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.study.suites.suite import PublishedTable, Suite, load_suite, suite_names
-from bmtools.tasks.metrics.task_scores import TASK_METRICS
+from bmtools.tasks.metrics.score_tasks import TASK_METRICS
 
 SUITES = {name: load_suite(name) for name in suite_names()}
 TABLES = [(name, table) for name, suite in SUITES.items() for table in suite.published]

@@ -21,8 +21,8 @@ from bmtools.tasks.metrics.errors import (
     detail_lines,
     pair_mentions,
 )
+from bmtools.tasks.metrics.score_tasks import Predictions, task_scores
 from bmtools.tasks.metrics.spans import Mention, score_spans
-from bmtools.tasks.metrics.task_scores import Predictions, task_scores
 
 Line = dict[str, Any]
 TEXT = "il cuore pompa il sangue"

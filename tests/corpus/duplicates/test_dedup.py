@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.duplicates.deduplicate import deduplicate
+from bmtools.corpus.duplicates.dedup import deduplicate
 from bmtools.corpus.duplicates.settings import Bands, DedupConfig
 from bmtools.corpus.duplicates.sketches import Sketcher
 from bmtools.corpus.duplicates.store import add_signatures

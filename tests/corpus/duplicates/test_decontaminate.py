@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.duplicates.contamination import ContaminationFinder, EvaluationRuns
+from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, EvaluationRuns
 from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader

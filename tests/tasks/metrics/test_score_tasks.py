@@ -17,18 +17,13 @@ from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.answers import score_answers, score_factoids
 from bmtools.tasks.metrics.labels import join_by_document, score_label_sets, score_labels
+from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, split_name, task_scores
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
     score_spans,
     score_words,
     words_in,
-)
-from bmtools.tasks.metrics.task_scores import (
-    Predictions,
-    name_predictions,
-    split_name,
-    task_scores,
 )
 from bmtools.tasks.similarity import score_correlation
 
@@ -552,7 +547,7 @@ def test_order_does_not_matter() -> None:
 def test_scoring_needs_no_torch() -> None:
     code = ("import sys, bmtools.tasks\n"
             "record = {'id': 'a', 'text': 'b', 'label': 'c', 'predicted': {'label': 'c'}}\n"
-            "from bmtools.tasks.metrics.task_scores import Predictions, task_scores\n"
+            "from bmtools.tasks.metrics.score_tasks import Predictions, task_scores\n"
             "[line] = task_scores([record], [Predictions('m', [record], 'm')])\n"
             "assert line['accuracy'] == 1\n"
             "assert not {'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules)")

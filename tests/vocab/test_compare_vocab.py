@@ -14,7 +14,7 @@ from transformers import BertTokenizer, BertTokenizerFast
 from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.vocab.comparison import Term, compare_vocab, read_terms
+from bmtools.vocab.compare_vocab import Term, compare_vocab, read_terms
 from bmtools.vocab.loading import Vocabulary, load_vocabulary
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 import bmtools.vocab
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.vocab.build import (
+from bmtools.vocab.build_vocab import (
     DocumentSample,
     find_knee,
     is_held_out,

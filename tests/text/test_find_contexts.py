@@ -21,7 +21,7 @@ from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.keyed_random import derive
 from bmtools.text.case_folding import CASELESS
-from bmtools.text.contexts import find_contexts
+from bmtools.text.find_contexts import find_contexts
 from bmtools.text.reservoir import word_keys
 from bmtools.text.segment import sentence_spans
 from bmtools.text.settings import ContextConfig

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from bmtools.corpus.overlap import PARTS
-from bmtools.corpus.splits import SplitConfig, read_split, write_split
+from bmtools.corpus.split import SplitConfig, read_split, write_split
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader
 
