@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 LIMITS = {
-    "code lines": 48_561,  # without docstrings, comments and blank lines
+    "code lines": 48_555,  # without docstrings, comments and blank lines
     "functions": 4053,  # methods and functions in functions included
     "files": 492,
     "options": 453,  # distinct names of long options of all commands

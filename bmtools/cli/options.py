@@ -225,12 +225,12 @@ reads_records = partial(add_options, [takes_files, takes_rejects], _open_records
 """Add FILES and `--rejects`; passes `records` and `reject`."""
 
 
-def writes_file(flag: str, help: str) -> Callable[[Function], Function]:
+def writes_file(flag: str, help: str) -> Decorator:
     """Add an option that names a further file to write."""
     return click.option(flag, type=OutputFile(), metavar="FILE", help=help)
 
 
-def writes_plot(content: str) -> Callable[[Function], Function]:
+def writes_plot(content: str) -> Decorator:
     """Add `--plot FILE`; matplotlib must be there before any work is done."""
     return click.option("--plot", type=OutputFile(Path), metavar="FILE", callback=_check_plot,
                         help=f"Draw {content} to this .png, .svg or .pdf.")

@@ -6,10 +6,10 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 import click
 
+from bmtools.cli.options import Decorator
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import (
     alike,
@@ -23,7 +23,6 @@ from bmtools.io.output import STDOUT, is_special, write_records
 from bmtools.records import JsonMapping
 from bmtools.values import format_duration, format_figure, heading
 
-Function = TypeVar("Function", bound=Callable[..., object])
 Line = JsonMapping
 Closing = tuple[str, str]
 """Sentence that ends a command, and the command to type next."""
@@ -38,7 +37,7 @@ def _remember(ctx: click.Context, _param: click.Parameter, as_table: bool | None
     ctx.meta[_AS_TABLE] = as_table
 
 
-prints_results: Callable[[Function], Function] = click.option(
+prints_results: Decorator = click.option(
     "--table/--json", "as_table", default=None, expose_value=False, callback=_remember,
     help="Print tables, or JSON Lines; without either, tables on a terminal.")
 """Add `--table/--json` to a command that reports; it prints by `print_results`."""

@@ -130,6 +130,6 @@ def closing(line: Line, extends: bool = False) -> Closing:
     if "sample" in line:
         what += f" from {count_of(line['sample']['documents'], 'documents')}"
     return what, command_line("init-weights FILE --base CKPT --tokenizer {} -o initialised"
-                          if extends else
-                          "pretrain FILE --architecture bert-small --tokenizer {} -o model",
-                          directory)
+                              if extends else
+                              "pretrain FILE --architecture bert-small --tokenizer {} -o model",
+                              directory)

@@ -104,4 +104,4 @@ def closing(lines: Sequence[Line], paths: JsonMapping) -> Closing:
     count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
     return (f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})",
             command_line("pretrain FILE --architecture bert-small --tokenizer {} -o model",
-                     paths[best]) if Path(paths[best]).is_dir() else "")
+                         paths[best]) if Path(paths[best]).is_dir() else "")

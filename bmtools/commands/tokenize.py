@@ -52,4 +52,4 @@ def closing(line: Line, tokenizer: object) -> Closing:
     return (f"wrote {line['output']}: {count_of(line['tokens'], 'tokens')} of "
             f"{count_of(line['documents'], 'documents')}",
             command_line("pretrain {} --architecture bert-base --tokenizer {} -o model",
-                     line["output"], tokenizer))
+                         line["output"], tokenizer))

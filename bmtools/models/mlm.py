@@ -55,7 +55,7 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
         CheckpointError: token types for a model without segment embeddings.
     """
     inputs: JsonObject = {"attention_mask": _causal_mask(model, attention_mask) if causal
-                              else attention_mask.long()}
+                          else attention_mask.long()}
     if token_type_ids is not None:
         require_segments(model)
         inputs["token_type_ids"] = token_type_ids

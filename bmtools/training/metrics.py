@@ -135,7 +135,7 @@ class Reporter:
             return None
         sums, progress.pending = progress.pending, {}
         line: JsonObject = {"step": step.number, "of": self._steps,
-                                "phase": phase_step.phase.name}
+                            "phase": phase_step.phase.name}
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
         line["learning_rate"] = step.learning_rate
         line["gradient_norm"] = round(sums["gradient_norm"] / sums["steps"], _DIGITS)

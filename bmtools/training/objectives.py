@@ -97,7 +97,7 @@ class EncoderInputs:
     def to(self, device: torch.device) -> EncoderInputs:
         """Move all inputs to a device."""
         moved: JsonObject = {name: value if value is None else value.to(device)
-                                 for name, value in vars(self).items()}
+                             for name, value in vars(self).items()}
         return EncoderInputs(**moved)
 
     def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:

@@ -339,8 +339,8 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
     adversarial = run_settings(config.run, AdversarialConfig)
     own: JsonObject = {role: model.checkpoint and str(model.checkpoint),
-                           "architecture": model.architecture,
-                           "tokenizer": model.tokenizer and str(model.tokenizer)}
+                       "architecture": model.architecture,
+                       "tokenizer": model.tokenizer and str(model.tokenizer)}
     parents = {role: model.checkpoint}
     if distillation:
         if any(phase.objective.objective != "masked" for phase in config.phases):

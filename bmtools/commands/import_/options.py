@@ -1,15 +1,14 @@
 """Options that several source formats share."""
 
-from collections.abc import Callable
-from typing import TypeVar, get_args
+from typing import get_args
 
 import click
 
 from bmtools.cli.help import Choice
+from bmtools.cli.options import Decorator
 from bmtools.cli.parameters import InputFile
 from bmtools.corpus.formats.settings import MentionPairs
 
-Function = TypeVar("Function", bound=Callable[..., object])
 takes_id_key = click.option("--id-key", default="id", show_default=True, metavar="KEY",
                             help="Column of the id.")
 takes_text_key = click.option("--text-key", default="text", show_default=True, metavar="KEY",
@@ -20,8 +19,7 @@ takes_mention_pairs = click.option(
          "with the closest of the other; as BioBIT, only where the head comes first; all.")
 
 
-def takes_tables(name: str, help: str = "",
-                 required: bool = False) -> Callable[[Function], Function]:
+def takes_tables(name: str, help: str = "", required: bool = False) -> Decorator:
     """Add an option for tables of annotations, which may be given again.
 
     Args:

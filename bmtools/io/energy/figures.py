@@ -23,7 +23,7 @@ def add(parts: Iterable[Figures]) -> JsonObject:
     """
     parts = [part for part in parts if part]
     total: JsonObject = {name: _sum(part.get(name) for part in parts) for name in _HOURS
-                             if any(name in part for part in parts)}
+                         if any(name in part for part in parts)}
     for kind in KINDS:
         found = [part[kind] for part in parts if kind in part]
         if found:

@@ -18,6 +18,7 @@ from typing import Self
 
 from bmtools.distributed import is_main_process, local_rank, local_world_size, world_size
 from bmtools.io.energy.counters import (
+    SAMPLED,
     SECONDS_BETWEEN_POLLS,
     SECONDS_BETWEEN_SAMPLES,
     Gpus,
@@ -59,7 +60,7 @@ class Meter:
         self._ended = threading.Event()
         if self._rapl.joules:
             self._keep_polling(SECONDS_BETWEEN_POLLS)
-        if not all(gpu.counted for gpu in self._gpus.by_uuid.values()):
+        if self._gpus.method == SAMPLED:
             self._keep_polling(SECONDS_BETWEEN_SAMPLES)
 
     def __enter__(self) -> Self:
@@ -100,9 +101,7 @@ class Meter:
 
         The machine is counted by the first of its processes alone.
         """
-        has_counters = self._rapl.joules or self._gpus.by_uuid
-        if has_counters:
-            self._poll()
+        self._poll()
         seconds = max(time.monotonic() - self._began, 1e-9)
         cores, cpu_seconds = os.cpu_count() or 1, _cpu_seconds() - self._cpu_began
         used = self._gpus.used()
@@ -115,10 +114,8 @@ class Meter:
         if is_main_process():
             found["hours"] = seconds / 3600
         figures: JsonObject = {name: rounded(value) for name, value in found.items()}
-        if has_counters:
-            share = min(cpu_seconds / (cores * seconds), 1)
-            for name, kind in self._energy(used, share).items():
-                figures[name] = {**kind, "hours": figures.get("hours", 0)}
+        for name, kind in self._energy(used, min(cpu_seconds / (cores * seconds), 1)).items():
+            figures[name] = {**kind, "hours": figures.get("hours", 0)}
         return {**figures, "hardware": _hardware(used)}
 
     def _energy(self, used: Mapping[str, str], cpu_share: float) -> dict[str, JsonObject]:

@@ -80,7 +80,7 @@ def _encoder_config(directory: Path) -> EuroBertConfig:
 
     decoder = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
     found: JsonObject = {name: getattr(decoder, name, None)
-                             for name in EuroBertConfig.__annotations__ if "_token" not in name}
+                         for name in EuroBertConfig.__annotations__ if "_token" not in name}
     if decoder.model_type == "qwen2":
         found["attention_bias"] = True
     if window := getattr(decoder, "sliding_window", None):

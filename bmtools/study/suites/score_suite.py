@@ -116,9 +116,9 @@ def _finished(line: JsonObject, suite: Suite, shared: Sequence[SuiteSet]) -> Jso
             averages[f"{one.name} of {len(some)} sets"] = found
     missing = [one.name for one in suite.sets if one.main not in scores]
     parts: JsonObject = {key: {row: value if isinstance(value, str) else rounded(value)
-                         for row, value in values.items()}
-                   for key, values in {**line, "averages": averages}.items()
-                   if isinstance(values, dict)}
+                               for row, value in values.items()}
+                         for key, values in {**line, "averages": averages}.items()
+                         if isinstance(values, dict)}
     # Rows in the suite's order, whatever the order of files.
     parts["scores"] = {row: parts["scores"][row] for row in suite.rows() if row in scores}
     names: JsonObject = {key: line[key] for key in ("model", "suite", "table") if key in line}
