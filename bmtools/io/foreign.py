@@ -34,7 +34,7 @@ _KINDS = (
     _Kind(b"{\\rtf", "an RTF document", "pandoc -t plain --wrap=none {} | bmtools import text"),
     _Kind(b"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
           "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
-    _Kind(b"ARROW1", "an Arrow file", "bmtools import dataset with the folder that it is in"),
+    _Kind(b"ARROW1", "an Arrow file", "write it as Parquet or JSON Lines with its library first"),
     _Kind(b"SQLite format 3", "an SQLite database",
           "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
 )
@@ -43,8 +43,8 @@ _DOCX = _Kind(_ZIP, "a Word document",
               "pandoc -t plain --wrap=none {} | bmtools import text --paragraphs")
 _XLSX = _Kind(_ZIP, "an Excel workbook", "save it as CSV in UTF-8 first")
 _EPUB = _Kind(_ZIP, "an EPUB", "bmtools import epub {}")
-_ARCHIVE = _Kind(_ZIP, "a zip archive", "bmtools import auto {}, or unzip it and name its files")
-_TAR = _Kind(b"ustar", "a tar archive", "bmtools import auto {}, or unpack it and name its files")
+_ARCHIVE = _Kind(_ZIP, "a zip archive", "unzip it and name its files")
+_TAR = _Kind(b"ustar", "a tar archive", "unpack it and name its files")
 
 
 def foreign_bytes(head: bytes, name: str) -> str | None:
@@ -132,7 +132,7 @@ _TAGGED_LINES = 3
 _PUBTATOR = re.compile(r"[\w.-]+\|t\|")
 _STANDOFF = re.compile(r"[\w.-]+\|(?:[at]\|)?\S")
 # Root elements of annotated sets, and the formats of `import` that read them.
-_ANNOTATED = {"<collection": "bioc", "<document": "ddi", "<deIdi2b2": "i2b2-xml",
+_ANNOTATED = {"<document": "ddi", "<deIdi2b2": "i2b2-xml",
               "<ClinicalNarrativeTemporalAnnotation": "i2b2-xml"}
 _PUBMED = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 

@@ -150,9 +150,6 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
                 "ID": "1", "context": "Il cuore.", "question": "Che?", "answer": "cuore"}]
                 for name in ("train", "dev")})),
             ("article.nxml", "<article><body><p>Il cuore.</p></body></article>"),
-            ("case.xmi", "<xmi:XMI xmlns:xmi='http://www.omg.org/XMI' "
-                         "xmlns:cas='http:///uima/cas.ecore'><cas:Sofa xmi:id='1' "
-                         "sofaID='a' sofaString='Il cuore.'/></xmi:XMI>"),
             ("pubmedqa.json", json.dumps({
                 name: {"QUESTION": "Che?", "CONTEXTS": ["Il cuore."]} for name in "12"})),
             ("test_ground_truth.json", '{"1": "yes"}'),
@@ -165,11 +162,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("texts.json", '{"data": [{"PMID": "1", "Testo": "DF."}]}'),
             ("concepts.txt", "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n"), ("related.txt", ""),
             ("pubtator.txt", "1|t|On DF.\n1|a|DF.\n1\t3\t5\tDF\tChemical\tD1\n"),
-            ("bioc.xml", "<collection><document><id>1</id><passage><offset>0</offset><text>DF."
-                         "</text></passage></document></collection>"),
-            ("bioc.json", '{"documents": [{"id": "1", "passages": []}]}'),
             ("i2b2.xml", "<deIdi2b2><TEXT>DF.</TEXT></deIdi2b2>"),
-            ("spans.tsv", "filename\tlabel\tstart_span\tend_span\ttext\n"),
             ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),

@@ -38,11 +38,6 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n</PubmedArticleSet>\n")
 MARKED = '{"text": "<< One >>. [[ Two ]].", "label": "x"}\n'
 TEXTS = '{{"data": [{{"PMID": "a", "Testo": "One. Two."}},\n {{"PMID": "b", "{0}": "Three."}}]}}\n'
-BIOC = ("<collection>\n<document><id>a</id><passage><offset>0</offset><text>One. Two.</text>"
-        "</passage></document>\n<document>{0}<passage><offset>0</offset><text>Three.</text>"
-        "</passage></document></collection>")
-BIOC_JSON = ('{{"documents": [{{"id": "a", "passages": [{{"offset": 0, "text": "One. Two."}}]}},\n'
-             '{{"id": "b", "passages": [{{"{0}": 0, "text": "Three."}}]}}]}}')
 DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
        '<sentence id="d.s1" {0}/></document>\n')
 CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
@@ -55,11 +50,6 @@ SAMPLES = {
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
-    "bioc": Sample(BIOC.format("<id>b</id>"), BIOC.format(""), "in:3: key 'id' is missing",
-                   ("a", "b"), ("a",)),
-    "bioc-json": Sample(BIOC_JSON.format("offset"), BIOC_JSON.format("start"),
-                        "in (documents[1]): key 'passages[0].offset' is missing", ("a", "b"),
-                        ("a",)),
     "biored": Sample(TEXTS.format("Testo"), TEXTS.format("Text"),
                      "in (data[1]): found no PMID or no Testo", ("a", "b"), ("a",)),
     "chemprot": Sample(MARKED * 2, f'{MARKED}{{"text": "Three.", "label": "x"}}\n',
@@ -117,13 +107,7 @@ JATS = ("<pmc-articleset>\n<article><front><article-meta><article-id pub-id-type
         "</article-id></article-meta></front><body><p>One. Two.</p></body></article>\n<article>"
         "<front><article-meta><article-id pub-id-type='pmc'>2</article-id></article-meta></front>"
         "<body><p>Three.</p></body>{0}\n</pmc-articleset>\n")
-XMI = ("<xmi:XMI xmlns:xmi='http://www.omg.org/XMI' xmlns:cas='http:///uima/cas.ecore' "
-       "xmlns:c='http:///webanno/custom.ecore'>\n<cas:Sofa xmi:id='1' sofaID='a' sofaString="
-       "'One. Two.'/>\n<c:X xmi:id='2' sofa='3' begin='0' end='{0}'/><cas:Sofa xmi:id='3' sofaID="
-       "'b' sofaString='Three.'/>\n</xmi:XMI>\n")
 SAMPLES |= {
-    "xmi": Sample(XMI.format(5), XMI.format("x"), "in:3: found begin '0' and end 'x', expected num",
-                  ("in-a", "in-b"), ("in-a",)),
     "pmc": Sample(JATS.format("</article>"), JATS.format(""), "in:4: damaged XML (Opening and "
                   "ending tag mismatch: article line 3 and pmc-articleset", ("PMC1", "PMC2"), ()),
 }
@@ -387,18 +371,13 @@ def test_updates_and_account(run, source, tmp_path: Path) -> None:
     old, new = tmp_path / "1.xml", tmp_path / "2.xml"
     old.write_text(XML.format(1, 2))
     new.write_text(XML.format(2, 3).replace("One", "Newer"))
-    outcome = run("import", "pubmed", old, new, "--updates")
-    assert [record["id"] for record in outcome.records] == ["1", "2", "3"]
-    assert "Newer" in outcome.records[1]["text"]
-    assert "citations that others replace or delete left out: 1" in outcome.err
+    outcome = run("import", "pubmed", new, old, "--duplicates", "drop")
+    assert [record["id"] for record in outcome.records] == ["2", "3", "1"]
+    assert "Newer" in outcome.records[0]["text"]
+    assert "records with an id that came before left out: 1" in outcome.err
     accounted = run("import", "pubmed", old, "--account")
     assert (accounted.code, len(accounted.records)) == (0, 2)
     assert " characters of text: 14 in records (" in accounted.err
-    for more, told in ((("--updates", "--account", old), "found --updates beside it"),
-                       (("--updates",), "found stdin, which cannot be read twice")):
-        refused = run("import", "pubmed", *more)
-        assert (refused.code, refused.out) == (2, "")
-        assert told in refused.err
 
 
 def test_an_entity_bomb_is_one_line(run, source) -> None:

@@ -26,7 +26,7 @@ def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_chec
 
 @pytest.mark.parametrize(("form", "package", "extra"), [
     ("html", "trafilatura", "web"), ("warc", "fastwarc", "web"), ("pdf", "pypdf", "documents"),
-    ("parquet", "pyarrow", "parquet"), ("dataset", "pyarrow", "parquet")])
+    ("parquet", "pyarrow", "parquet")])
 def test_documents_need_packages(run: Callable[..., Any], tmp_path: Path, form: str, package: str,
                                  extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec

@@ -44,7 +44,7 @@ BYTES = {
     "xlsx": (_zip("xl/workbook.xml"), "found an Excel workbook, expected text; "
              "type save it as CSV in UTF-8 first"),
     "zip": (_zip("notes.txt"), "found a zip archive, expected text; "
-            "type bmtools import auto {}, or unzip it and name its files"),
+            "type unzip it and name its files"),
     "epub": (epub({"a": "x"}), "found an EPUB, expected text; type bmtools import epub {}"),
     "parquet": (b"PAR1\x15\x04", "found a Parquet file, expected text; type bmtools import parquet "
                 "{}"),
@@ -120,7 +120,6 @@ NO_RECORDS = {
     "pubtator": ("1|t|On DF.\n1|a|\n", "found PubTator's lines, expected records; type bmtools "
                  "import pubtator notes"),
     "ddi": ('<document id="d">\n', "found XML, expected records; type bmtools import ddi notes"),
-    "bioc": ("<collection>\n", "found XML, expected records; type bmtools import bioc notes"),
     "list": ('[{"id": "1"}]\n', "found a JSON list, expected one JSON object a line; type jq -c "
              "'.[]' notes | bmtools import jsonl"),
     "document": ('{\n "id": "1"}\n', "found one JSON object over several lines, expected one a "

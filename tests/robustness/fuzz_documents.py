@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import ipc, parquet
+from pyarrow import parquet
 from toy_documents import PAGE, epub, pdf, pdf_file, warc
 
 _TABLE = b"""/CIDInit /ProcSet findresource begin 12 dict begin begincmap
@@ -41,34 +38,20 @@ OPEN_PDF = pdf_file([
 _ROWS = pa.table({"text": [f"Il cuore {number}." for number in range(40)], "n": range(40)})
 _NOTES = ('ROW_ID,SUBJECT_ID,CATEGORY,ISERROR,TEXT\n1,2,Physician ,,"Seen [**Name 2**]\nwith ""x"""'
           "\n3,4,Nursing,1,Slept.\n")
-_STATE = {"_split": "train", "_data_files": [{"filename": "data-00000-of-00001.arrow"}]}
 COMMANDS = (("page.html", "import html page.html"), ("crawl.warc", "import warc crawl.warc"),
             ("open.pdf", "import pdf open.pdf"), ("paper.pdf", "import pdf paper.pdf"),
             ("book.epub", "import epub book.epub"), ("rows.parquet", "import parquet rows.parquet"),
-            ("saved/data-00000-of-00001.arrow", "import dataset saved"),
-            ("saved/state.json", "import dataset saved"),
-            ("notes.csv", "import mimic notes.csv --marks x"),
-            ("mixed.tar", "import auto mixed.tar"))
+            ("notes.csv", "import mimic notes.csv --marks x"))
 
 
 def write_documents(folder: Path) -> None:
     """Write the files that the commands read."""
-    (folder / "saved").mkdir()
     parquet.write_table(_ROWS, folder / "rows.parquet")
-    with ipc.new_stream(str(folder / "saved/data-00000-of-00001.arrow"), _ROWS.schema) as stream:
-        stream.write_table(_ROWS)
     body = PAGE.encode()
     files = {
         "page.html": body, "crawl.warc": warc(1, body) + warc(2, b"", "request") + warc(3, body),
         "open.pdf": OPEN_PDF, "paper.pdf": pdf(["Rivista", "La febbre del pa-", "ziente."] * 3),
         "book.epub": epub({"a": "<h1>Uno</h1><p>x</p>", "b": "<p>y</p>"}),
-        "notes.csv": _NOTES.encode(), "saved/state.json": json.dumps(_STATE).encode()}
+        "notes.csv": _NOTES.encode()}
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    with tarfile.open(folder / "mixed.tar", "w") as archive:
-        for name in ("page.html", "open.pdf", "notes.csv", "rows.parquet", "crawl.warc"):
-            archive.add(folder / name, f"in/{name}")
-        for kind in (tarfile.SYMTYPE, tarfile.CHRTYPE):
-            info = tarfile.TarInfo("../outside")
-            info.type = kind
-            archive.addfile(info, io.BytesIO())

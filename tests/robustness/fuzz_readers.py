@@ -82,24 +82,11 @@ _DDI = """<document id="d"><sentence id="d.s0" text="A with B drug and C.">
 <entity id="e1" charOffset="7-7;9-12" type="group" text="B drug"/>
 <pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/></sentence></document>
 """
-_BIOC = """<collection><document><id>1</id><passage><infon key="type">title</infon>
-<offset>0</offset><text>A in B.</text><annotation id="0"><infon key="type">Gene</infon>
-<infon key="identifier">2</infon><location offset="0" length="1"/><text>A</text></annotation>
-<annotation id="1"><infon key="type">Gene</infon><location offset="5" length="1"/></annotation>
-</passage><relation id="R0"><infon key="type">PPI</infon><node refid="0" role="a"/>
-<node refid="1" role="b"/></relation></document></collection>
-"""
 _DEID = """<deIdi2b2><TEXT><![CDATA[
 Date: 2067-05-03, Dr. Lee]]></TEXT><TAGS>
 <DATE id="P0" start="7" end="17" text="2067-05-03" TYPE="DATE" comment="" />
 <TLINK id="L" fromID="P0" toID="P0" type="SIMULTANEOUS" /></TAGS></deIdi2b2>
 """
-_GENES = [{"id": number, "text": text, "infons": {"type": "Gene", "identifier": text},
-           "locations": [{"offset": start, "length": 1}]}
-          for number, text, start in ((0, "A", 0), (1, "B", 5))]
-_BIOC_JSON = {"documents": [{
-    "id": "1", "passages": [{"offset": 0, "text": "A in B.", "annotations": _GENES}],
-    "relations": [{"infons": {"entity1": "A", "entity2": "B", "type": "Bind", "novel": "No"}}]}]}
 _JATS = """<!DOCTYPE article PUBLIC "-//NLM//DTD JATS v1.2//EN" "archive.dtd"><article
  xmlns:xlink="http://www.w3.org/1999/xlink"><front><article-meta><article-id pub-id-type="pmc">7
 </article-id><title-group><article-title>On asthma</article-title></title-group><permissions>
@@ -110,16 +97,9 @@ lungs.</p></caption></fig> Then</p><list><list-item><p>one &beta;</p></list-item
 Deep</title><p>End.</p></sec></sec><p>Last.</p></body><back><ack><p>Thanks.</p></ack><ref-list><ref>
 Orr</ref></ref-list></back></article>
 """
-_XMI = """<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore"
- xmlns:c="http:///webanno/custom.ecore"><c:A xmi:id="1" sofa="9" begin="0" end="1" L="5 6"/>
-<c:B xmi:id="2" sofa="9" begin="7" end="8" polarity="POS"/><c:L xmi:id="5" role="HAS" target="2"/>
-<c:L xmi:id="6" target="1"/><c:R xmi:id="7" sofa="9" begin="7" end="8" Governor="1" Dependent="2"/>
-<cas:Sofa xmi:id="9" sofaID="v" sofaString="A with B."/><cas:View sofa="9" members="1 2"/></xmi:XMI>
-"""
 _FILES = {
-    "case.xmi": _XMI,
     "article.nxml": _JATS,
-    "ddi.xml": _DDI, "bioc.xml": _BIOC, "bioc.json": json.dumps(_BIOC_JSON, indent=1),
+    "ddi.xml": _DDI,
     "i2b2.xml": _DEID, "abstracts.tsv": "1\tOn DF.\tDF blocks sigma-1.\n",
     "texts.json": '{"data": [{"PMID": "1", "Testo": "DF blocca sigma-1."}]}',
     "entities.tsv": "1\tT1\tCHEMICAL\t3\t5\tDF\n1\tT2\tGENE -Y\t17\t24\tsigma-1\n",
@@ -133,7 +113,6 @@ _FILES = {
                     "1\tCID\tD1\tD2\n",
     "2010/1.txt": "Fever of 38\nwith Aspirin .\n", "2010/1.con": 'c="fever" 1:0 1:0||t="problem"\n',
     "2010/1.rel": 'c="fever" 1:0 1:0||r="PIP"||c="fever" 1:0 1:0\n',
-    "spans.tsv": "filename\tlabel\tstart_span\tend_span\ttext\n1\tSYMPTOM\t0\t5\tFever\n",
     "in.txt": "\n\n".join(TEXTS), "in.xml": _CITATION.format(1), "update.xml": _UPDATE,
     "memory.tmx": _TMX,
     "in.conll": "-DOCSTART-\n\nIl O\npaziente O\nha O\nasma B-DIS\n. O\n\nIl O\ncuore B-ORG\n",
@@ -217,9 +196,7 @@ READERS = (
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
     Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
            "--account"),
-    Reader("case.xmi", "import xmi case.xmi"),
     Reader("article.tar", "import pmc article.tar --by-section"),
-    Reader("update.xml", "import pubmed in.xml update.xml --updates", weight=.5),
     Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
     Reader("in.conll", "import conll in.conll --documents"),
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
@@ -238,10 +215,8 @@ READERS = (
              weight=.5) for file in ("concepts.tsv", "related.tsv")),
     *(Reader(f"brat/1.{ending}", "import brat brat", weight=.5) for ending in ("ann", "txt")),
     Reader("pubtator.txt", "import pubtator pubtator.txt"),
-    Reader("bioc.xml", "import bioc bioc.xml"), Reader("bioc.json", "import bioc-json bioc.json"),
     Reader("i2b2.xml", "import i2b2-xml i2b2.xml"),
     *(Reader(f"2010/1.{ending}", "import i2b2-2010 2010", weight=.5) for ending in ("con", "rel")),
-    Reader("spans.tsv", "import multiclinai 2010/1.txt --annotations spans.tsv"),
     *(Reader("annotated.jsonl", f"export {form} annotated.jsonl", weight=.2)
       for form in ("conll", "pubtator")),
     Reader("squad.json", "import squad squad.json"),

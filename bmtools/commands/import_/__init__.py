@@ -9,19 +9,15 @@ import click
 from bmtools.cli.help import Group, write_rows
 
 FORMATS = {
-    "auto": "Files whose formats are found by content and name, each read as its subcommand does.",
     "bioasq": "BioASQ's own files, the questions of one type.",
     "bioasq-yesno": "BioASQ's yes/no questions as TSV, to their ideal answers.",
     "biobit-qa": "BioBIT's Italian BioASQ questions, one split of them.",
-    "bioc": "BioC's XML, one record for every document.",
-    "bioc-json": "BioC's JSON, as PubTator serves it, one record for every document.",
     "biored": "BioBIT's Italian BioRED, one record for every abstract.",
     "biosses": "BIOSSES, pairs of sentences with their similarity under score.",
     "brat": "Texts of BRAT with their annotations, one record for every text.",
     "chemprot": "ChemProt as BioCreative VI, BioBIT or SciBERT publish it.",
     "conll": "CoNLL columns with IO, IOB, IOBES or BILOU tags, one record for every sentence.",
     "curated": "BioBIT's curated maskings, one record with text and target for each.",
-    "dataset": "Rows of a Hugging Face dataset on disk, one record for each.",
     "ddi": "Drug-drug interactions of DDI-2013, one record for every sentence.",
     "epub": "Text of books in EPUB, one record for each, a paragraph a line.",
     "gad": "GAD and EU-ADR, sentences with @GENE$ and @DISEASE$ and the label 0 or 1.",
@@ -31,7 +27,6 @@ FORMATS = {
     "i2b2-xml": "Events and times of i2b2 2012, identifiers of 2014, one record for every file.",
     "jsonl": "Foreign JSON Lines, under the keys that commands agree on.",
     "mimic": "Notes of MIMIC-III or MIMIC-IV-Note, one record for each.",
-    "multiclinai": "Texts and the table of MultiClinAI, one record for every text.",
     "nli": "MedNLI and other sets of SNLI's form, one record for every pair of sentences.",
     "parquet": "Rows of Parquet files, one record for each.",
     "pdf": "Text of PDFs, one record for each, a paragraph a line.",
@@ -45,7 +40,6 @@ FORMATS = {
     "table": "Any CSV or TSV, one record for every row.",
     "text": "Plain text, one record for every line that is not blank.",
     "warc": "Main text of the HTML pages in WARC archives, one record for each.",
-    "xmi": "UIMA's XMI, as of E3C, one record for every view with a text.",
 }
 """The first sentence of each format's help; none of the modules is imported for a list of them."""
 

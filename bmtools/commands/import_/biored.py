@@ -20,7 +20,7 @@ def command(entities: tuple[str, ...], relations: tuple[str, ...],
 
     A mention that is not at its offset moves to its nearest occurrence. Relations are between
     concepts, so that pairs of their mentions are made. What is lost is counted, and collected
-    under --rejects. The original BioRED is read by import pubtator or import bioc.
+    under --rejects. The original BioRED is read by import pubtator.
     """
     from bmtools.corpus.formats.sets.biored import biored_records
 

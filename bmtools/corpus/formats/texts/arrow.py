@@ -1,15 +1,13 @@
-"""Rows of Parquet files and of Hugging Face datasets on disk, which are Arrow or Parquet files."""
+"""Rows of Parquet files."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.tally import Tally
@@ -19,7 +17,6 @@ from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.archives import corpus_files
 from bmtools.io.failures import reading
-from bmtools.io.folders import read_json
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
 from bmtools.records import JsonObject, Record
@@ -61,88 +58,6 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
             yield from agreed_records(rows, id_key, text_key, tally)
 
 
-def dataset_records(names: Iterable[str], splits: Collection[str] = (), id_key: str = "id",
-                    text_key: str = "text", counts: Counter[str] | None = None,
-                    reject: Reject = refuse) -> Iterator[Record]:
-    """Yield the rows of datasets on disk, their split in `meta.split`.
-
-    A dataset is a folder that `save_to_disk` wrote, or one of Parquet files as on the Hub. Scripts
-    in it are not run. See `parquet_records`; ids that are not given are `SPLIT:ROW`.
-
-    Args:
-        names: folders.
-        splits: that are taken; all if none is named.
-        id_key: column of the id.
-        text_key: column of the text.
-        counts: counts the ids that were given, columns and splits that are left out.
-        reject: receives a row without text.
-    """
-    require_extra("pyarrow", "import dataset", "parquet")
-    tally = Tally(counts, reject)
-    for name in names:
-        for split, files in groupby(_split_files(Path(name)), key=lambda found: found[0]):
-            if splits and split not in splits:
-                tally.counts[f"files of the split {split or 'without a name'} left out"] += len(
-                    list(files))
-                continue
-            rows = _of_split(split, [file for _, file in files], text_key, tally.counts)
-            yield from agreed_records(rows, id_key, text_key, tally)
-
-
-def _of_split(split: str, files: Iterable[Path], text_key: str,
-              counts: Counter[str]) -> Iterator[Row]:
-    number = 0
-    for file in files:
-        for own_id, place, content in _rows(str(file), text_key, counts):
-            number += 1
-            if split and isinstance(content.get("meta", {}), dict):
-                content["meta"] = {**content.get("meta", {}), "split": split}
-            yield (f"{split}:{number}" if split else own_id), place, content
-
-
-def _split_files(folder: Path) -> list[tuple[str, Path]]:
-    """List the files of a dataset with their splits, in the order of the dataset.
-
-    Raises:
-        DataError: no dataset, or one that names files outside its folder.
-    """
-    if whole := _described(folder / "dataset_dict.json", "splits"):
-        return [(split, file) for split in whole["splits"]
-                for _, file in _split_files(_inside(folder, split))]
-    if state := _described(folder / "state.json", "_data_files"):
-        split = state.get("_split")
-        return [(split if isinstance(split, str) else "", _inside(folder, isinstance(file, dict)
-                 and file.get("filename"))) for file in state["_data_files"]]
-    found = [(_split_of(file), file) for file in sorted(folder.rglob("*"))
-             if file.suffix in (".parquet", ".arrow") and file.is_file()]
-    if not found:
-        raise DataError(f"{folder}: found no dataset_dict.json, state.json or Parquet files, "
-                        "expected a folder of save_to_disk or of the Hub")
-    return sorted(found, key=lambda one: one[0])
-
-
-def _described(path: Path, key: str) -> JsonObject:
-    """Read a description of a dataset, which has a list under a key; nothing where it is none."""
-    if not path.is_file():
-        return {}
-    found: JsonObject = read_json(str(path), "an object", JsonObject) or {}
-    if not isinstance(found.get(key), list):
-        raise DataError(f"{path}: key '{key}': found {found.get(key)!r}, expected a list")
-    return found
-
-
-def _inside(folder: Path, name: object) -> Path:
-    if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
-        raise DataError(f"{folder}: found the name {str(name)[:80]!r} in its description, expected "
-                        "that of a file in this folder")
-    return folder / name
-
-
-def _split_of(file: Path) -> str:
-    shard = _SHARD.fullmatch(file.stem)
-    return shard[1] if shard else file.stem
-
-
 def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
     """Yield the rows of a file."""
     number, stem, source = 0, source_stem(name), source_name(name)
@@ -166,23 +81,15 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
 
 
 def _open(name: str) -> tuple[Schema, Iterator[RecordBatch]]:
-    """Open a file by its content; return its schema and batches of rows."""
+    """Open a file; return its schema and batches of rows."""
     import pyarrow as pa
-    from pyarrow import ipc, parquet
+    from pyarrow import parquet
 
     in_memory = name == STDIN or isinstance(name, MemberName)
-    source = pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name)
-    head = source.read(6)
-    source.seek(0)
-    if head[:4] == b"PAR1":
-        file = parquet.ParquetFile(source)
-        return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata),
-                                                    columns=_columns(file.schema_arrow))
-    if head == b"ARROW1":
-        whole = ipc.open_file(source)
-        return whole.schema, (whole.get_batch(number) for number in range(whole.num_record_batches))
-    stream = ipc.open_stream(source)
-    return stream.schema, iter(stream)
+    file = parquet.ParquetFile(
+        pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name))
+    return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata),
+                                                columns=_columns(file.schema_arrow))
 
 
 def _batch_rows(metadata: FileMetaData) -> int:

@@ -17,8 +17,6 @@ from bmtools.text.languages import two_letters
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-    from bmtools.corpus.formats.texts.pubmed_updates import NewestChooser, NewestInFile
-
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedBookArticleSet", "BookDocumentSet")
 # What PubMed adds to a citation stands beside it in an article. The names with a capital M and
 # NCBIArticle are those of 2001 to 2009.
@@ -36,8 +34,7 @@ UNLABELLED = "UNLABELLED"
 
 
 def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
-                   updates: bool = False, counts: Counter[str] | None = None,
-                   reject: Reject = refuse, newest: NewestInFile | None = None) -> Iterator[Record]:
+                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
     PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
@@ -49,53 +46,22 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
         names: XML files, compressed or not; `-` for stdin.
         titles: give a citation without abstract its title as text, and no `title`.
         other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
-        updates: yield the newest version of each citation that no file deletes; see
-            `find_newest`. Files are read twice.
         counts: counts omissions, by reason.
         reject: receives a citation without PMID.
-        newest: newest citations of the file, if there is one file and `find_newest` found them.
     """
     counts = Counter() if counts is None else counts
-    files: list[tuple[str, NewestInFile | None]] = [(name, newest) for name in names]
-    if updates:
-        from bmtools.corpus.formats.texts.pubmed_updates import find_newest, in_order
-
-        files = [(found.name, found) for found in find_newest(in_order(names))]
-    for name, chosen in files:
-        for citation in _citations(name, chosen, counts, reject):
-            yield from _records(citation, titles, other_abstracts, counts)
-
-
-def _citations(name: str, newest: NewestInFile | None, counts: Counter[str],
-               reject: Reject) -> Iterator[_Citation]:
-    """Yield the citations of a file, or its newest ones."""
-    chooser = newest.chooser() if newest else None
-    source = source_name(name)
-    for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
-        if element.tag in _DELETIONS:
-            _delete(element, chooser, counts)
-            continue
-        try:
-            citation = _Citation(element, f"{source}:{line}")
-            if chooser and not chooser.takes(citation.pmid, citation.version, citation.place):
-                counts["citations that others replace or delete left out"] += 1
+    for name in names:
+        for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
+            if element.tag in _DELETIONS:
+                counts["PMIDs named as deleted"] += len(list(
+                    element.iterchildren("PMID", "MedlineID")))
                 continue
-        except RecordError as error:
-            reject(error)
-            continue
-        yield citation
-    if chooser:
-        chooser.finish()
-
-
-def _delete(element: Element, chooser: NewestChooser | None, counts: Counter[str]) -> None:
-    pmids = list(element.iterchildren("PMID", "MedlineID"))
-    if chooser is None:
-        counts[f"PMIDs named as deleted ({setting('updates')} leaves them out)"] += len(pmids)
-        return
-    for pmid in pmids:
-        if pmid.tag == "PMID":
-            chooser.delete(plain(pmid), pmid.get("Version"))
+            try:
+                citation = _Citation(element, f"{source_name(name)}:{line}")
+            except RecordError as error:
+                reject(error)
+            else:
+                yield from _records(citation, titles, other_abstracts, counts)
 
 
 class _Citation:
