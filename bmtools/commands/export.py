@@ -30,7 +30,7 @@ from bmtools.cli.results import (
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
-from bmtools.errors import RecordError, Reject, count_of
+from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.models.settings import ExportConfig
@@ -77,30 +77,6 @@ def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str,
     counts: Counter[str] = Counter()
     kept = _counting(records, counts, ("entities",))
     _write(step, conll_lines(kept, scheme, tokenization, counts), output, counts)
-
-
-@_format("pubtator", "", "train.jsonl -o train.pubtator.txt",
-         "train.jsonl --rejects bad.jsonl")
-@reads_records
-@writes_records
-def pubtator(step: CommandStep, records: RecordReader, reject: Reject, output: str) -> None:
-    """PubTator's title, abstract, mentions and relations of concepts.
-
-    The title is the key title, or the first section in meta, or the whole text. Concepts are those
-    under identifier; an entity of a relation without one has its id for one.
-    """
-    from bmtools.corpus.formats.sets.pubtator import pubtator_lines
-
-    def lines(kept: Iterable[Record]) -> Iterator[str]:
-        for record in kept:
-            try:
-                yield pubtator_lines(record, counts)
-            except RecordError as error:
-                reject(error)
-
-    counts: Counter[str] = Counter()
-    kept = _counting(records, counts, ("entities", "relations", "title"))
-    _write(step, lines(kept), output, counts)
 
 
 @_format("squad", "", "answers.jsonl -o answers.json",

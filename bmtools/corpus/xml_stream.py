@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
 from html.entities import html5
 from io import BytesIO
@@ -29,12 +29,11 @@ _WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _BLANKS = re.compile(" {2,}")
 _MOST_PROLOG_BYTES = 1 << 20
-_TAG = re.compile(rb"\s*<([A-Za-z]+)[\s/>]")
-_MOST_TAG_BYTES = 1000  # with the white space before it
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
 
-def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Element]:
+def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
+                 children: bool = False) -> Iterator[Element]:
     """Yield the elements with some tags as they end, in memory that does not grow.
 
     An element that is in no other one with these tags is emptied when the next one is requested,
@@ -46,48 +45,18 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         name: a file, or `-` for stdin.
         roots: the root elements that are expected; a source without a byte has none and passes.
         tags: elements to yield; one inside another of them comes first.
+        children: whether they are children of the root, and others there alone are an error.
 
     Raises:
-        DataError: another root, XML that is damaged or cut short or declares entities, or an
-            element larger than a record may be.
+        DataError: another root, XML that is damaged or cut short or declares entities, an element
+            larger than a record may be, or a root with elements but none of these.
     """
     with open_bytes(name) as stream:
         head = stream.read(_AHEAD)
         if head:
             chunks = chain(_chunks(BytesIO(head)), _chunks(stream))
             yield from _streamed(name, tags, map(_Prolog(name, roots).passing, chunks),
-                                 _names_in(head) if len(head) < _AHEAD else None)
-
-
-def xml_children(name: str, roots: Collection[str],
-                 tags: Collection[str]) -> Iterator[tuple[int, Element]]:
-    """Yield the children of the root with some tags, and their lines; faster than `xml_elements`.
-
-    Children are cut from the file and parsed without what is around them. Where that is not
-    well-formed (names of characters, damage) or not certain, the file is read on as by
-    `xml_elements`, with the same result.
-
-    Raises:
-        DataError: as `xml_elements`; or the root has elements, but none of these.
-    """
-    with open_bytes(name) as stream:
-        if not stream.peek(1):  # type: ignore[attr-defined]
-            return
-        is_found = False
-
-        def refuse_others(root: Element) -> None:
-            if not is_found and len(root):
-                raise DataError(f"{source_name(name)}: found <{root[0].tag}> in <{root.tag}>, "
-                                f"expected {' or '.join(f'<{tag}>' for tag in tags)}")
-
-        cutter = _Cutter(name, stream, _Prolog(name, roots), tags)
-        for line, element in cutter.children():
-            is_found = True
-            yield line, element
-        for element in _streamed(name, tags, cutter.rest(), None, cutter.before(), refuse_others):
-            if element.getparent().getparent() is None:
-                is_found = True
-                yield element.sourceline, element
+                                 _names_in(head) if len(head) < _AHEAD else None, children)
 
 
 _SAFELY: dict[str, object] = {
@@ -100,24 +69,23 @@ def _chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
-              characters: frozenset[str] | None, before: Iterable[bytes] = (),
-              at_end: Callable[[Element], object] = id) -> Iterator[Element]:
-    size, line = 0, 1  # since the last element, and where that began
+              characters: frozenset[str] | None, children: bool) -> Iterator[Element]:
+    size, line, is_found = 0, 1, False  # since the last element, and where that began
     parser = etree.XMLPullParser(events=("end",), tag=tuple(tags), load_dtd=True, **_SAFELY)
     parser.resolvers.add(_OwnDtd(characters))
-    for chunk in before:
-        parser.feed(chunk)
     try:
         for chunk in chunks:
             parser.feed(chunk)
             _refuse_unknown_entity(parser, name)
             element = None
             for element in _released(parser, tags):
-                yield element
+                if not children or element.getparent().getparent() is None:
+                    is_found = True
+                    yield element
             if element is not None:
                 size, line = 0, element.sourceline
                 continue
-            size += _memory(chunk)
+            size += len(chunk) + _NODE_BYTES * chunk.count(b"<")
             check_record_size(size, f"{source_name(name)}:{line}")
         root = parser.close()
     except etree.XMLSyntaxError as error:
@@ -133,72 +101,9 @@ def _streamed(name: str, tags: Collection[str], chunks: Iterable[bytes],
         raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                         "copy or download the file again") from error
     yield from _released(parser, tags)
-    at_end(root)
-
-
-def _memory(content: bytes) -> int:
-    return len(content) + _NODE_BYTES * content.count(b"<")
-
-
-class _Cutter:
-    """Cutter of a file into the children of its root, as long as these are plain.
-
-    Args:
-        name: of the file.
-        stream: at its beginning.
-        prolog: reads up to the root.
-        tags: of the children.
-    """
-
-    def __init__(self, name: str, stream: BinaryIO, prolog: _Prolog, tags: Collection[str]) -> None:
-        self._name, self._stream, self._prolog = source_name(name), stream, prolog
-        self._closing = {tag.encode(): f"</{tag}>".encode() for tag in tags}
-        self._tags = tags
-        self._parser = etree.XMLParser(**_SAFELY)
-        self._head = self._content = b""
-        self._first = self._line = 1  # behind the head, and at the content
-
-    def children(self) -> Iterator[tuple[int, Element]]:
-        """Yield children and their lines, up to the first that is not plain."""
-        while not self._prolog.is_done and (chunk := self._stream.read(_CHUNK)):
-            self._content += self._prolog.passing(chunk)
-        body = self._prolog.plain_body(self._content)
-        self._head, self._content = self._content[:body], self._content[body:]
-        self._first = self._line = self._head.count(b"\n") + 1
-        while body and (piece := self._next_piece()):
-            try:
-                root = etree.fromstring(b"<x>" + piece + b"</x>", self._parser)
-            except (etree.XMLSyntaxError, ValueError):  # damaged, or more than children
-                return
-            for child in root.iterchildren(*self._tags):
-                yield self._line + child.sourceline - 1, child
-            self._content = self._content[len(piece):]
-            self._line += piece.count(b"\n")
-
-    def before(self) -> Iterator[bytes]:
-        """Yield the prolog, and as many lines as were cut."""
-        yield self._head
-        for line in range(self._first, self._line, _CHUNK):  # as text they would be too large
-            yield b"<!--" + b"\n" * min(_CHUNK, self._line - line) + b"-->"
-
-    def rest(self) -> Iterator[bytes]:
-        """Yield what follows the children."""
-        yield self._content
-        yield from _chunks(self._stream)
-
-    def _next_piece(self) -> bytes | None:
-        """Return the next children, as many as were read whole, with the white space before."""
-        while True:
-            start = _TAG.match(self._content)
-            closing = start and self._closing.get(start[1])
-            if start and closing and (end := self._content.rfind(closing, start.end())) >= 0:
-                return self._content[:end + len(closing)]
-            if (start and not closing) or (not start and len(self._content) > _MOST_TAG_BYTES):
-                return None
-            check_record_size(_memory(self._content), f"{self._name}:{self._line}")
-            if not (more := self._stream.read(max(_CHUNK, len(self._content)))):
-                return None
-            self._content += more
+    if children and not is_found and len(root):
+        raise DataError(f"{source_name(name)}: found <{root[0].tag}> in <{root.tag}>, "
+                        f"expected {' or '.join(f'<{tag}>' for tag in tags)}")
 
 
 class _OwnDtd(etree.Resolver):
@@ -311,10 +216,6 @@ class _Prolog:
         self._size = 0
         self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.StartElementHandler = self._check_root
-        self._parser.XmlDeclHandler = self._note_declaration
-        self._parser.StartDoctypeDeclHandler = self._note_doctype
-        self._is_plain = True
-        self._root_at, self._plain_root = 0, b""
 
     def passing(self, chunk: bytes) -> bytes:
         """Read the next bytes, up to the root element, and return them."""
@@ -333,31 +234,13 @@ class _Prolog:
                             f"expected an XML file with {self._expected}") from error
         return chunk
 
-    def plain_body(self, content: bytes) -> int:
-        """Return where the content of the root begins, if that is plain; otherwise 0.
-
-        Args:
-            content: from the beginning.
-        """
-        end = self._root_at + len(self._plain_root)
-        return end if self._plain_root and content[self._root_at:end] == self._plain_root else 0
-
-    def _note_declaration(self, version: str, encoding: str | None, _: int) -> None:
-        self._is_plain = version == "1.0" and (encoding or "utf-8").lower() == "utf-8"
-
-    def _note_doctype(self, _name: str, _system: str | None, _public: str | None,
-                      has_declarations: bool) -> None:
-        self._is_plain = self._is_plain and not has_declarations
-
     def _refuse_entity(self, entity: str, *_: object) -> None:
         raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found a declaration of "
                         f"the entity {entity!r}, expected none; such files can exhaust memory or "
                         "read others, so take the declarations out if you trust it")
 
-    def _check_root(self, root: str, attributes: Mapping[str, str]) -> None:
+    def _check_root(self, root: str, _attributes: object) -> None:
         if root not in self._roots:
             raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found the root "
                             f"element <{root}>, expected {self._expected}")
-        if self._is_plain and not attributes:
-            self._root_at, self._plain_root = self._parser.CurrentByteIndex, f"<{root}>".encode()
         raise _RootFound

@@ -236,8 +236,6 @@ CASES = {
         "found '{' (", json=False),
     "export conll": Case((), ("--scheme [iob2|io|iobes|bilou]", "--tokenization"), blank=None,
                          records=TAGGED, json=False),
-    "export pubtator": Case((), ("concepts", "--rejects FILE"), blank=None, records=TAGGED,
-                            json=False),
     "export squad": Case((), ("2.0", "--rejects FILE"),
                          blank="FILE:1: key 'question' is missing; expected a question to the "
                                "text", records=ASKED, json=False),

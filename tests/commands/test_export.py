@@ -84,7 +84,7 @@ def test_a_folder(run, write_lines, tmp_path: Path) -> None:
         "Il duro", "c", "cuore", "duro"]
 
 
-@pytest.mark.parametrize("form", ["brat", "conll", "pubtator", "squad"])
+@pytest.mark.parametrize("form", ["brat", "conll", "squad"])
 def test_bad_records_and_empty_input_are_one_line(run, form: str, tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     for content, told in (("", "found no records"), ('{"id": "a"}\n', "key 'text' is missing")):

@@ -196,7 +196,7 @@ READERS = (
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
     Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
            "--account"),
-    Reader("article.tar", "import pmc article.tar --by-section"),
+    Reader("article.tar", "import pmc article.tar"),
     Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
     Reader("in.conll", "import conll in.conll --documents"),
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),

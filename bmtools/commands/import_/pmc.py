@@ -8,7 +8,7 @@ from bmtools.corpus.formats.settings import JatsConfig
 
 
 @source_format("JATS or NLM XML of PMC and of publishers, in folders, zip or tar archives",
-               "include drop-citations by-section account", "article.nxml -o articles.jsonl",
+               "include drop-citations account", "article.nxml -o articles.jsonl",
                "article.nxml --include captions,back --drop-citations --account")
 @takes_settings(JatsConfig, "config")
 @partial(imports_texts, folders=True, has_account=True)

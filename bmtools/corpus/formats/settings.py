@@ -82,7 +82,7 @@ BIOSSES = TableConfig("sentence1", "sentence2", score_column="score")
 BIOASQ_YESNO = TableConfig("ideal_answer", question_column="question", label_column="yesno_label",
                            label_names="0=no,1=yes")
 HOC = TableConfig("text", labels_column="labels", id_column="index")
-ARTICLE_PARTS = ("captions", "formulas", "back", "sub-articles")
+ARTICLE_PARTS = ("captions", "formulas", "back")
 
 
 class JatsConfig(Settings, title="Parts of articles"):
@@ -90,10 +90,9 @@ class JatsConfig(Settings, title="Parts of articles"):
 
     include: str = option(
         "", "What is left out otherwise: captions, formulas (those on lines of their own), back "
-            "(acknowledgments, appendices), sub-articles (responses, translations, as records).")
+            "(acknowledgments, appendices).")
     drop_citations: bool = option(
         False, "Leave out numbers of references, and citations in brackets.")
-    by_section: bool = option(False, "One record for every section of the highest level.")
 
     def __post_init__(self) -> None:
         require_names("include", self.parts, ARTICLE_PARTS)

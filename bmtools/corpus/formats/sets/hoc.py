@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from itertools import chain
+from pathlib import PurePath
 
 from bmtools.corpus.formats.settings import HOC
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.archives import corpus_files
 from bmtools.io.folders import read_text
-from bmtools.io.record_size import check_record_size
-from bmtools.io.sources import STDIN, open_bytes, source_name
+from bmtools.io.sources import STDIN, source_name
 from bmtools.records import Record
 
 _AND = re.compile(r" AND\s*")
-_CHUNK = 1 << 16  # bytes
 _NONE = "null"  # of a few sentences
-_TAR = slice(257, 262), b"ustar"
 _FOLDERS = ("text", "labels")
 Folders = dict[str, dict[str, str]]
 """Texts and labels, each by the names of documents."""
@@ -41,22 +39,16 @@ def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
     counts = Counter() if counts is None else counts
     documents = set()
     for name in names:
-        folders = _read_folder(name) if Path(name).is_dir() else \
-            _read_archive(name) if _is_tar(name) else None
-        for record in _sentences(name, folders, reject) if folders else sentences_of_documents(
-                table_records([name], HOC, reject)):
+        files = corpus_files(name, ".txt", counts=Counter())
+        first = next(files, "")
+        records = sentences_of_documents(table_records([first], HOC, reject)) \
+            if first in (name, STDIN) else _sentences(
+                name, _folders(name, chain(filter(None, [first]), files)), reject)
+        for record in records:
             counts["sentences without a hallmark"] += not record["labels"]
             documents.add(record.get("meta", {}).get("document"))
             counts["documents"] = len(documents)
             yield record
-
-
-def _is_tar(name: str) -> bool:
-    if name == STDIN:  # which is opened once
-        return False
-    with open_bytes(name) as stream:
-        where, magic = _TAR
-        return bool(stream.peek(512)[where] == magic)  # type: ignore[attr-defined]
 
 
 def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:
@@ -78,37 +70,17 @@ def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:
                          meta=meta, place=place)
 
 
-def _read_folder(name: str) -> Folders:
-    """Read the files of an unpacked archive; see `_read_archive`."""
-    return _complete(name, {folder: {path.stem: read_text(str(path)) for path in sorted(
-        Path(name).glob(f"**/{folder}/*.txt"))} for folder in _FOLDERS})
-
-
-def _read_archive(name: str) -> Folders:
+def _folders(name: str, files: Iterable[str]) -> Folders:
     """Read the files of the two folders, by the names of documents.
 
     Raises:
-        DataError: a damaged archive, or one without these folders.
+        DataError: there are none.
     """
     folders: Folders = {folder: {} for folder in _FOLDERS}
-    try:
-        with open_bytes(name) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                path = PurePosixPath(member.name)
-                if member.isfile() and path.parent.name in folders and path.suffix == ".txt":
-                    check_record_size(member.size, f"{source_name(name)} ({member.name})")
-                    content = archive.extractfile(member)
-                    assert content is not None
-                    folders[path.parent.name][path.stem] = content.read().decode()
-            while stream.read(_CHUNK):  # what is behind the last file tells of damage before it
-                pass
-    except (tarfile.TarError, UnicodeDecodeError) as error:
-        raise DataError(f"{source_name(name)}: damaged archive ({error}); copy or download it "
-                        "again") from error
-    return _complete(name, folders)
-
-
-def _complete(name: str, folders: Folders) -> Folders:
+    for file in files:
+        path = PurePath(file)
+        if path.parent.name in folders:
+            folders[path.parent.name][path.stem] = read_text(file)
     if not all(folders.values()):
         raise DataError(f"{source_name(name)}: found no .txt files in a folder text and a folder "
                         "labels, expected the archive of Hallmarks of Cancer")

@@ -22,7 +22,6 @@ from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
 _PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
-_ID = re.compile(r"[^|\t\r\n]+")
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -111,57 +110,3 @@ def _record(document: _Document, pairs: MentionPairs, tally: Tally) -> Record:
     return Record(id=document.id, text=text, entities=found,
                   relations=concept_relations(document.arcs, found, pairs, tally),
                   **abstract_sections(document.title, document.abstract), place=document.place)
-
-
-def pubtator_lines(record: Record, counts: Counter[str]) -> str:
-    """Make the lines of a record's document, and a blank one.
-
-    The title is the key, or the first of the sections in `meta`, or the whole text. Line
-    breaks and tabs, which have a meaning there, become blanks. An entity of a relation without a
-    concept has its id for one.
-
-    Args:
-        record: with or without entities and relations.
-        counts: counts what the format cannot hold.
-
-    Raises:
-        RecordError: an id that would end before its end.
-    """
-    name, title = record["id"], record.get("title", "")
-    if not _ID.fullmatch(name):
-        raise RecordError(record.place, f"found the id {name!r}, expected one without |, tab and "
-                                        "line break", record)
-    whole = f"{title} {record['text']}" if title else record["text"]
-    text = re.sub(r"[\t\r\n]", " ", whole)
-    counts["texts with line breaks or tabs, now blanks"] += text != whole
-    border, shift = (len(title), len(title) + 1) if title else (_end_of_title(record), 0)
-    lines = [f"{name}|t|{text[:border]}", f"{name}|a|{text[border + 1:]}"]
-    related = {arc[end] for arc in record.get("relations", ()) for end in ("head", "tail")}
-    concepts = {}
-    for entity in record.get("entities", ()):
-        start, end = entity["start"] + shift, entity["end"] + shift
-        counts["entities in parts, now from the first to the last"] += "spans" in entity
-        concept = entity.get(IDENTIFIER, "")
-        if not concept and entity.get("id") in related:
-            concept = entity["id"]
-        concepts[entity.get("id")] = concept
-        composite = [entity["composite"]] if "composite" in entity else []
-        lines.append("\t".join([name, str(start), str(end), text[start:end], entity["type"],
-                                concept, *composite]))
-    arcs: dict[str, None] = {}
-    for arc in record.get("relations", ()):
-        head, tail = arc.get("concepts") or (concepts[arc["head"]], concepts[arc["tail"]])
-        novelty = [arc["novelty"]] if "novelty" in arc else []
-        arcs["\t".join([name, arc["type"], head, tail, *novelty])] = None
-    return "".join(f"{line}\n" for line in [*lines, *arcs, ""])
-
-
-def _end_of_title(record: Record) -> int:
-    """Return the end of the first section, if one character separates it from the second one."""
-    sections = record.get("meta", {}).get("sections")
-    borders = [section.get(key) for section, key in zip(sections, ("end", "start"), strict=False)] \
-        if isinstance(sections, list) and len(sections) > 1 else []
-    whole = len(record["text"])
-    if len(borders) == 2 and isinstance(borders[0], int) and borders[1] == borders[0] + 1:
-        return min(max(0, borders[0]), whole)
-    return whole

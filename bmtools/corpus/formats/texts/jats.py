@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from lxml import etree
@@ -18,11 +17,9 @@ from bmtools.corpus.formats.texts.jats_text import (
     BREAK,
     MOVES,
     PARTS,
-    SUB_ARTICLES,
     TEXTLESS,
     TITLES,
     Classes,
-    Section,
     Text,
     class_of_citation,
     classes_in_article,
@@ -93,7 +90,7 @@ def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
 
 
 class _Article:
-    """An article or a sub-article, and the records made of it.
+    """An article, and the record made of it.
 
     Args:
         element: of it.
@@ -101,41 +98,27 @@ class _Article:
         config: what becomes of it.
         classes: of what is left out.
         counts: counts articles without text.
-        outer: the article that this one is a part of, with the key by which it is told from others.
     """
 
     def __init__(self, element: Element, name: str, config: JatsConfig, classes: Classes,
-                 counts: Counter[str], outer: tuple[_Article, str] | None = None) -> None:
+                 counts: Counter[str]) -> None:
         self._element, self._name, self._counts = element, name, counts
         self._config, self._classes = config, classes
         self._place = f"{source_name(name)}:{element.sourceline}"
-        self._outer = outer
-        stub = element.find("front-stub") if outer else None
-        self._front = _child(element, "front") if stub is None else stub
-        self._meta = _child(self._front, "article-meta") if stub is None else stub
+        self._front = _child(element, "front")
+        self._meta = _child(self._front, "article-meta")
         self._titles = _child(self._meta, "title-group")
         self._ids = self._read_ids()
-        inherited = outer[0].lang if outer else "en"  # the default of JATS
-        self.lang: str = (element.get(_LANG) or inherited)[:2].lower()
-        self.id: str = f"{outer[0].id}-{outer[1]}" if outer else self._read_id()
+        self.lang: str = (element.get(_LANG) or "en")[:2].lower()  # the default of JATS
+        self.id: str = self._read_id()
 
     def records(self) -> Iterator[Record]:
-        """Yield the records of the article and of its sub-articles."""
-        text, subs = self._text(), list(self._subs())
+        """Yield the record of the article, or none."""
+        text = self._text()
         if text.lines:
-            yield from self._sections(text) if self._config.by_section else [self._whole(text)]
-        elif self._outer is None and not subs:
+            yield self._whole(text)
+        else:
             self._counts["articles without text left out"] += 1
-        elif (title := self._title()) and not self._config.by_section:
-            yield Record(id=self.id, text=title, **self._keys(), place=self._place)
-        yield from subs
-
-    def _subs(self) -> Iterator[Record]:
-        if "sub-articles" in self._config.parts:
-            subs = [child for child in self._element if child.tag in SUB_ARTICLES]
-            for number, sub in enumerate(subs, 1):
-                yield from _Article(sub, self._name, self._config, self._classes, self._counts,
-                                    (self, f"sub{number}")).records()
 
     def _text(self) -> Text:
         text = Text(self._classes, self._config.drop_citations)
@@ -155,31 +138,6 @@ class _Article:
         return Record(id=self.id, **({"title": title} if title else {}),
                       text=BREAK.join(text.lines), **self._keys(sections=sections),
                       place=self._place)
-
-    def _sections(self, text: Text) -> Iterator[Record]:
-        """Yield the sections of the highest level, and what stands between them."""
-        whole, at = BREAK.join(text.lines), 0
-        parts: list[tuple[int, int, Section | None]] = []
-        for one in filter(attrgetter("is_highest"), text.sections):
-            parts += [(at, one.heading, None), (one.start, one.end, one)]
-            at = one.end
-        parts.append((at, len(whole), None))
-        number = 0
-        for start, end, section in parts:
-            content = whole[start:end].strip("\n")
-            heading = whole[section.heading:start].strip("\n") if section else ""
-            start += len(whole[start:end]) - len(whole[start:end].lstrip("\n"))
-            if not content and not heading:
-                continue
-            number += 1
-            inner = [one.described(start) for one in text.sections
-                     if start <= one.heading and start <= one.start < one.end <= end
-                     and one is not section]
-            keys = self._keys(document=self.id, section=section.label if section else "",
-                              article_title=self._title(), sections=inner)
-            titled = {"title": heading, "text": content} if heading and content else {
-                "text": content or heading}
-            yield Record(id=f"{self.id}-{number}", **titled, **keys, place=self._place)
 
     def _title(self) -> str:
         titles = []
@@ -205,7 +163,7 @@ class _Article:
     def _keys(self, **more: object) -> JsonObject:
         """Return the keys of a record beside its id, title and text."""
         licence, get = self._licence(), partial(_found, self._front)
-        kind = self._element.get("article-type") or self._element.get("response-type", "")
+        kind = self._element.get("article-type", "")
         year = next((date for path in ("pub-date[@pub-type='epub']", "pub-date")
                      for date in get(f".//{path}/year") if _YEAR.fullmatch(date)), "")
         facts = {
@@ -214,7 +172,6 @@ class _Article:
             "pmid": self._ids["pmid"], "doi": self._ids["doi"],
             "types": [kind] if kind else [],
             "keywords": _found(self._meta, "kwd-group/kwd"),
-            "document": self._outer[0].id if self._outer else "",
             **more,
         }
         return {"lang": self.lang, **({"licence": licence} if licence else {}),
@@ -229,8 +186,7 @@ class _Article:
             texts += [plain(licence), licence.get("license-type", "")]
         # In NLM's DTD 2.3, the licence may stand with the copyright.
         texts += map(plain, self._meta.iter("copyright-statement"))
-        name = licence_name(*addresses, *texts)
-        return name or (self._outer[0]._licence() if self._outer else "")
+        return licence_name(*addresses, *texts)
 
 
 def _child(element: Element, tag: str) -> Element:

@@ -59,7 +59,6 @@ BLOCKS = frozenset((
     "floats-group", "floats-wrap", "app-group", "term-head", "def-head", "sig-block", "sig",
     "question", "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
-SUB_ARTICLES = ("sub-article", "response")
 FIRST, LAST = "\ufffe", "\uffff"
 """Around a citation; no XML has these characters."""
 BRACKETS = "[](){}.,;\u2013\u2014\u2010\u2011-\u2012"
@@ -83,24 +82,19 @@ _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 @dataclass
 class Section:
-    """A section: its offsets in the text, `heading` that of its title.
-
-    One of the highest level is in no other one, nor in a box within a paragraph.
-    """
+    """A section and its offsets in the text, without the heading."""
 
     label: str
     path: list[str]
     kind: str
-    heading: int
     start: int
-    is_highest: bool
     end: int = 0
 
-    def described(self, before: int = 0) -> JsonObject:
-        """Return what `meta.sections` says of it, in a text that begins at an offset."""
+    def described(self) -> JsonObject:
+        """Return its entry in `meta.sections`."""
         kind = {"type": self.kind} if self.kind else {}
         return {"label": self.label, "depth": len(self.path), "path": self.path, **kind,
-                "start": self.start - before, "end": self.end - before}
+                "start": self.start, "end": self.end}
 
 
 @dataclass
@@ -116,7 +110,6 @@ class Text:
     _labels: list[str] = field(default_factory=list)
     _paragraphs: int = 0  # around the element that is being read
     _moved: list[Element] = field(default_factory=list)
-    _in_moved: int = 0
 
     def add(self, element: Element) -> None:
         """Add an element with all that is in it, and not what follows it."""
@@ -157,8 +150,7 @@ class Text:
         kind = element.get("sec-type") or element.get("abstract-type") or (
             "abstract" if tag == "abstract" else "")
         label = plain(title).rstrip(":") or SECTIONS[tag]
-        section = Section(label, [*self._labels, label], kind, self.size, self.size,
-                          not self._labels and not self._in_moved)
+        section = Section(label, [*self._labels, label], kind, self.size)
         if label:
             self._labels.append(label)
             self.sections.append(section)
@@ -193,10 +185,8 @@ class Text:
     def _add_moved(self) -> None:
         """Add what stands inside a paragraph behind it."""
         moved, self._moved = self._moved, []
-        self._in_moved += 1
         for element in moved:
             self.add(element)
-        self._in_moved -= 1
 
     def end_line(self) -> None:
         """Let what comes begin another line."""
@@ -248,7 +238,7 @@ class Classes(dict[tuple[str, str, str | None], str]):
     """
 
     def __init__(self, config: JatsConfig) -> None:
-        self._parts, self._by_section = config.parts, config.by_section
+        self._parts = config.parts
 
     def __missing__(self, key: tuple[str, str, str | None]) -> str:
         found = self[key] = self._class_of(*key)
@@ -272,20 +262,15 @@ class Classes(dict[tuple[str, str, str | None], str]):
             return _CLASSES.get(tag, "back matter")
         if ref_type in NOTES:
             return "footnotes"
-        if parent == "title-group" and self._by_section and tag in TITLES:
-            return "titles"
         found = _CLASSES.get(tag, "")
         kept = {"caption": parent == "boxed-text" or "captions" in self._parts,
-                "disp-formula": "formulas" in self._parts,
-                **dict.fromkeys(SUB_ARTICLES, "sub-articles" in self._parts)}
+                "disp-formula": "formulas" in self._parts}
         return "" if found and kept.get(tag) else found
 
 
 def classes_in_article(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
     """Give the pieces of an article, with the class of those in none that has text."""
-    # The title of an article stays where a sub-article has a record.
-    has_text = any("/title-group/" not in piece.place or any(
-        f"/{tag}/" in piece.place for tag in SUB_ARTICLES) for piece in pieces)
+    has_text = any("/title-group/" not in piece.place for piece in pieces)
     return ((piece, "" if has_text else "articles without text") for piece in pieces)
 
 

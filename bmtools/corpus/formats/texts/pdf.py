@@ -36,21 +36,13 @@ _PLAIN = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"
           0xFB06: "st", **dict.fromkeys((*range(9), *range(11, 32), 127))}
 _HYPHENS = "-\u2010\u00ad"
 _NUMBER = re.compile(r"\d+")
-_ROMAN = re.compile(r"[ivxlc]+", re.IGNORECASE)
 _SPLIT = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]$")
 _START = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _ITEM = re.compile(r"[•◦▪‣\u2013\u2014*·]\s|\(?[a-z]\)\s|\(?\d{1,3}(?:\.\d+)*[.)]\s|\[\d+\]\s")
 _ENDS = ".!?:;…"
-_LEADERS = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){4,}+\w{0,6}$")  # of a table of contents
-
-_BLANK = 250  # thousandths of the size of a font: width of a blank that has none
-_BLANK_CODE = 32
-_TO_BLANK = re.compile(rb"<\w+>[ \t]*<0020>[ \t]*[\r\n]")  # in a table of characters
 _MOST_STREAM_BYTES = 32_000_000
-_MOST_OPERATORS = 10_000_000  # of all pages; pypdf does some 90,000 a second
-_FORM_WORK = 300  # operators that take as long as a form, or an image
-_MOST_FORMS = 5000  # of a page; pypdf reads no more
+_MOST_FORMS = 5000  # of a page
 _SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles by programs
 _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
@@ -77,7 +69,7 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
     """Read a PDF.
 
     Raises:
-        DataError: see `pdf_records`, or it needs far more work or memory than texts do.
+        DataError: see `pdf_records`.
     """
     from pypdf import PdfReader
 
@@ -90,7 +82,7 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
         if reader.is_encrypted and not reader.decrypt(""):
             raise DataError(f"{place}: found an encrypted PDF, expected one that opens without a "
                             "password; qpdf --password=... --decrypt removes it")
-        pages = _page_texts(reader, place, counts)
+        pages = _page_texts(reader, place)
         about = _about(reader)
     found = paragraphs(pages, counts)
     if not found:
@@ -112,28 +104,12 @@ def _limits() -> AbstractContextManager[object]:
     return apply_configuration(xform_maximum_invocations_per_extraction=_MOST_FORMS, **limits)
 
 
-def _page_texts(reader: PdfReader, place: str, counts: Counter[str]) -> list[str]:
-    """Extract the text of all pages, with a limit on the work: forms can nest, and pages repeat."""
-    left, forms = _MOST_OPERATORS, 0
-
-    def count(operator: bytes = b"", *_: object) -> None:
-        nonlocal left, forms
-        forms += operator == b"Do"
-        left -= _FORM_WORK if operator == b"Do" else 1
-        if left < 0:
-            raise DataError(f"{place}: found more than {_MOST_OPERATORS} operators on its pages, "
-                            "expected less; such files can take days")
-
-    texts, size, seen = [], 0, set[int]()
+def _page_texts(reader: PdfReader, place: str) -> list[str]:
+    texts, size = [], 0
     for page in reader.pages:
-        forms = 0
-        _mend_blanks(page.get("/Resources"), seen)
-        text = page.extract_text(space_width=_BLANK, visitor_operand_before=count)
-        if forms > _MOST_FORMS:
-            counts[f"pages with more than {_MOST_FORMS} forms, not all read"] += 1
+        text = page.extract_text()
         size += len(text)
         check_record_size(size, place)
-        count()
         texts.append(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return texts
 
@@ -148,61 +124,6 @@ def _about(reader: PdfReader) -> JsonObject:
     return filled(title="" if is_file_name or title.lower() == "untitled" else title,
                   lang=two_letters(language[:3].rstrip("-_")) if isinstance(language, str) else "",
                   year=int(year) if year.isdecimal() else 0)
-
-
-def _mend_blanks(resources: object, seen: set[int]) -> None:
-    """Remove the width that such fonts give code 32, which is that of some other character.
-
-    pypdf takes it for that of a blank, and runs words together that are less far apart than half
-    of it (pypdf 7.1; most words of texts set by XeLaTeX).
-
-    Args:
-        resources: of a page or a form, which may hold further forms.
-        seen: identities of what was looked at before.
-    """
-    waiting = [resources]
-    while waiting:
-        found = _resolved(waiting.pop())
-        if not isinstance(found, dict) or id(found) in seen:
-            continue
-        seen.add(id(found))
-        for font in _values(found, "/Font"):
-            if id(font) not in seen:
-                seen.add(id(font))
-                _mend_font(font)
-        waiting += [form.get("/Resources") for form in _values(found, "/XObject")]
-
-
-def _values(resources: JsonObject, key: str) -> list[JsonObject]:
-    found = _resolved(resources.get(key))
-    values = map(_resolved, found.values()) if isinstance(found, dict) else ()
-    return [value for value in values if isinstance(value, dict)]
-
-
-def _resolved(value: object) -> object:
-    return value.get_object() if hasattr(value, "get_object") else value
-
-
-def _mend_font(font: JsonObject) -> None:
-    from pypdf.generic import ArrayObject, NameObject, NumberObject
-
-    descendants, encoding, widths, first = (_resolved(font.get(key)) for key in (
-        "/DescendantFonts", "/Encoding", "/Widths", "/FirstChar"))
-    zero, code = NumberObject(0), NumberObject(_BLANK_CODE)
-    if isinstance(descendants, list) and descendants:
-        table, inner = _resolved(font.get("/ToUnicode")), _resolved(descendants[0])
-        if hasattr(table, "get_data") and isinstance(inner, dict) \
-                and not _TO_BLANK.search(table.get_data()):
-            old = _resolved(inner.get("/W"))
-            new = [*(old if isinstance(old, list) else ()), code, code, zero]
-            inner[NameObject("/W")] = ArrayObject(new)
-    elif isinstance(encoding, dict) and isinstance(widths, list) and isinstance(first, int):
-        differences = _resolved(encoding.get("/Differences"))
-        has_blank = "/BaseEncoding" in encoding or not isinstance(differences, list) \
-            or "/space" in differences
-        if not has_blank and first <= _BLANK_CODE < first + len(widths):
-            place = _BLANK_CODE - first
-            font[NameObject("/Widths")] = ArrayObject([*widths[:place], zero, *widths[place + 1:]])
 
 
 class Paragraph(NamedTuple):
@@ -293,15 +214,6 @@ def _keys(line: str, page: int) -> Iterator[str]:
     for found in _NUMBER.finditer(line):
         if len(found[0]) < 6:
             yield f"{line[:found.start()]}\0{int(found[0]) - page}{line[found.end():]}"
-    if _ROMAN.fullmatch(line):
-        yield f"\1{_roman(line) - page}"
-
-
-def _roman(numeral: str) -> int:
-    values = [dict(zip("ivxlc", (1, 5, 10, 50, 100), strict=True))[letter]
-              for letter in numeral.lower()]
-    return sum(-one if one < after else one
-               for one, after in zip(values, [*values[1:], 0], strict=True))
 
 
 def _usual_length(page: Sequence[str]) -> int:
@@ -314,7 +226,7 @@ def _goes_on(before: str, line: str, usual: int, last: tuple[int, list[str]], pa
     end = last[1][-1]
     if _SPLIT.search(end) and line[0].islower():
         return True
-    if (before == "" and page == last[0]) or _ITEM.match(line) or _LEADERS.search(end):
+    if (before == "" and page == last[0]) or _ITEM.match(line):
         return False
     if page != last[0] and before == "":
         return end[-1] not in _ENDS and line[0].islower()

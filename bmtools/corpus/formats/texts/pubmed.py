@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.xml_stream import plain, single_spaced, xml_children
+from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record
@@ -51,13 +51,13 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
     """
     counts = Counter() if counts is None else counts
     for name in names:
-        for line, element in xml_children(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS)):
+        for element in xml_elements(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS), True):
             if element.tag in _DELETIONS:
                 counts["PMIDs named as deleted"] += len(list(
                     element.iterchildren("PMID", "MedlineID")))
                 continue
             try:
-                citation = _Citation(element, f"{source_name(name)}:{line}")
+                citation = _Citation(element, f"{source_name(name)}:{element.sourceline}")
             except RecordError as error:
                 reject(error)
             else:

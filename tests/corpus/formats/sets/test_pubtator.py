@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.formats.sets.biored import biored_records
-from bmtools.corpus.formats.sets.chemprot import chemprot_records
-from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, RELATIONS_LOST
-from bmtools.corpus.formats.sets.pubtator import pubtator_lines, pubtator_records
+from bmtools.corpus.formats.sets.mentions import LOST, RELATIONS_LOST
+from bmtools.corpus.formats.sets.pubtator import pubtator_records
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 
@@ -87,51 +85,3 @@ def test_absent_concepts_are_lost(read) -> None:
 def test_bad_lines_are_reported(read, content: str, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         read(content)
-
-
-@pytest.mark.parametrize("content", [BC5CDR, BIORED])
-def test_lines_come_back_to_the_byte(read, content: str) -> None:
-    record, = read(content)
-    assert pubtator_lines(record, Counter()) == content.rstrip("\n") + "\n\n"
-
-
-def test_what_the_format_cannot_hold(read) -> None:
-    counts: Counter[str] = Counter()
-    record = Record(id="1", title="On A.", text="A\tand\nB C", entities=[
-        {"id": "x", "start": 0, "end": 1, "type": "X"},
-        {"id": "y", "start": 6, "end": 9, "type": "X", "spans": [[6, 7], [8, 9]]}],
-        relations=[{"head": "x", "tail": "y", "type": "R"}])
-    lines = pubtator_lines(record, counts)
-    assert lines == ("1|t|On A.\n1|a|A and B C\n1\t6\t7\tA\tX\tx\n1\t12\t15\tB C\tX\ty\n"
-                     "1\tR\tx\ty\n\n")
-    assert sorted(counts.values()) == [1, 1]
-    found, = read(lines)
-    assert [(arc["head"], arc["tail"]) for arc in found["relations"]] == [("T1", "T2")]
-    with pytest.raises(RecordError, match=r"found the id 'a\|b', expected one without"):
-        pubtator_lines(Record(id="a|b", text="x"), counts)
-
-
-@pytest.mark.data
-def test_real_sets_come_back(read, data: Path) -> None:
-    def lines(records: list[Record]) -> str:
-        return "".join(pubtator_lines(record, Counter()) for record in records)
-
-    names = [[str(data / f"it/re/BIORED/test_{what}")] for what in ("CORPUS.json", "ANN.txt",
-                                                                    "REL.txt")]
-    biored = list(biored_records(*names))
-    counts: Counter[str] = Counter()
-    assert read(lines(biored), counts=counts) == biored
-    assert +counts == {MATCHED: 3087}
-    where = data / "en/re/chemprot-official"
-    names = [[str(where / f"chemprot_development_{what}.tsv")]
-             for what in ("abstracts", "entities", "relations")]
-    chemprot = list(chemprot_records(*names))
-    found = read(lines(chemprot))
-    assert [(one["id"], one["text"], one.get("meta")) for one in found] == [
-        (one["id"], one["text"], one.get("meta")) for one in chemprot]
-    for one, other in zip(found, chemprot, strict=True):
-        keys = ("start", "end", "type", "text")
-        assert [[entity[key] for key in keys] for entity in one["entities"]] == [
-            [entity[key] for key in keys] for entity in other["entities"]]
-        assert len(one["relations"]) == len({(arc["head"], arc["tail"], arc["type"])
-                                             for arc in other["relations"]})

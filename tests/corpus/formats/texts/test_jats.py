@@ -83,9 +83,8 @@ FEV
 Volume.
 stray
 Extra""".replace("\n", "\n\n")
-CONFIGS = [JatsConfig(",".join(parts), drop_citations, by_section) for parts, drop_citations,
-           by_section in product(((), ARTICLE_PARTS[:1], ARTICLE_PARTS), (False, True),
-                                   (False, True))]
+CONFIGS = [JatsConfig(",".join(parts), drop_citations) for parts, drop_citations in product(
+    ((), ARTICLE_PARTS[:1], ARTICLE_PARTS), (False, True))]
 
 
 @pytest.fixture
@@ -159,37 +158,11 @@ def test_parts_are_included(source) -> None:
                include="formulas")["text"] == TEXT.replace("is small", "is\n\ny = 2\n\nsmall")
 
 
-def test_sub_articles(source) -> None:
-    _, reply, letter = read(source(), JatsConfig("sub-articles"))
-    assert reply == {"id": "PMC77-sub1", "title": "Reply", "text": "Grazie.", "lang": "it",
-                     "licence": "CC-BY-NC-4.0", "meta": {"types": ["reply"], "document": "PMC77"}}
-    assert letter == {"id": "PMC77-sub2", "text": "No text", "lang": "en",
-                      "licence": "CC-BY-NC-4.0",
-                      "meta": {"types": ["letter"], "document": "PMC77"}}
-
-
 def test_citations_are_dropped(source) -> None:
     text = one(source(), drop_citations=True, include="captions")["text"]
     assert text == TEXT.replace(" [1,2]", "").replace("here 3:", "here:").replace(
         "See there.", "See there.\n\nLungs.\n\nTwo, by Orr.").replace(
         "stray", "Numbers.\n\nstray") + "\n\nLate."
-
-
-def test_sections_as_records(source) -> None:
-    records = read(source(), JatsConfig(by_section=True))
-    assert [(record["id"], record.get("title"), record["text"].partition("\n")[0])
-            for record in records] == [
-        ("PMC77-1", None, "Aim:"), ("PMC77-2", "In short", "Breath."),
-        ("PMC77-3", None, "Before any section."),
-        ("PMC77-4", "Methods", "We took 10⁶ cells m2 [1,2]. See there."),
-        ("PMC77-5", None, "No title here 3:"), ("PMC77-6", None, "Extra")]
-    meta = records[3]["meta"]
-    assert (meta["document"], meta["section"], meta["article_title"]) == (
-        "PMC77", "Methods", "On asthma: A study")
-    text = records[3]["text"]
-    assert [(section["path"], text[section["start"]:section["end"]][:6])
-            for section in meta["sections"]] == [
-        (["Methods", "Cells"], "Deep d"), (["Methods", "Cells", "Deep down"], "Nested")]
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)

@@ -7,12 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from toy_documents import pdf, pdf_file
+from toy_documents import pdf
 
-from bmtools.corpus.formats.texts import pdf as reader
 from bmtools.corpus.formats.texts.pdf import paragraphs, pdf_records
 from bmtools.errors import DataError, RecordError
-from bmtools.io.record_size import limiting_records
 
 NAME = "a.pdf"
 LINE = "Il paziente ha la febbre e perciò beve molta acqua, ogni giorno e anche di not-"
@@ -40,19 +38,6 @@ def test_pages(write) -> None:
 def test_a_title_that_a_program_gave_is_none(write) -> None:
     record, = pdf_records([write(pdf(["a"], info="/Title (Microsoft Word - x.doc)"))])
     assert "title" not in record
-
-
-def test_words_that_are_moved_apart_by_less_than_half_of_the_wrong_blank(write) -> None:
-    """As TeX sets them; its fonts have another character in place of the blank."""
-    content = zlib.compress(b"BT /F1 11 Tf 70 780 Td [(Il) -250 (cu) 30 (ore)] TJ "
-                            b"/F1 11 Tf 43.5 0 Td (pompa) Tj ET")
-    font = (b"<< /Type /Font /Subtype /Type1 /BaseFont /ABCDEF+X /FirstChar 31 /LastChar 122 "
-            b"/Widths [500 600 " + b"500 " * 90 + b"] /Encoding << /Type /Encoding /Differences "
-            b"[73 /I 97 /a 99 /c 101 /e 108 /l /m 111 /o /p 114 /r 117 /u] >> >>")
-    whole = pdf(["x"], contents=content)
-    start = whole.index(b"<< /Type /Font")
-    record, = pdf_records([write(whole[:start] + font + whole[whole.index(b"\nendobj", start):])])
-    assert record["text"] == "Il cuore pompa"
 
 
 def encrypted(tmp_path: Path, password: str) -> bytes:
@@ -92,35 +77,6 @@ def test_damage_is_one_line_and_the_others_stay(write, content: bytes, told: str
         raise error
 
 
-def nested_forms(depth: int) -> bytes:
-    """Make a page of a form that shows another twice, which shows another twice, and so on."""
-    objects = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-               "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources "
-               "<< /XObject << /X 5 0 R >> >> >>", "<< /Length 5 >>\nstream\n/X Do\nendstream"]
-    objects += [f"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X "
-                f"{6 + number} 0 R >> >> /Length 11 >>\nstream\n/X Do /X Do\nendstream"
-                for number in range(depth)]
-    return pdf_file([one.encode() for one in (*objects, "<< >>")])
-
-
-def test_work_is_limited(write, monkeypatch) -> None:
-    monkeypatch.setattr(reader, "_MOST_OPERATORS", 100)
-    with pytest.raises(DataError, match="found more than 100 operators"):
-        list(pdf_records([write(nested_forms(20))]))
-    monkeypatch.setattr(reader, "_MOST_FORMS", 3)
-    monkeypatch.setattr(reader, "_MOST_OPERATORS", 3000)
-    counts: Counter[str] = Counter()
-    with pytest.raises(DataError, match="found no text in 1 pages"):
-        list(pdf_records([write(nested_forms(3))], counts))
-    assert counts["pages with more than 3 forms, not all read"] == 1
-    monkeypatch.setattr(reader, "_MOST_OPERATORS", 100)
-    many = pdf(["a"] * 200)
-    with pytest.raises(DataError, match="found more than 100 operators"):
-        list(pdf_records([write(many)]))
-    with limiting_records(1), pytest.raises(DataError, match=r"a\.pdf: found a record of more"):
-        list(pdf_records([write(pdf(["a" * 1000]).ljust(9_000_000))]))
-
-
 HEADS = "running heads, feet and page numbers left out"
 FULL = "The patient had a fever and drank a lot of water on every day of the week"
 
@@ -153,7 +109,7 @@ def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("numbers", [
-    ["1", "2", "3"], ["x", "xi", "xii"], ["- 8 -", "- 9 -", "- 10 -"], ["1/9", "2/9", "3/9"]])
+    ["1", "2", "3"], ["- 8 -", "- 9 -", "- 10 -"], ["1/9", "2/9", "3/9"]])
 def test_page_numbers(numbers: list[str]) -> None:
     pages = [f"{number}\n{one}" for number, one in zip(numbers, BODIES[:3], strict=True)]
     assert text(*pages) == "\n".join(map(joined, BODIES[:3]))
@@ -196,10 +152,9 @@ def test_words_divided_between_pages() -> None:
 
 def test_paragraphs() -> None:
     lines = ["Methods", FULL, FULL, "ends here.", FULL, "", FULL, "• one", "• two", "goes on",
-             "3) three", "1 Aims . . . . . . 4", "2 Ends . . . . . . 5"]
+             "3) three"]
     assert text("\n".join(lines)).split("\n") == [
-        "Methods", f"{FULL} {FULL} ends here.", FULL, FULL, "• one", "• two goes on", "3) three",
-        "1 Aims . . . . . . 4", "2 Ends . . . . . . 5"]
+        "Methods", f"{FULL} {FULL} ends here.", FULL, FULL, "• one", "• two goes on", "3) three"]
     assert [one.page for one in paragraphs([FULL, "", f"and so on.\n{FULL}"], Counter())] == [1, 3]
 
 
