@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from bmtools.corpus.overlap import PARTS, Keys, Overlap, keys_of, overlaps_of_keys, part_of
+from bmtools.corpus.overlap import PARTS, Keys, keys_of, overlaps_of_keys, part_of
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.io.output import encode_lines, temporary_database
 from bmtools.io.passes import PassRun
@@ -139,17 +139,12 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
 
 
 class SetSeen:
-    """Task and parts of an imported set, and the overlap of these with each other and with others.
+    """Task and parts of an imported set, and the overlap of these with each other.
 
     Records without an annotation are no set, and nothing of them is kept.
-
-    Args:
-        against: parts that records are compared with as they pass.
     """
 
-    def __init__(self, against: Iterable[Overlap] = ()) -> None:
-        self._against = list(against)
-        self.compares = bool(self._against)
+    def __init__(self) -> None:
         self._found: set[str] = set()
         self._parts: dict[str, list[Keys]] = defaultdict(list)
         self._paths: dict[str, str] = {}
@@ -161,19 +156,13 @@ class SetSeen:
             yield record
 
     def look_at(self, record: Record) -> None:
-        """Look at a record; at one without annotation there is something to see if it compares."""
-        annotated = not _ANNOTATIONS.isdisjoint(record)
-        if not (annotated or self.compares):
-            return
-        keys = keys_of(record)
-        for overlap in self._against:
-            overlap.add(keys)
-        if not annotated:
+        """Look at a record that may have annotations."""
+        if _ANNOTATIONS.isdisjoint(record):
             return
         self._found.update(key for key in record if record[key] or key == "answers")
         part, path = part_of(_LINE_OR_ID.sub("", record.place))
         if part:
-            self._parts[part].append(keys)
+            self._parts[part].append(keys_of(record))
             self._paths.setdefault(part, path)
 
     @property
@@ -191,10 +180,8 @@ class SetSeen:
                 if part in self._parts} if len(self._parts) > 1 else {}
 
     def overlaps(self) -> list[JsonObject]:
-        """Return what the parts share with each other and with those that are compared."""
-        found = [overlap.line() for overlap in self._against]
-        return [*overlaps_of_keys({part: self._parts[part] for part in self.parts}), *found] \
-            if self.parts else found
+        """Return what the parts share with each other."""
+        return list(overlaps_of_keys({part: self._parts[part] for part in self.parts}))
 
 
 class _Head(NamedTuple):
@@ -326,6 +313,6 @@ class ImportedRecords:
         return head._replace(id=kept["id"]), lines
 
     def _look_at(self, head: _Head, lines: Sequence[bytes]) -> None:
-        if self._seen.compares or head.annotated:
+        if head.annotated:
             for line in lines:
                 self._seen.look_at(Record(msgspec.json.decode(line), place=head.place))

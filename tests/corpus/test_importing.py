@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from bmtools.corpus.importing import Duplicates, SetSeen, with_unique_ids
-from bmtools.corpus.overlap import Overlap, keys_of
 from bmtools.errors import RecordError
 from bmtools.records import Record
 
@@ -44,15 +43,6 @@ def test_it_agrees_with_a_set() -> None:
     kept = list(with_unique_ids(records(ids), "drop", counts))
     assert [record["id"] for record in kept] == list(dict.fromkeys(ids))
     assert sum(counts.values()) == len(ids) - len(kept)
-
-
-def test_records_are_compared_as_they_pass() -> None:
-    known = Overlap("test.jsonl", "train.jsonl", [keys_of(Record(id="1", text="a b", question="")),
-                                                  keys_of(Record(id="2", text="c"))])
-    given = [Record(id="3", text="A  B"), Record(id="2", text="d"), Record(id="4", text="e")]
-    assert [*SetSeen([known]).passing(given)] == given
-    assert known.line() == {"of": "test.jsonl", "in": "train.jsonl", "records": 3, "documents": 1,
-                            "texts": 1, "questions": 0}
 
 
 @pytest.mark.parametrize(("keys", "task"), [

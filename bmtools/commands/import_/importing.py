@@ -24,7 +24,6 @@ from bmtools.cli.options import (
     Values,
     add_options,
     allows_empty,
-    input_file,
     takes_abbreviations,
     takes_files,
     takes_rejects,
@@ -46,11 +45,10 @@ from bmtools.corpus.importing import (
     input_files,
     with_unique_ids,
 )
-from bmtools.corpus.overlap import Overlap, describe_shared, keys_of, part_of
+from bmtools.corpus.overlap import describe_shared, part_of
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, refuse_empty
-from bmtools.io.output import STDOUT
-from bmtools.io.sources import STDIN, source_name
+from bmtools.io.jsonl import refuse_empty
+from bmtools.io.sources import STDIN
 from bmtools.io.workers import ONE_WORKER
 
 Plan = Callable[[Sequence[str], int], Iterable[tuple[str, Mapping[str, object]]]]
@@ -101,9 +99,6 @@ _takes_changes = partial(add_options, [
     click.option("--licence", metavar="TEXT", help="Set licence."),
     click.option("--duplicates", type=Choice(get_args(Duplicates)), default="refuse",
                  show_default=True, help="What to do with a record whose id came before."),
-    click.option("--check-against", multiple=True, type=input_file, metavar="FILE",
-                 help="Records of another part of the set, as train.jsonl: count what both share. "
-                      "May be given again."),
     allows_empty, takes_rejects, writes_records], _make_changes)
 
 
@@ -119,13 +114,13 @@ def imports(make_reader: Callable[..., Reader], folders: bool = False) -> Callab
     @_takes_changes
     @wraps(make_reader)
     def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
-            duplicates: Duplicates, check_against: tuple[str, ...], allow_empty: bool,
+            duplicates: Duplicates, allow_empty: bool,
             reject: Reject, output: str, **options: object) -> None:
         names, counts = step.sources(files), Counter[str]()
         records = make_reader(**options)(names, counts=counts, reject=reject)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
         records = changes.split(records, counts, reject)
-        seen = _seen(check_against, output)
+        seen = SetSeen()
         written = write_stream(step, seen.passing(_not_empty(records, names, allow_empty, counts)),
                                output, "importing")
         _close(step, written, counts, output, seen)
@@ -151,7 +146,7 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
     @takes_passes
     @wraps(make_source)
     def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
-            duplicates: Duplicates, check_against: tuple[str, ...], allow_empty: bool,
+            duplicates: Duplicates, allow_empty: bool,
             reject: Reject, output: str, passes: Passes, with_account: bool = False,
             **options: object) -> None:
         names = step.sources(files)
@@ -164,7 +159,7 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
         planned = source.plan(names, passes.workers.jobs) if source.plan else (
             (name, {}) for name in names)
         parts = list(input_files(planned))
-        seen = _seen(check_against, output)
+        seen = SetSeen()
         imported = ImportedRecords(duplicates, changes, seen)
         settings = {"format": step.context.command.name, "duplicates": duplicates,
                     **options, **changes.given, "sentences": changes.sentences,
@@ -184,12 +179,6 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
         _close(step, run.records, run.counts, output, seen)
 
     return run
-
-
-def _seen(check_against: Iterable[str], output: str) -> SetSeen:
-    """Look at the records of a set, and compare them with those of its other parts."""
-    return SetSeen(Overlap("this part" if output == STDOUT else output, source_name(name),
-                           map(keys_of, RecordReader([name]))) for name in check_against)
 
 
 def _close(step: CommandStep, written: int, counts: Counter[str], output: str,
@@ -229,7 +218,7 @@ def source_format(content: str, options: str, *examples: str, folders: bool = Fa
         return click.command(
             name, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
             examples=[f"bmtools import {name} {example}" for example in examples],
-            groups={"Records": f"{options} sentences abbreviations duplicates check-against",
+            groups={"Records": f"{options} sentences abbreviations duplicates",
                     "Keys of all records": "lang source licence"},
             meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
                       "output": "Write the records here; .gz and .zst compress."},
@@ -256,8 +245,7 @@ def closing(records: int, counts: Mapping[str, int], output: str, task: str = ""
         sizes = " and ".join(f"{count:,} of {name}" for name, (count, _) in parts.items())
         _, path = next(iter(parts.values()))
         facts.append(f"mixed, {sizes}: name one alone, as {shlex.quote(path)}")
-    facts += [describe_shared([line]) or f"{line['of']} shares nothing with {line['in']}"
-              for line in overlaps]
+    facts += [shared for line in overlaps if (shared := describe_shared([line]))]
     return "; ".join(facts), "" if parts else with_file(_next_after(task, output), output)
 
 
