@@ -17,9 +17,11 @@ import msgspec
 
 from bmtools.corpus.overlap import PARTS, Keys, keys_of, overlaps_of_keys, part_of
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
+from bmtools.io.archives import folder_files
 from bmtools.io.output import encode_lines, temporary_database
 from bmtools.io.passes import PassRun
 from bmtools.io.provenance.licence_check import declared_fault, is_allowed
+from bmtools.io.sources import STDIN
 from bmtools.io.workers import InputFile, Outcome
 from bmtools.records import JsonObject, Record, passes_check
 
@@ -205,9 +207,18 @@ class _Head(NamedTuple):
 _heads = msgspec.json.Decoder(_Head)
 
 
-def input_files(planned: Iterable[tuple[str, Mapping[str, object]]]) -> Iterator[InputFile]:
-    """Yield files, with options of each, as parts; names and sizes tell them from others."""
+def input_files(names: Iterable[str], folders: bool = False) -> Iterator[InputFile]:
+    """Yield files as parts; names and sizes tell them from others.
+
+    Args:
+        names: of files and folders.
+        folders: whether each file in a folder is a part, with the option `folder`.
+    """
     digest = blake2b(digest_size=16)
+    planned: list[tuple[str, JsonObject]] = []
+    for name in names:
+        files = list(folder_files(name)) if folders and name != STDIN else []
+        planned += [(file, {"folder": name}) for file in files] or [(name, {})]
     for number, (name, more) in enumerate(planned):
         size = Path(name).stat().st_size if Path(name).is_file() else 0
         digest.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))

@@ -13,7 +13,6 @@ def command() -> Source:
 
     meta.sections has the offsets of chapters, in the order of reading.
     """
-    from bmtools.corpus.formats.texts.documents import files_in_folders
     from bmtools.corpus.formats.texts.epub import epub_records
 
-    return Source(epub_records, plan=files_in_folders)
+    return Source(epub_records, shares_folders=True)

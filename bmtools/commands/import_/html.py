@@ -12,7 +12,6 @@ def command() -> Source:
 
     Title, language, licence and date are what the page states. Nothing is fetched.
     """
-    from bmtools.corpus.formats.texts.documents import files_in_folders
     from bmtools.corpus.formats.texts.web import html_records
 
-    return Source(html_records, plan=files_in_folders)
+    return Source(html_records, shares_folders=True)

@@ -51,7 +51,6 @@ from bmtools.io.jsonl import refuse_empty
 from bmtools.io.sources import STDIN
 from bmtools.io.workers import ONE_WORKER
 
-Plan = Callable[[Sequence[str], int], Iterable[tuple[str, Mapping[str, object]]]]
 Content = TypeVar("Content")
 _ESSENTIAL = "sentences lang duplicates output rejects resume jobs"
 _takes_account = click.option(
@@ -66,13 +65,12 @@ class Source(NamedTuple):
     Args:
         read: yields the records of a file.
         account: proves that the records of a file hold its text.
-        plan: yields the files to read in their order, each with further options of `read`, where
-            these depend on all files; gets their names and the number of jobs.
+        shares_folders: whether workers share the files of a folder, which `read` gets as `folder`.
     """
 
     read: Reader
     account: Account | None = None
-    plan: Plan | None = None
+    shares_folders: bool = False
 
 
 def _make_changes(_step: CommandStep, values: Values) -> None:
@@ -156,14 +154,12 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
                                        "expected files")
             passes = replace(passes, workers=ONE_WORKER)
         source = make_source(**options, **({"with_account": with_account} if has_account else {}))
-        planned = source.plan(names, passes.workers.jobs) if source.plan else (
-            (name, {}) for name in names)
-        parts = list(input_files(planned))
+        parts = list(input_files(names, source.shares_folders))
         seen = SetSeen()
         imported = ImportedRecords(duplicates, changes, seen)
         settings = {"format": step.context.command.name, "duplicates": duplicates,
                     **options, **changes.given, "sentences": changes.sentences,
-                    **({"files": parts[-1].after} if source.plan else {})}
+                    **({"files": parts[-1].after} if source.shares_folders else {})}
         make_worker = partial(FileWorker, source.read, changes,
                               source.account if with_account else None)
         with passes.opened(output, {name: str(value) for name, value in settings.items()}) as run, \

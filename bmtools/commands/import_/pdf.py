@@ -14,7 +14,6 @@ def command() -> Source:
     Running heads, feet and page numbers are left out, divided words joined. meta.sections has the
     offsets of pages. Images are not read.
     """
-    from bmtools.corpus.formats.texts.documents import files_in_folders
     from bmtools.corpus.formats.texts.pdf import pdf_records
 
-    return Source(pdf_records, plan=files_in_folders)
+    return Source(pdf_records, shares_folders=True)

@@ -7,12 +7,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span
+from bmtools.corpus.formats.sets.mentions import (
+    LOST,
+    RELATIONS_LOST,
+    Arc,
+    Mention,
+    Span,
+    entities,
+)
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import whole_json
 from bmtools.io.sources import read_lines, source_name
-from bmtools.records import JsonObject
+from bmtools.records import JsonObject, Record
 
 Row = tuple[str, str, list[str]]
 """The place of a line, the line, its columns."""
@@ -106,6 +113,30 @@ def lose_absent(annotations: Mapping[str, Iterable[Located]], documents: Collect
                        "contains", one.content)
 
 
+def annotated_texts(texts: Iterable[tuple[str, str, JsonObject, str]],
+                    mentions: Mapping[str, Sequence[Mention]], arcs: Mapping[str, Sequence[Arc]],
+                    relate: Callable[[Sequence[Arc], list[JsonObject]], list[JsonObject]],
+                    tally: Tally) -> Iterator[Record]:
+    """Yield a record for every text, with its entities and relations.
+
+    Args:
+        texts: id, text, further keys and place of each.
+        mentions: by the ids of texts; those without an id become T1, T2 and so on.
+        arcs: by the ids of texts.
+        relate: makes the relations of a text from its arcs and its entities.
+        tally: counts what is lost, as of texts that are absent.
+    """
+    seen = set()
+    for document, text, more, place in texts:
+        seen.add(document)
+        found = [{"id": f"T{number}", **entity} for number, entity in enumerate(
+            entities(text, mentions.get(document, ()), tally), 1)]
+        yield Record(id=document, text=text, entities=found,
+                     relations=relate(arcs.get(document, ()), found), **more, place=place)
+    lose_absent(mentions, seen, LOST, tally)
+    lose_absent(arcs, seen, RELATIONS_LOST, tally)
+
+
 def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) -> Span:
     """Read two offsets; with `blanks` around them or not.
 
@@ -128,8 +159,8 @@ def abstract_sections(title: str, abstract: str) -> JsonObject:
         {"label": "ABSTRACT", "start": len(title) + 1, "end": len(title) + 1 + len(abstract)}]}}
 
 
-def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str, str]]:
-    """Yield id, text and place of the texts in BioBIT's JSON.
+def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
+    """Yield id, text, no further keys and place of the texts in BioBIT's JSON.
 
     Raises:
         DataError: no JSON, or without a list under `data`; a blank file has no texts.
@@ -146,7 +177,7 @@ def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str
         document, text = (item.get("PMID"), item.get("Testo")) if isinstance(item, dict) else (
             None, None)
         if isinstance(document, str) and document and isinstance(text, str):
-            yield document, text, place
+            yield document, text, {}, place
         else:
             tally.reject(RecordError(place, "found no PMID or no Testo, expected both as text",
                                      item))

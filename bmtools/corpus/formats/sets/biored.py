@@ -8,21 +8,13 @@ from functools import partial
 
 from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
+    annotated_texts,
     by_document,
     json_texts,
     known_type,
-    lose_absent,
     offsets,
 )
-from bmtools.corpus.formats.sets.mentions import (
-    IDENTIFIER,
-    LOST,
-    RELATIONS_LOST,
-    Arc,
-    Mention,
-    concept_relations,
-    entities,
-)
+from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, concept_relations
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
@@ -55,18 +47,12 @@ def biored_records(texts: Iterable[str], entity_files: Iterable[str],
             relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    tally, seen = Tally(counts, reject), set()
+    tally = Tally(counts, reject)
     mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=tally.counts), tally)
     arcs = by_document(relation_files, _RELATION, _arc, tally)
-    for name in texts:
-        for document, text, place in json_texts(read_text(name), name, tally):
-            seen.add(document)
-            found = entities(text, mentions.get(document, ()), tally)
-            found = [{"id": f"T{number}", **entity} for number, entity in enumerate(found, 1)]
-            yield Record(id=document, text=text, entities=found, relations=concept_relations(
-                arcs.get(document, ()), found, pairs, tally), place=place)
-    lose_absent(mentions, seen, LOST, tally)
-    lose_absent(arcs, seen, RELATIONS_LOST, tally)
+    found = (text for name in texts for text in json_texts(read_text(name), name, tally))
+    return annotated_texts(found, mentions, arcs,
+                           partial(concept_relations, pairs=pairs, tally=tally), tally)
 
 
 def _mention(place: str, line: str, columns: list[str],

@@ -10,21 +10,14 @@ from functools import partial
 from bmtools.corpus.formats.sets.annotation_tables import (
     Table,
     abstract_sections,
+    annotated_texts,
     by_document,
     json_texts,
     known_type,
-    lose_absent,
     offsets,
     rows,
 )
-from bmtools.corpus.formats.sets.mentions import (
-    LOST,
-    RELATIONS_LOST,
-    Arc,
-    Mention,
-    entities,
-    relations,
-)
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, relations
 from bmtools.corpus.formats.settings import Genes, RelationTypes
 from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.formats.texts.json_lines import json_objects
@@ -66,17 +59,12 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
             relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    tally, seen = Tally(counts, reject), set()
+    tally = Tally(counts, reject)
     read_mention = partial(_mention, genes=genes, counts=tally.counts)
     mentions = by_document(entity_files, _ENTITY, read_mention, tally)
     arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), tally)
-    for document, text, meta, place in _texts(abstracts, tally):
-        seen.add(document)
-        found = entities(text, mentions.get(document, ()), tally)
-        yield Record(id=document, text=text, entities=found,
-                     relations=relations(arcs.get(document, ()), found, tally), **meta, place=place)
-    lose_absent(mentions, seen, LOST, tally)
-    lose_absent(arcs, seen, RELATIONS_LOST, tally)
+    return annotated_texts(_texts(abstracts, tally), mentions, arcs,
+                           partial(relations, tally=tally), tally)
 
 
 def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
@@ -84,8 +72,7 @@ def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonO
     for name in names:
         content = read_text(name)
         if content.lstrip().startswith("{"):
-            yield from ((document, text, {}, place)
-                        for document, text, place in json_texts(content, name, tally))
+            yield from json_texts(content, name, tally)
             continue
         lines = ((f"{source_name(name)}:{number}", line)
                  for number, line in enumerate(content.split("\n"), 1) if line.strip())

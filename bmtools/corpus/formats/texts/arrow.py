@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
@@ -22,11 +21,10 @@ from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
 from bmtools.records import JsonObject, Record
 
 if TYPE_CHECKING:
-    from pyarrow import DataType, RecordBatch, Schema
+    from pyarrow import DataType, Schema
     from pyarrow.parquet import FileMetaData
 
 _ROWS = 1000
-_SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}")
 _AS_TEXT = (date, datetime, time, timedelta, Decimal)
 Row = tuple[str, str, JsonObject]
 
@@ -60,36 +58,29 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
 
 def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
     """Yield the rows of a file."""
-    number, stem, source = 0, source_stem(name), source_name(name)
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    stem, source = source_stem(name), source_name(name)
     with reading(source, "this file cannot be read", "copy or download it again", DataError):
-        schema, batches = _open(name)
-        columns = _columns(schema)
+        in_memory = name == STDIN or isinstance(name, MemberName)
+        file = parquet.ParquetFile(
+            pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name))
+        schema, number = file.schema_arrow, 0
+        columns = [field.name for field in schema if not _has_bytes(field.type)]
         if text_key not in columns:
             raise DataError(f"{source}: found no column {text_key!r}, "
                             f"{suggestion(text_key, columns)}; {setting('text_key')} names it")
         counts["columns of bytes left out"] += len(schema) - len(columns)
         classes = _classes(schema)
-        for batch in batches:
+        for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):
             batch.validate(full=True)
-            for start in range(0, len(batch), _ROWS):
-                for row in batch.slice(start, _ROWS).select(columns).to_pylist():
-                    number += 1
-                    content = {key: _plain(value) for key, value in row.items()}
-                    for key in classes.keys() & content.keys():
-                        content[key] = _named(content[key], classes[key])
-                    yield f"{stem}:{number}", f"{source}:{number}", content
-
-
-def _open(name: str) -> tuple[Schema, Iterator[RecordBatch]]:
-    """Open a file; return its schema and batches of rows."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    in_memory = name == STDIN or isinstance(name, MemberName)
-    file = parquet.ParquetFile(
-        pa.BufferReader(whole_file(name, MOST_RECORDS)) if in_memory else pa.memory_map(name))
-    return file.schema_arrow, file.iter_batches(_batch_rows(file.metadata),
-                                                columns=_columns(file.schema_arrow))
+            for row in batch.to_pylist():
+                number += 1
+                content = {key: _plain(value) for key, value in row.items()}
+                for key in classes.keys() & content.keys():
+                    content[key] = _named(content[key], classes[key])
+                yield f"{stem}:{number}", f"{source}:{number}", content
 
 
 def _batch_rows(metadata: FileMetaData) -> int:
@@ -98,10 +89,6 @@ def _batch_rows(metadata: FileMetaData) -> int:
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups),
                     default=0)
     return max(1, min(_ROWS, most_bytes() // max(row_bytes, 1)))
-
-
-def _columns(schema: Schema) -> list[str]:
-    return [field.name for field in schema if not _has_bytes(field.type)]
 
 
 def _has_bytes(kind: DataType) -> bool:

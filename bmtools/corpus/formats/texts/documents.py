@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bmtools.errors import DataError, RecordError, Reject
-from bmtools.io.archives import corpus_files, folder_files
+from bmtools.io.archives import corpus_files
 from bmtools.io.record_size import limited_bytes
-from bmtools.io.sources import STDIN, open_bytes, source_name, source_stem
+from bmtools.io.sources import open_bytes, source_name, source_stem
 from bmtools.records import JsonObject, Record
 
 MOST_RECORDS = 8
@@ -30,7 +30,7 @@ def document_records(names: Iterable[str], endings: Iterable[str],
             it has counted.
         counts: counts what is left out, by reason.
         reject: receives a file that cannot be read.
-        folder: that the names were found in, if by `files_in_folders`.
+        folder: that the names were found in, if they are from one.
     """
     for name in names:
         for file in corpus_files(name, *endings, counts=counts, folder=folder):
@@ -41,18 +41,6 @@ def document_records(names: Iterable[str], endings: Iterable[str],
                 continue
             if document is not None:
                 yield Record(id=file_id(file, folder or name), **document, place=source_name(file))
-
-
-def files_in_folders(names: Iterable[str], _jobs: int = 1) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the files in folders, each with its `folder`, so that workers can share them.
-
-    Other names, and folders without files, come as they are, whatever the number of jobs.
-    """
-    for name in names:
-        files = [] if name == STDIN else list(folder_files(name))
-        yield from ((file, {"folder": name}) for file in files)
-        if not files:
-            yield name, {}
 
 
 def file_id(file: str, name: str) -> str:

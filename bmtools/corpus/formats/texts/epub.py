@@ -55,7 +55,7 @@ def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: EPUB files, folders or archives of such; `-` for stdin.
         counts: counts files of a book that are left out.
         reject: receives a book that is damaged or encrypted, or has no text.
-        folder: that the names were found in, if by `files_in_folders`.
+        folder: that the names were found in, if they are from one.
     """
     counts = Counter() if counts is None else counts
     return document_records(names, (".epub",), _read_epub, counts, reject, folder)

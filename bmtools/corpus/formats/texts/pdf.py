@@ -58,7 +58,7 @@ def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
         counts: counts lines that are left out, and hyphens that are removed.
         reject: receives a file that is damaged, encrypted, or has no text but images.
-        folder: that the names were found in, if by `files_in_folders`.
+        folder: that the names were found in, if they are from one.
     """
     require_extra("pypdf", "import pdf", "documents")
     counts = Counter() if counts is None else counts

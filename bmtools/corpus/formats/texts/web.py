@@ -54,7 +54,7 @@ def html_records(names: Iterable[str], counts: Counter[str] | None = None,
         names: HTML files, folders or archives of such, compressed or not; `-` for stdin.
         counts: counts pages without a main text.
         reject: receives a file that is no HTML.
-        folder: that the names were found in, if by `files_in_folders`.
+        folder: that the names were found in, if they are from one.
     """
     _require_web("import html")
     counts = Counter() if counts is None else counts
