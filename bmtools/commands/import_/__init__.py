@@ -1,8 +1,9 @@
-"""`bmtools import`: a module for each source format, imported when its name is called."""
+"""`bmtools import`: a module for each source format with options, imported when it is called."""
 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 
 import click
 
@@ -53,8 +54,12 @@ class _Formats(Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in FORMATS:
             return None
-        module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-        command: click.Command = module.command
+        module = f"{__name__}.{name.replace('-', '_')}"
+        if find_spec(module) is None:
+            from bmtools.commands.import_.plain import plain_command
+
+            return plain_command(name, FORMATS[name])
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -195,7 +195,8 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
 
 
 def source_format(content: str, options: str, *examples: str, folders: bool = False,
-                  archives: bool = False) -> Callable[[Callable[..., None]], click.Command]:
+                  archives: bool = False,
+                  name: str = "") -> Callable[[Callable[..., None]], click.Command]:
     """Make the decorator of a format's function, whose module has the name of the format.
 
     Args:
@@ -204,16 +205,17 @@ def source_format(content: str, options: str, *examples: str, folders: bool = Fa
         examples: arguments that run.
         folders: whether help says that files also come in folders and zip archives.
         archives: whether help says that they come in these and in tar archives.
+        name: of the format; otherwise that of the function's module.
     """
     come = ", in folders, zip or tar archives" if archives else \
         ", in folders or zip archives" if folders else ""
 
     def make(function: Callable[..., None]) -> click.Command:
-        name = function.__module__.rpartition(".")[2].replace("_", "-")
+        called = name or function.__module__.rpartition(".")[2].replace("_", "-")
         is_text = any(param.name == "jobs" for param in getattr(function, "__click_params__", ()))
         return click.command(
-            name, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
-            examples=[f"bmtools import {name} {example}" for example in examples],
+            called, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
+            examples=[f"bmtools import {called} {example}" for example in examples],
             groups={"Records": f"{options} sentences abbreviations duplicates",
                     "Keys of all records": "lang source licence"},
             meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
