@@ -216,7 +216,7 @@ def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> N
 
     (tmp_path / "notes.txt").touch()
     formats = ", ".join(sorted(FORMATS))
-    assert "conll, curated, dataset, ddi, " in formats
+    assert "conll, curated, ddi, " in formats
     assert run("import", tmp_path / "notes.txt").err == (
         f"bmtools: found the file '{tmp_path}/notes.txt', expected a command before it: {formats}. "
         "See 'bmtools import --help'.\n")
