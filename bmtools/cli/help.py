@@ -32,7 +32,7 @@ _FIRST = {
     "Output": "output json table details overwrite resume",
 }
 _LAST = {
-    "Processes": "jobs processes shard ray",
+    "Processes": "workers part processes shard ray",
     "Settings from files": "recipe phases set config",
     "Messages": "quiet traceback help",
 }

@@ -24,8 +24,7 @@ from bmtools.io.sources import STDIN
 from bmtools.io.workers import InputFile, Workers, files_of_shard
 from bmtools.records import JsonMapping
 
-WORKER_OPTIONS = "jobs ray"
-PASS_OPTIONS = "jobs shard ray resume"
+PASS_OPTIONS = "workers part ray resume"
 """The options, for the groups of a command's help."""
 
 
@@ -47,13 +46,13 @@ takes_resume = click.option("--resume", is_flag=True,
                             help="Go on with an unfinished run, if there is one.")
 
 
-def takes_shard(verb: str) -> Decorator:
-    """Add `--shard I/N`.
+def takes_part(verb: str) -> Decorator:
+    """Add `--part I/N`.
 
     Args:
         verb: of what is done with a part: Translate.
     """
-    return click.option("--shard", type=ShardParam(), metavar="I/N",
+    return click.option("--part", type=ShardParam(), metavar="I/N",
                         help=f"{verb} this part of the files alone, of N contiguous ones: 2/8.")
 
 
@@ -63,14 +62,14 @@ class Passes:
 
     Args:
         workers: do the work.
-        shard: the part of the input; None for all.
+        part: the part of the input; None for all.
         resume: whether an unfinished run goes on.
         overwrite: whether output may be replaced.
         step: the command.
     """
 
     workers: Workers
-    shard: Shard | None
+    part: Shard | None
     resume: bool
     overwrite: bool
     step: CommandStep
@@ -88,13 +87,13 @@ class Passes:
             finish(self.step, f"{output} is there already, and stays as it is")
             self.step.context.exit()
         with opened_pass(output if is_regular(output) else None,
-                         {**settings, "shard": str(self.shard)},
+                         {**settings, "part": str(self.part)},
                          self.workers, self.resume, self.overwrite, self.step) as run:
             yield run
 
     def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
-        """Yield the files of the shard, if there is one."""
-        return iter(files_of_shard(files, self.shard) if self.shard else files)
+        """Yield the files of the part, if there is one."""
+        return iter(files_of_shard(files, self.part) if self.part else files)
 
 
 def is_finished(output: str) -> bool:
@@ -109,13 +108,13 @@ def require_file_to_resume(resume: bool, output: str) -> None:
 
 
 def _make_passes(step: CommandStep, values: Values) -> None:
-    workers, shard = values.pop("workers"), values.pop("shard")
-    values["passes"] = Passes(workers, shard, values.pop("resume"), values.pop("overwrite"), step)
+    workers, part = values.pop("workers"), values.pop("part")
+    values["passes"] = Passes(workers, part, values.pop("resume"), values.pop("overwrite"), step)
     records = values.get("records")
     names = records.names if isinstance(records, RecordReader) else values["files"] or (STDIN,)
     require_files(workers, names)
-    if shard and records is not None:
-        values["records"] = RecordShard(records, shard)
+    if part and records is not None:
+        values["records"] = RecordShard(records, part)
 
 
 def require_files(workers: Workers, names: Iterable[str]) -> None:
@@ -130,11 +129,11 @@ def _check_workers(_step: CommandStep, values: Values) -> None:
 
 
 takes_workers = partial(add_options, [takes_settings(Workers, "workers")], _check_workers)
-"""Add `--jobs` and `--ray`, for commands that count over all their input; passes `workers`."""
+"""Add `--workers` and `--ray`, for commands that count over all their input; passes `workers`."""
 takes_passes = partial(add_options, [
-    takes_settings(Workers, "workers"), takes_shard("Work on"), takes_resume, takes_overwrite],
+    takes_settings(Workers, "workers"), takes_part("Work on"), takes_resume, takes_overwrite],
     _make_passes)
-"""Add `--jobs`, `--ray`, `--shard`, `--resume` and `--overwrite` below FILES; passes `passes`.
+"""Add `--workers`, `--ray`, `--part`, `--resume` and `--overwrite` below FILES; passes `passes`.
 
-`records` become those of the shard.
+`records` become those of the part.
 """

@@ -33,7 +33,7 @@ from bmtools.io.output import open_output
     "-o clean.jsonl",
     "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
     "--hits hits.jsonl > /dev/null"),
-    essential="evaluation hits ngram-words least-words keys action output jobs resume rejects",
+    essential="evaluation hits ngram-words least-words keys action output workers resume rejects",
     groups={"Contamination": "evaluation hits ngram-words least-words least-share keys action",
             "Speed": PASS_OPTIONS}, topics="records")
 @reads_records

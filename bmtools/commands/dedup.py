@@ -33,7 +33,7 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 @click.command("dedup", cls=Command, examples=(
     "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
     "bmtools dedup corpus.jsonl --against english.jsonl --signatures signatures -o distinct.jsonl"),
-    essential="duplicates threshold ngram-words keep against signatures dropped output jobs "
+    essential="duplicates threshold ngram-words keep against signatures dropped output workers "
               "resume",
     groups={"Duplicates": "duplicates threshold ngram-words keep permutations seed",
             "Other corpora": "against signatures", "Output": "output dropped",
@@ -59,13 +59,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
     and is at least the threshold. Lines that stay are copied as they are. Input is read twice; a
-    pipe is kept in a temporary file meanwhile. With --shard, too, all of it is compared.
+    pipe is kept in a temporary file meanwhile. With --part, too, all of it is compared.
     """
     from bmtools.corpus.duplicates.dedup import deduplicate
     from bmtools.corpus.duplicates.store import add_signatures, list_parts
 
-    if signatures is not None and passes.shard is not None:
-        raise click.UsageError("found --signatures and --shard, expected one of them; all shards "
+    if signatures is not None and passes.part is not None:
+        raise click.UsageError("found --signatures and --part, expected one of them; all parts "
                                "compare with --against DIR")
     known = [str(path) for name in (*against, *([signatures] if signatures else ()))
              for path in list_parts(Path(name))]

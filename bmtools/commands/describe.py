@@ -33,7 +33,7 @@ from bmtools.study.corpora.settings import DescribeConfig
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
     "bmtools describe corpus.jsonl --topics medicine --vocab vocabulary --table"),
     groups={"Counts": "vocab topics total compare bands uncased keys most",
-            "Report": "table plot output jobs ray"},
+            "Report": "table plot output workers ray"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
 @takes_files
 @takes_rejects

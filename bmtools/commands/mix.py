@@ -31,7 +31,7 @@ from bmtools.values import format_figure
 @click.command("mix", cls=Command, examples=(
     "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
     "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
-    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output jobs ray"},
+    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output workers ray"},
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),

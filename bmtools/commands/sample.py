@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
     "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
     groups={"Sample": "size words records share by allow-fewer seed",
-            "Output": "output ladder rest compression jobs ray"},
+            "Output": "output ladder rest compression workers ray"},
     meanings={"output": "Write one sample here; .gz and .zst compress."})
 @takes_files
 @takes_rejects

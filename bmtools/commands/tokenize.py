@@ -27,19 +27,19 @@ from bmtools.status import counted
 @click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
               help="Tokenizer, or checkpoint with one.")
 @takes_settings(ShardConfig, "settings")
-@click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
+@click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that encode; 0: one for each core.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: Path, overwrite: bool,
-            tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
+            tokenizer: Path, settings: ShardConfig, workers: int, resume: bool) -> None:
     """Tokenize records once, into memory-mapped shards for pretrain and distill."""
     from bmtools.data.tokenize import check_shard_target, tokenize
     from bmtools.vocab.loading import load_tokenizer
 
     check_shard_target(output, resume, overwrite)
     manifest = tokenize(records, load_tokenizer(tokenizer), output, settings,
-                        processes=processes, resume=resume, overwrite=overwrite,
+                        processes=workers, resume=resume, overwrite=overwrite,
                         watch=partial(counted, activity="encoding", unit="megabytes"),
                         step=step)
     [line] = print_results(step, [{"output": str(output), **manifest["results"],

@@ -21,8 +21,8 @@ from bmtools.cli.parameters import WorkDirectory
 from bmtools.cli.pass_options import (
     is_finished,
     require_file_to_resume,
+    takes_part,
     takes_resume,
-    takes_shard,
 )
 from bmtools.cli.projection_options import (
     PROJECTION_OPTIONS,
@@ -59,7 +59,7 @@ from bmtools.translation.settings import (
             **ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations rejects",
             "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
-            "Long runs": "cache resume shard ray ray-cores"},
+            "Long runs": "cache resume part ray ray-cores"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
@@ -89,7 +89,7 @@ from bmtools.translation.settings import (
 @click.option("--cache", type=WorkDirectory(), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @takes_resume
-@takes_shard("Translate")
+@takes_part("Translate")
 @takes_overwrite
 @takes_settings(AuditConfig, "audit")
 @takes_settings(ProtectionConfig, "protection")

@@ -229,7 +229,7 @@ def tokenize(records: RecordReader | str | PathLike[str],
         ids = 1 + max(tokenizer.get_vocab().values())
         writer = ShardWriter(run, identity["vocabulary"], ids, settings.shard_tokens, number)
         blocks = _skip_done(read_blocks(records), progress, run)
-        remedy = f"continue with {setting('resume')} and fewer {setting('processes')}"
+        remedy = f"continue with {setting('resume')} and fewer {setting('workers')}"
         with closing(map_parallel(blocks, encoder, processes, remedy)) as encoded:
             counts = _write_shards(writer, watch(encoded), progress, records.reject)
         if not counts["documents"]:

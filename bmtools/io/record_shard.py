@@ -63,7 +63,7 @@ class RecordShard(RecordReader):
 
     def __init__(self, records: RecordReader, shard: Shard) -> None:
         if any(not Path(name).is_file() for name in records.names):
-            raise ValueError(f"{setting('shard')} {shard}: found a pipe, expected files, which can "
+            raise ValueError(f"{setting('part')} {shard}: found a pipe, expected files, which can "
                              "be measured first")
         super().__init__(records.names, records.reject, allow_empty=True)
         self._shard = shard

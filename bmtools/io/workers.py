@@ -32,16 +32,16 @@ _GROUP = 8  # blocks that a node of a cluster takes at a time
 class Workers(Settings, title="Processes"):
     """Processes: those of this machine, or of a cluster."""
 
-    jobs: int = option(1, "Processes of this machine; 0 for one for each core.")
+    workers: int = option(1, "Processes of this machine; 0 for one for each core.")
     ray: str | None = option(
         None, "Address of a Ray cluster that does the work instead, HOST:PORT, auto for that of "
               "this machine, or local to start one; its nodes read the same files.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, jobs=0)
+        require_at_least(self, workers=0)
 
 
-ONE_WORKER = Workers(jobs=1)
+ONE_WORKER = Workers(1)
 """This process."""
 
 
@@ -170,13 +170,13 @@ def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers
         for group, encoded in zip(groups, results if groups else (), strict=True):
             yield group[-1].number, group[-1].after, map(_decode, encoded)
         return
-    if workers.jobs == 1:
+    if workers.workers == 1:
         worker = make_worker()
         for part in parts:
             yield part.number, part.after, worker(part)
         return
-    remedy = f"continue with {setting('resume')} and fewer {setting('jobs')}"
-    with closing(map_parallel(parts, partial(_Sender, make_worker, spool), workers.jobs,
+    remedy = f"continue with {setting('resume')} and fewer {setting('workers')}"
+    with closing(map_parallel(parts, partial(_Sender, make_worker, spool), workers.workers,
                               remedy)) as sent:
         for number, after, outcomes, error in sent:
             yield number, after, _received(outcomes, error)

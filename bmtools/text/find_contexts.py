@@ -151,7 +151,7 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
     sample = ContextSample(targets.words, config, temporary_file())
     characters = 0
     blocks = map_parallel(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
-                        processes, f"try again with fewer {setting('processes')}")
+                        processes, f"try again with fewer {setting('workers')}")
     with closing(blocks):
         for block in progress(blocks):
             for error in block.rejects:

@@ -51,7 +51,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
               drop_annotations: bool = False, abbreviations: Path | None = None,
               audit: AuditConfig | None = None, projection: ProjectionConfig | None = None,
               translate_mentions: bool = False, protection: ProtectionConfig | None = None,
-              cache: Path | None = None, shard: Shard | None = None,
+              cache: Path | None = None, part: Shard | None = None,
               cluster: RayConfig | None = None, run: TranslationRun | None = None,
               reject: Reject = refuse, counts: TranslationCounts | None = None,
               ) -> Iterator[Record]:
@@ -79,7 +79,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
             looks for.
         protection: terms that are enforced or stay as they are.
         cache: directory that keeps sentences and their translations for other runs.
-        shard: the part of the files that is translated, of several.
+        part: the part of the files that is translated, of several.
         cluster: Ray's, on which the engine works.
         run: that writes the records, and goes on where it was interrupted; it has counts of its
             own.
@@ -116,13 +116,13 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
     else:
         plain = load_engine(config)
         translator = load(plain)
-    if isinstance(records, RecordReader) and shard:
-        records = RecordShard(records, shard)
+    if isinstance(records, RecordReader) and part:
+        records = RecordShard(records, part)
     total = count_lines(records) if isinstance(records, RecordReader) else None
     items, name = _with_errors(records, reject), ""
     if run:
         name = run.begin({**msgspec.to_builtins(documents, order="deterministic"),
-                          "shard": str(shard), "engine": translator.fingerprint})
+                          "part": str(part), "engine": translator.fingerprint})
         counts = run.counts
         items, reject = run.rest(items), run.rejecting(reject)
     counts = TranslationCounts() if counts is None else counts

@@ -23,7 +23,7 @@ export HF_HUB_OFFLINE=1 SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
 mkdir -p "$OUT"
 
 code=0
-srun bmtools translate "$CORPUS" --shard "$SLURM_ARRAY_TASK_ID/$PARTS" --resume \
+srun bmtools translate "$CORPUS" --part "$SLURM_ARRAY_TASK_ID/$PARTS" --resume \
     --engine ctranslate2 --model "$MODEL" --source-lang en --target-lang it \
     -o "$OUT/part-$SLURM_ARRAY_TASK_ID.jsonl" || code=$?
 if [ "$code" -eq 143 ]; then   # ended by SIGTERM: what is translated is kept

@@ -89,7 +89,7 @@ class Case:
 CASES = {
     "describe": Case(
         (), ("label_bias", "--rejects", "--table", "--vocab [NAME=]PATH", "--topics medicine|FILE",
-             "--total", "--compare", "--bands", "--keys", "--plot FILE", "--jobs"),
+             "--total", "--compare", "--bands", "--keys", "--plot FILE", "--workers"),
         NO_RECORDS, None, TAGGED),
     "build-vocab": Case(
         ("-o", "OUT", "--size", "120", "--allow-fewer"),
@@ -102,11 +102,11 @@ CASES = {
          "--plot FILE", "--segmenter NAME", "mention by mention"),
         blank=f"{NO_WORDS}, or --terms with some terms"),
     "tokenize": Case(
-        ("--tokenizer", "TOKENIZER", "--processes", "1", "-o", "OUT"),
-        ("--tokenizer DIR", "--sentences", "67108864", "--processes",
+        ("--tokenizer", "TOKENIZER", "--workers", "1", "-o", "OUT"),
+        ("--tokenizer DIR", "--sentences", "67108864", "--workers",
          "--segmenter", "--resume", "--overwrite", "--rejects")),
     "find-contexts": Case(
-        ("--words", "WORDS", "--processes", "1"),
+        ("--words", "WORDS", "--workers", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
          "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
     "clean": Case(
@@ -118,21 +118,21 @@ CASES = {
     "decontaminate": Case(
         ("--evaluation", "GOLD", "--least-words", "2", "--action", "report"),
         ("--evaluation FILE", "--hits FILE", "--ngram-words", "[default: 13]", "--least-words",
-         "--keys KEY,...", "--action [drop|report]", "--jobs", "--shard", "--ray", "--resume"),
+         "--keys KEY,...", "--action [drop|report]", "--workers", "--part", "--ray", "--resume"),
         NO_RECORDS + ALLOWED, None, TAGGED),
     "dedup": Case(
         (), ("--duplicates [near|exact|bytes]", "--threshold", "[default: 0.7]", "--against PATH",
-             "--signatures DIR", "--dropped FILE", "--keep", "--jobs"), NO_RECORDS + ALLOWED,
+             "--signatures DIR", "--dropped FILE", "--keep", "--workers"), NO_RECORDS + ALLOWED,
         None),
     "sample": Case(
         ("--records", "3"),
         ("--size 100MB,...", "--words N,...", "--share X,...", "--by KEY", "--allow-fewer",
-         "--ladder DIR", "--compression [none|gz|zst]", "--jobs", "--seed"),
+         "--ladder DIR", "--compression [none|gz|zst]", "--workers", "--seed"),
         blank="--records: found 1 records in all, expected 3 or more; ask for less, or let "
               "--allow-fewer take all there is"),
     "mix": Case(
         (), ("--corpus [NAME=]PATH", "--weights NAME=X,...", "--size", "--words", "--repeat",
-             "--seed", "--jobs"), blank=None, option="--corpus"),
+             "--seed", "--workers"), blank=None, option="--corpus"),
     "split": Case(
         ("-o", "OUT", "--ratios", "0.5,0.25,0.25"),
         ("--ratios X,X,X", "[default: 0.8,0.1,0.1]", "--counts", "--folds", "--stratify KEY",
@@ -308,7 +308,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--records", "1,2"), "found 2 samples, expected --ladder DIR for their files"),
         (("--records", "1", "--ladder", "d", "--rest", "f"), "found --ladder and --rest"),
         (("--records", "1", "--ladder", "d", "-o", "f"), "found --output and --ladder, expected"),
-        (("--records", "1", "--jobs", "-1"), "--jobs: found -1, expected 0 or more"),
+        (("--records", "1", "--workers", "-1"), "--workers: found -1, expected 0 or more"),
         (("--records", "1", "--ray", "auto", "-"), "--ray: found '-', expected files that the"),
     ),
     "mix": (
@@ -380,7 +380,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "tokenize": (
         (("-o", "s", "--shard-tokens", "0"), "--shard-tokens: found 0, expected 1 to 2147483648"),
-        (("-o", "s", "--processes", "-1"), "-1 is not in the range x>=0"),
+        (("-o", "s", "--workers", "-1"), "-1 is not in the range x>=0"),
         ((), "Missing option '-o' / '--output'"),
         (("-o", "s", "--tokenizer", "absent"), "'absent' does not exist"),
         (("-o", "s", "absent.jsonl"), "'absent.jsonl' does not exist"),
@@ -392,7 +392,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--words", "w", "--base", "."), "--base: expected --tokenizer, and no --words"),
         (("--words", "w", "--tokenizer", ".", "--uncased"), "--uncased: --tokenizer says already"),
         (("--words", "absent"), "'absent' does not exist"),
-        (("--words", "w", "--processes", "-1"), "-1 is not in the range x>=0"),
+        (("--words", "w", "--workers", "-1"), "-1 is not in the range x>=0"),
     ),
     "init-weights": (
         (("--method", "magic"), "'magic' is not one of 'random', 'average', 'contextual'"),

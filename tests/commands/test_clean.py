@@ -55,7 +55,7 @@ def test_shards_are_the_whole_and_lines_are_counted_over_all_of_them(
     corpus = write_lines("c.jsonl", *records)
     arguments = ("clean", corpus, "--max-line-copies", 5, "--min-words", 3, "--dropped")
     whole = run(*arguments, tmp_path / "d.jsonl")
-    parts = [run(*arguments, tmp_path / f"d{part}.jsonl", "--shard", f"{part}/3")
+    parts = [run(*arguments, tmp_path / f"d{part}.jsonl", "--part", f"{part}/3")
              for part in (1, 2, 3)]
     assert whole.out == "".join(part.out for part in parts)
     assert LINE not in whole.out

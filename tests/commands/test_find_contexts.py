@@ -27,7 +27,7 @@ def go(run: Run, words: Path) -> Run:
     """Run the command in one process: `go(files..., options...)`."""
 
     def call(*arguments: object) -> Any:
-        return run("find-contexts", *arguments, "--words", words, "--processes", 1)
+        return run("find-contexts", *arguments, "--words", words, "--workers", 1)
 
     return call
 
@@ -60,11 +60,11 @@ def test_the_report_tells_of_each_word(go: Run, corpus: Path, tmp_path: Path) ->
 
 def test_words_of_a_new_tokenizer(run: Run, corpus: Path, tiny_tokenizer: Path,
                                   make_tokenizer: Run) -> None:
-    whole = run("find-contexts", corpus, "--tokenizer", tiny_tokenizer, "--processes", 1)
+    whole = run("find-contexts", corpus, "--tokenizer", tiny_tokenizer, "--workers", 1)
     assert whole.code == 0, whole.err
     base = make_tokenizer("Il cuore pompa il sangue nelle arterie.")
     outcome = run("find-contexts", corpus, "--tokenizer", tiny_tokenizer, "--base", base,
-                  "--processes", 1)
+                  "--workers", 1)
     assert outcome.code == 0, outcome.err
     known = set((base / "vocab.txt").read_text().split())
     new = set((tiny_tokenizer / "vocab.txt").read_text().split()) - known
@@ -80,7 +80,7 @@ def test_words_of_a_new_tokenizer(run: Run, corpus: Path, tiny_tokenizer: Path,
 def test_case_counts_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("ASMA\n")
-    arguments = ("find-contexts", corpus, "--words", path, "--processes", 1)
+    arguments = ("find-contexts", corpus, "--words", path, "--workers", 1)
     assert run(*arguments).records == []
     assert len(run(*arguments, "--uncased").records) == 4
 
@@ -88,7 +88,7 @@ def test_case_counts_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None
 def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_path: Path) -> None:
     big = tmp_path / "big.jsonl"
     big.write_text(corpus.read_text() * 2_000)
-    outcomes = [shell("find-contexts", big, "--words", words, "--processes", processes)
+    outcomes = [shell("find-contexts", big, "--words", words, "--workers", processes)
                 for processes in (1, 2)]
     assert outcomes[0].code == outcomes[1].code == 0
     assert outcomes[0].out == outcomes[1].out
@@ -117,7 +117,7 @@ def test_real_abstracts_match_a_regular_expression(run: Run, data: Path, tmp_pat
     texts = [json.loads(line)["text"] for line in lines]
     found = sorted({word.lower() for text in texts for word in re.findall(r"[A-Za-z]{4,}", text)})
     words.write_text("\n".join(found[::20]) + "\n")
-    outcome = run("find-contexts", source, "--words", words, "--uncased", "--processes", 1,
+    outcome = run("find-contexts", source, "--words", words, "--uncased", "--workers", 1,
                   "--report", tmp_path / "report.jsonl")
     assert outcome.code == 0, outcome.err
     for line in outcome.records:

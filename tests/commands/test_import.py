@@ -496,7 +496,7 @@ def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: i
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_bytes(pdf([f"Text of {name}."]))
     (tmp_path / "empty").mkdir()
-    outcome = run("import", "pdf", tmp_path / "in", tmp_path / "empty", "--jobs", jobs)
+    outcome = run("import", "pdf", tmp_path / "in", tmp_path / "empty", "--workers", jobs)
     assert [record["id"] for record in outcome.records] == ["c", "a/x", "b/x"]
     assert "hidden files passed over: 1" in outcome.err
     assert "files that do not end in .pdf passed over: 1" in outcome.err

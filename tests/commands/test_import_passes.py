@@ -56,7 +56,7 @@ def imported(files: list[Path], run: Callable[..., Any],
 def test_two_processes_write_what_one_writes(
         options: tuple[str, ...], imported: Callable[..., Any]) -> None:
     alone = imported(*options)
-    assert imported(*options, "--jobs", "2") == alone
+    assert imported(*options, "--workers", "2") == alone
     lines, rejects, err = alone
     ids = [json.loads(line)["id"] for line in lines]
     assert len(set(ids)) == len(ids)
@@ -76,7 +76,7 @@ def test_two_processes_write_what_one_writes(
 
 def test_shards_are_whole_files(imported: Callable[..., Any]) -> None:
     whole, _, _ = imported("--duplicates", "keep")
-    parts = [imported("--duplicates", "keep", "--allow-empty", "--shard", f"{number}/3")[0]
+    parts = [imported("--duplicates", "keep", "--allow-empty", "--part", f"{number}/3")[0]
              for number in (1, 2, 3)]
     assert [line for part in parts for line in part] == whole
     assert [len(part) for part in parts] == [11, 9, 4]
@@ -149,7 +149,7 @@ def test_a_broken_file_ends_the_import_when_it_is_its_turn(
         tmp_path: Path) -> None:
     files[1].write_text("<PubmedArticleSet>")
     files[3].write_text("no XML")
-    outcome = run("import", "pubmed", *files, "-o", tmp_path / "new.jsonl", "--jobs", "2")
+    outcome = run("import", "pubmed", *files, "-o", tmp_path / "new.jsonl", "--workers", "2")
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: {files[1]}:")
     assert not (tmp_path / "new.jsonl").exists()
@@ -157,8 +157,8 @@ def test_a_broken_file_ends_the_import_when_it_is_its_turn(
 
 def test_usage(files: list[Path], run: Callable[..., Any]) -> None:
     for options, told in ((("--resume",), "--resume: found no file to go on with"),
-                          (("--shard", "3/2"), "found 3/2, expected 1/2 to 2/2"),
-                          (("--jobs", "-1"), "jobs: found -1, expected 0 or more")):
+                          (("--part", "3/2"), "found 3/2, expected 1/2 to 2/2"),
+                          (("--workers", "-1"), "workers: found -1, expected 0 or more")):
         outcome = run("import", "pubmed", *files, *options)
         assert outcome.code == 2 and told in outcome.err
     for arguments in (("import", "text", "-"), ("import", "text"), ("sample", "--records", "1")):

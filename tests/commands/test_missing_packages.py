@@ -52,11 +52,11 @@ def test_a_plot_needs_matplotlib(run: Callable[..., Any], corpus: Path, tiny_che
 def test_near_duplicates_need_rensa(run: Callable[..., Any], corpus: Path,
                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.installation.util.find_spec", lambda name: None)
-    outcome = run("dedup", corpus, "--jobs", "1")
+    outcome = run("dedup", corpus, "--workers", "1")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --duplicates near needs the package rensa: "
                            f"{install_command('dedup')}\n")
-    assert run("dedup", corpus, "--jobs", "1", "--duplicates", "exact").code == 0
+    assert run("dedup", corpus, "--workers", "1", "--duplicates", "exact").code == 0
 
 
 def test_engines_are_packages(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,

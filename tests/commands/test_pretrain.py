@@ -223,7 +223,7 @@ def test_what_cannot_work_is_one_line_before_training(
     (tmp_path / "folder").mkdir()
     for name, words in (("plain", tiny_tokenizer), ("strange", make_tokenizer("Il fegato"))):
         if any(name in word for word in more):
-            assert run("tokenize", corpus, "--tokenizer", words, "-o", name, "--processes",
+            assert run("tokenize", corpus, "--tokenizer", words, "-o", name, "--workers",
                        1).code == 0
     outcome = run(*continued, corpus.name, *more)
     assert (outcome.code, outcome.out) == (1, "")

@@ -98,7 +98,7 @@ def test_what_is_read_in_jumps_or_by_workers_is_hashed(run: Run, notes: Path,
     with zipfile.ZipFile(archive, "w") as opened:
         opened.write(notes, "c.txt")
     assert run("import", "auto", folder, archive, "--lang", "it", "-o", out,
-               "--jobs", 2).code == 0
+               "--workers", 2).code == 0
     lines = f"a.txt\0{sha256(NOTES)}\nb.txt\0{sha256(b'Altro.' + bytes([10]))}\n"
     assert record_of(out)["inputs"] == {"folder": sha256(lines.encode()),
                                         "notes.zip": sha256(archive.read_bytes())}

@@ -19,7 +19,7 @@ def go(run: Run, tiny_tokenizer: Path) -> Run:
     """Run the command in one process: `go(files..., options...)`."""
 
     def call(*arguments: object) -> Any:
-        return run("tokenize", *arguments, "--tokenizer", tiny_tokenizer, "--processes", 1)
+        return run("tokenize", *arguments, "--tokenizer", tiny_tokenizer, "--workers", 1)
 
     return call
 

@@ -173,7 +173,7 @@ def test_killed_equals_uninterrupted(tokenizer: Any, vocabulary: Path, source: P
                                      tmp_path: Path) -> None:
     """SIGKILL of the command while its input still flows; its workers must not outlive it."""
     given = source.read_bytes() * 100  # there, a block is a megabyte
-    options = ["--tokenizer", str(vocabulary), "--shard-tokens", "50000", "--processes", "2"]
+    options = ["--tokenizer", str(vocabulary), "--shard-tokens", "50000", "--workers", "2"]
     command = [sys.executable, "-m", "bmtools", "tokenize", *options]
     with subprocess.Popen([*command, "-o", str(tmp_path / "parts")], stdin=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as running:

@@ -31,7 +31,7 @@ from bmtools.io.workers import (
     _GroupWorker,
 )
 
-ONE = Workers(jobs=1)
+ONE = Workers(1)
 ODD_WORKER = partial(RecordWorker, make_odd)
 
 

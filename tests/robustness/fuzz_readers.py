@@ -229,21 +229,21 @@ READERS = (
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),
     Reader("in.jsonl", "clean --repairs all --personal-data mask in.jsonl"),
     Reader("words.txt", "clean --remove words.txt in.jsonl", weight=.5),
-    Reader("in.jsonl", "dedup --jobs 1 in.jsonl", weight=.5),
-    *(Reader(f"signatures/part-00000/{name}", "dedup --jobs 1 in.jsonl --against signatures",
+    Reader("in.jsonl", "dedup --workers 1 in.jsonl", weight=.5),
+    *(Reader(f"signatures/part-00000/{name}", "dedup --workers 1 in.jsonl --against signatures",
              weight=.3, said=("signatures/part-00000",))
       for name in ("bmtools.json", "signatures.npy", "digests.npy", "ids.npy", "id_ends.npy")),
-    *(Reader(file, "decontaminate --jobs 1 in.jsonl --evaluation tagged.jsonl --least-words 2",
+    *(Reader(file, "decontaminate --workers 1 in.jsonl --evaluation tagged.jsonl --least-words 2",
              weight=.5) for file in ("in.jsonl", "tagged.jsonl")),
     Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
     Reader("in.jsonl", "mix --corpus in.jsonl", weight=.5),
     Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml --compare", weight=.5),
     Reader("topics.toml", "describe in.jsonl --topics topics.toml"),
-    Reader("in.jsonl", "find-contexts --words words.txt --processes 1 in.jsonl"),
-    Reader("words.txt", "find-contexts --words words.txt --processes 1 in.jsonl"),
+    Reader("in.jsonl", "find-contexts --words words.txt --workers 1 in.jsonl"),
+    Reader("words.txt", "find-contexts --words words.txt --workers 1 in.jsonl"),
     Reader("in.jsonl", "compare-vocab --vocab tokenizer in.jsonl"),
     Reader("in.jsonl", "build-vocab --size 120 --allow-fewer -o OUT in.jsonl", weight=.5),
-    Reader("in.jsonl", "tokenize --tokenizer tokenizer --processes 1 -o OUT in.jsonl", weight=.5),
+    Reader("in.jsonl", "tokenize --tokenizer tokenizer --workers 1 -o OUT in.jsonl", weight=.5),
     Reader("maskings.jsonl", _MRR, weight=.5),
     Reader("words.txt", "score-mrr --model model --terms words.txt in.jsonl", weight=.5,
            said=("in the input",)),
@@ -274,7 +274,7 @@ READERS = (
     Reader("tokenizer/tokenizer.json", "compare-vocab --vocab tokenizer in.jsonl"),
     Reader("tokenizer/tokenizer_config.json", "compare-vocab --vocab tokenizer in.jsonl"),
     Reader("tokenizer/tokenizer.json",
-           "tokenize --tokenizer tokenizer --processes 1 -o OUT in.jsonl"),
+           "tokenize --tokenizer tokenizer --workers 1 -o OUT in.jsonl"),
     Reader("vocabulary/bmtools.json", "compare-vocab --vocab vocabulary in.jsonl"),
     Reader("bare/vocab.txt", "compare-vocab --vocab bare in.jsonl"),
     *(Reader(f"model/{name}", command, said=_DIVERGED) for command in (_PPPL, _PRETRAIN)
@@ -320,9 +320,9 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
     _make_sharded(folder / "model", folder / "sharded")
     run("build-vocab", "--size", "120", "--allow-fewer", "-o", folder / "vocabulary",
         folder / "in.jsonl")
-    run("tokenize", "--tokenizer", folder / "tokenizer", "--processes", "1", "-o",
+    run("tokenize", "--tokenizer", folder / "tokenizer", "--workers", "1", "-o",
         folder / "shards", folder / "in.jsonl")
-    run("dedup", "--jobs", "1", folder / "in.jsonl", "--signatures", folder / "signatures", "-o",
+    run("dedup", "--workers", "1", folder / "in.jsonl", "--signatures", folder / "signatures", "-o",
         os.devnull)
     run("score-mrr", "--model", folder / "model", "-o", folder / "mrr.jsonl",
         folder / "maskings.jsonl")

@@ -27,7 +27,7 @@ SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT
 RESUMED = ("tokenize", "pretrain", "distill", "translate", "import jsonl", "clean", "dedup")
 MORE = {"tokenize": ("--shard-tokens", "500"), "pretrain": ("--save-steps", "1"),
         "distill": ("--save-steps", "1"), "find-contexts": ("--max-sentences", "500"),
-        "init-weights": ("--method", "contextual"), "clean": ("--jobs", "2", "--min-words", "8")}
+        "init-weights": ("--method", "contextual"), "clean": ("--workers", "2", "--min-words", "8")}
 PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
              ("import jsonl", "finetune ner"), ("translate", "tokenize"), ("predict", "score-pppl"),
              ("find-contexts", "init-weights"))

@@ -236,7 +236,7 @@ def test_resuming_on_other_shards_is_refused(run, corpus: Path, vocabulary: Path
     for name, part in (("a", lines[:60]), ("b", lines[60:])):
         (tmp_path / f"{name}.jsonl").write_text("".join(part))
         assert run("tokenize", tmp_path / f"{name}.jsonl", "--tokenizer", vocabulary,
-                   "-o", tmp_path / name, "--processes", 1).code == 0
+                   "-o", tmp_path / name, "--workers", 1).code == 0
     given = ["pretrain", "--architecture", "bert-1x64", "--tokenizer", vocabulary, *SIZES,
              "-o", tmp_path / "m", "--steps", 4, "--budget", "0.01s"]
     texts = ["--corpus", f"one={tmp_path / 'a'}", "--corpus", f"two={tmp_path / 'b'}"]

@@ -265,7 +265,7 @@ def test_parts_one_after_the_other_are_the_whole(
     assert run(*memory, source, "-o", tmp_path / "whole").code == 0
     parts = []
     for number in range(1, 7):
-        command = (*memory, source, "--shard", f"{number}/6", "-o", tmp_path / f"{number}")
+        command = (*memory, source, "--part", f"{number}/6", "-o", tmp_path / f"{number}")
         outcome = run(*command)
         assert outcome.code == 0, outcome.err
         parts.append((tmp_path / f"{number}").read_bytes())
@@ -274,12 +274,12 @@ def test_parts_one_after_the_other_are_the_whole(
     assert b"".join(parts) == (tmp_path / "whole").read_bytes()
     for shard, fault in (("0/3", "found 0/3, expected 1/3 to 3/3"), ("4/3", "expected 1/3 to 3/3"),
                          ("3", "found '3', expected a part and how many there are, as 2/8")):
-        outcome = run(*memory, source, "--shard", shard)
+        outcome = run(*memory, source, "--part", shard)
         assert outcome.code == 2
         assert fault in outcome.err
-    outcome = run(*memory, "-", "--shard", "1/2")
+    outcome = run(*memory, "-", "--part", "1/2")
     assert outcome.code == 2
-    assert "--shard 1/2: found a pipe, expected files" in outcome.err
+    assert "--part 1/2: found a pipe, expected files" in outcome.err
 
 
 @pytest.mark.usefixtures("all_kept")

@@ -52,7 +52,7 @@ from bmtools.io.sources import STDIN
 from bmtools.io.workers import ONE_WORKER
 
 Content = TypeVar("Content")
-_ESSENTIAL = "sentences lang duplicates output rejects resume jobs"
+_ESSENTIAL = "sentences lang duplicates output rejects resume workers"
 _takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
@@ -212,7 +212,8 @@ def source_format(content: str, options: str, *examples: str, folders: bool = Fa
 
     def make(function: Callable[..., None]) -> click.Command:
         called = name or function.__module__.rpartition(".")[2].replace("_", "-")
-        is_text = any(param.name == "jobs" for param in getattr(function, "__click_params__", ()))
+        is_text = any(param.name == "workers"
+                      for param in getattr(function, "__click_params__", ()))
         return click.command(
             called, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
             examples=[f"bmtools import {called} {example}" for example in examples],

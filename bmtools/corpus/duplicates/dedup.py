@@ -125,7 +125,7 @@ class Deduplicated:
         return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
 
 
-def dedup(records: RecordSource, *, against: Sequence[str] = (), jobs: int = 1,
+def dedup(records: RecordSource, *, against: Sequence[str] = (), workers: int = 1,
           reject: Reject = refuse, **settings: object) -> Iterator[Record]:
     """Yield the records that are no duplicates: `dedup("corpus.jsonl", threshold=0.8)`.
 
@@ -134,7 +134,7 @@ def dedup(records: RecordSource, *, against: Sequence[str] = (), jobs: int = 1,
             temporary file.
         against: files of other corpora, or directories of their signatures; their records stay
             in place of those of this one.
-        jobs: processes; 0 for one for each core.
+        workers: processes; 0 for one for each core.
         reject: receives bad records.
         settings: fields of `DedupConfig`.
 
@@ -144,7 +144,7 @@ def dedup(records: RecordSource, *, against: Sequence[str] = (), jobs: int = 1,
     """
     [config] = split_settings(settings, DedupConfig)
     with record_files(records, reject) as names, \
-            opened_pass(None, {}, Workers(jobs)) as run, \
+            opened_pass(None, {}, Workers(workers)) as run, \
             deduplicate(RecordReader(names, reject, True), run, config, against) as found:
         for lines in found.write(run):
             yield from map(Record, map(msgspec.json.decode, lines.splitlines()))

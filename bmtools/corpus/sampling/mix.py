@@ -89,14 +89,14 @@ def _read_bucket(bucket: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield key, bucket.read(length)
 
 
-def mix(corpora: Mapping[str, RecordSource], *, jobs: int = 1, reject: Reject = refuse,
+def mix(corpora: Mapping[str, RecordSource], *, workers: int = 1, reject: Reject = refuse,
         **settings: object) -> Iterator[Record]:
     """Yield a mixture: `mix({"general": "a.jsonl", "notes": "b.jsonl"}, size="1GB")`.
 
     Args:
         corpora: by name, a file or several, or dictionaries with `id` and `text`, which are copied
             to a temporary file.
-        jobs: processes; 0 for one for each core.
+        workers: processes; 0 for one for each core.
         reject: receives bad records.
         settings: fields of `MixConfig`.
 
@@ -108,7 +108,7 @@ def mix(corpora: Mapping[str, RecordSource], *, jobs: int = 1, reject: Reject = 
     with ExitStack() as stack:
         files = {name: stack.enter_context(record_files(records, reject))
                  for name, records in corpora.items()}
-        mixture = stack.enter_context(opened_mixture(files, config, reject, Workers(jobs)))
+        mixture = stack.enter_context(opened_mixture(files, config, reject, Workers(workers)))
         for line in mixture.lines():
             yield Record(msgspec.json.decode(line))
 

@@ -63,14 +63,14 @@ class Sample:
             yield int(self.levels[number]), line
 
 
-def sample(records: RecordSource, /, *, jobs: int = 1, reject: Reject = refuse,
+def sample(records: RecordSource, /, *, workers: int = 1, reject: Reject = refuse,
            **settings: object) -> Iterator[Record]:
     """Yield a sample of records: `sample("corpus.jsonl", size="100MB", by="lang")`.
 
     Args:
         records: a file or several, or dictionaries with `id` and `text`, which are copied to a
             temporary file.
-        jobs: processes; 0 for one for each core.
+        workers: processes; 0 for one for each core.
         reject: receives bad records.
         settings: fields of `SampleConfig`; of several amounts, the sample is the largest.
 
@@ -80,7 +80,7 @@ def sample(records: RecordSource, /, *, jobs: int = 1, reject: Reject = refuse,
     """
     [config] = split_settings(settings, SampleConfig)
     with record_files(records, reject) as names, \
-            opened_sample(RecordReader(names, reject), config, Workers(jobs)) as chosen:
+            opened_sample(RecordReader(names, reject), config, Workers(workers)) as chosen:
         for _, line in chosen.lines():
             yield Record(msgspec.json.decode(line))
 
