@@ -56,7 +56,7 @@ def calls(document: Path) -> Iterator[list[str]]:
     inline = re.findall(r"`([^`\n]*bmtools [^`\n]*)`", prose(document))
     for code in (*shell, *inline):
         code = re.sub(r"<<'END'\n.*?^END$", "", code.replace("\\\n", " "), flags=re.S | re.M)
-        code = re.sub(r"(?:^|\s)#[^\n]*", "", code)
+        code = re.sub(r"(?:^|\s)#[^\n]*", "", re.sub(r"\$\([^)\n]*\)", "FILE", code))
         for part in re.split(r"\||;|&&|\n|\bdo\b", code):
             plain = re.sub(r"\d?>+ ?\S+", "", part.replace("- run:", ""))
             try:
