@@ -97,11 +97,6 @@ def main(study: Path) -> None:
                           f"{out}/pretrained/metrics.jsonl", "--y", "loss")
             take_terminal(page, example, "lineage", WIDE, False, "lineage",
                           f"{out}/tagger-pretrained")
-            with subprocess.Popen([*BMTOOLS, *TRAIN, "-o", str(folder / "model")], cwd=study,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
-                time.sleep(SECONDS_OF_TRAINING)
-                take_terminal(page, folder, "watch", NARROW, True, "watch", "model", "--once")
-                training.terminate()
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def launch(display: Display | None, processes: int) -> None:
     """
     if processes > 1 and not is_launched():
         if display is not None:
-            display.hand_over()  # the main process has its own, in lines
+            display.close()  # the main process has its own, in lines
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
 
     def exit_with_launcher() -> None:

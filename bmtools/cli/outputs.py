@@ -21,7 +21,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import BESIDE, beside, place_of, refuse_existing
 from bmtools.io.failures import cannot_write, not_utf8_name
 from bmtools.io.output import STDOUT, descriptor_of, is_special
-from bmtools.io.unfinished import real_path, reserved, status_path
+from bmtools.io.unfinished import real_path, reserved
 
 OVERWRITE = "overwrite"
 _DATA = ("--output", "--rejects")
@@ -67,13 +67,6 @@ def check_outputs(paths: Sequence[DeclaredPath], may_exist: bool, context: click
             context.with_resource(reserved(output.target, output.folder))
         except OSError as error:
             raise cannot_write(output.name, error) from error
-
-
-def status_file(paths: Iterable[DeclaredPath]) -> Path | None:
-    """Name the file of a command's status next to its output; None if that is a stream."""
-    return next((status_path(path.target, path.folder) for path in paths
-                 if path.flag == "--output" and path.kind.is_output
-                 and (path.kind.is_directory or path.is_file)), None)
 
 
 @dataclass(frozen=True)

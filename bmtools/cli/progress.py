@@ -9,14 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from stat import S_ISFIFO
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
-from bmtools.cli.status_file import StatusFile
 from bmtools.cli.status_view import StatusView
 from bmtools.io.system import signals_deferred
 
@@ -41,16 +38,13 @@ class Display:
 
     Args:
         command: its name.
-        path: file that also gets the status, for `watch`; None for none.
 
     Attributes:
         view: status of the command.
-        file: writer of the status file.
     """
 
-    def __init__(self, command: str, path: Path | None = None) -> None:
+    def __init__(self, command: str) -> None:
         self.view = StatusView(command)
-        self.file = None if path is None else StatusFile(path, self.view)
         self._stderr = sys.stderr
         self._block = Block(sys.stderr, lambda: self.view.snapshot().block()) \
             if is_terminal(sys.stderr) else None
@@ -61,32 +55,13 @@ class Display:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
-        if self.file is not None:
-            self.file.__exit__(kind, error, trace)
 
     @property
     def seconds(self) -> float:
         """The time since the command began."""
         return time.monotonic() - self.view.began
-
-    def note_closing(self, sentence: str) -> None:
-        """Note the sentence that ends the command, for `watch`."""
-        if self.file is not None:
-            self.file.closing = sentence
-
-    def note_stop(self, code: int) -> None:
-        """Note the exit code of a run that was stopped and can be resumed."""
-        if self.file is not None:
-            self.file.code = code
-
-    def hand_over(self) -> None:
-        """Leave status and status file to another process of this command."""
-        self.close()
-        if self.file is not None:
-            self.file.stop()
 
     def _run(self) -> None:
         seconds = _LINE_SECONDS

@@ -101,9 +101,7 @@ def finish(step: CommandStep, what: str, next_command: str = "") -> None:
     """
     if step.display is not None:
         hint = f"; next: {next_command}" if next_command else ""
-        sentence = f"{what} in {format_duration(step.display.seconds)}{hint}"
-        click.echo(f"bmtools: {sentence}", err=True)
-        step.display.note_closing(sentence)
+        click.echo(f"bmtools: {what} in {format_duration(step.display.seconds)}{hint}", err=True)
 
 
 def _write_line(step: CommandStep, line: Line) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 
-from bmtools.cli.outputs import DeclaredPath, check_outputs, declared_paths, status_file
+from bmtools.cli.outputs import DeclaredPath, check_outputs, declared_paths
 from bmtools.cli.progress import Display
 from bmtools.cli.step_records import SWITCH, Redirected, record_outputs
 from bmtools.cli.streams import StdoutDigest, hash_stdout
@@ -72,8 +72,7 @@ class CommandStep(Step):
             except ValueError as error:
                 raise click.UsageError(str(error), self.context) from error
             if is_main_process():
-                self.display = stack.enter_context(
-                    Display(self.command, status_file(self.paths)))
+                self.display = stack.enter_context(Display(self.command))
             stack.enter_context(watching_status(self._follow))
             yield
 

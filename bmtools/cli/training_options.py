@@ -321,8 +321,6 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
         finish(step, *closing(last))
     if "stopped" in last:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
-        if step.display is not None:
-            step.display.note_stop(STOPPED)
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)
 

@@ -16,13 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.system import read_system, signals_deferred
-
-if TYPE_CHECKING:
-    from bmtools.records import JsonMapping, JsonObject
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\."
@@ -49,52 +45,9 @@ def hidden_path(target: Path, kind: str, place: Path | None = None) -> Path:
 
 
 def is_hidden(path: Path, target: Path) -> bool:
-    """Tell whether a path is that of a target's unfinished output, or of its lock or status."""
+    """Tell whether a path is that of a target's unfinished output or of its lock."""
     found = _HIDDEN.fullmatch(path.name)
-    status = status_path(target, target)
-    return found["name"] == _short(target) if found else path.name.removesuffix(".new") in (
-        _lock_name(target), status.name, status.with_suffix(".watched").name)
-
-
-def status_path(target: Path, place: Path) -> Path:
-    """Name the file that holds the status of the command that writes a target.
-
-    Args:
-        target: the final path.
-        place: directory of its unfinished files.
-    """
-    return place / f".{_short(target)}.status"
-
-
-def is_reserved(target: Path, place: Path) -> bool:
-    """Tell whether a process keeps an output to itself, or was killed while it did."""
-    return (place / _lock_name(target)).exists()
-
-
-def this_process() -> JsonObject:
-    """Return what tells this process from others, of this machine and of others."""
-    host, boot = _machine()
-    return {"host": host, "boot": boot, "process": os.getpid(), **_process_facts(os.getpid())}
-
-
-def is_running(process: JsonMapping) -> bool | None:
-    """Tell whether a process that `this_process` described still runs; None if nobody here can."""
-    own = this_process()
-    if any(process.get(key) != own[key] for key in ("host", "boot", "container")):
-        return None
-    return _process_facts(process["process"]) == {key: process[key] for key in
-                                                  ("container", "started")}
-
-
-def _process_facts(process: int) -> dict[str, str]:
-    """Return the name space in which a process has its number, and when it started."""
-    # The name of the program, in parentheses, may hold anything. Z and X have ended.
-    state, *fields = read_system(f"proc/{process}/stat").rpartition(")")[2].split() or ["X"]
-    try:
-        container = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        container = ""
-    return {"container": container, "started": "" if state in "ZX" else fields[18]}
+    return found["name"] == _short(target) if found else path.name == _lock_name(target)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
 `test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `convert` and `merge`, which read
 checkpoints alone, in `test_convert.py` and `test_merge.py`, `compare-models` in
-`test_compare_models.py`, `card` in `test_card.py`, `watch` in `cli/test_watching.py`, `plot` in
+`test_compare_models.py`, `card` in `test_card.py`, `plot` in
 `cli/test_plots.py`, `lineage` in `test_lineage.py`, `export brat`, which writes a folder of texts,
 in `test_export.py`, `export model`, which reads a checkpoint, in `test_export_model.py`. The layout
 of help is tested in `cli/test_help.py`, its examples in `test_examples.py`.
@@ -671,7 +671,7 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 def test_every_command_is_here() -> None:
     without_records = {"card", "compare-models", "convert", "energy", "help", "import", "lineage",
-                       "merge", "plot", "recipe", "report", "sign", "verify", "watch"}
+                       "merge", "plot", "recipe", "report", "sign", "verify"}
     assert {name.split()[0] for name in CASES} | without_records == set(COMMANDS)
     assert {name.split()[0] for name in USAGE} | without_records == set(COMMANDS)
 

@@ -17,7 +17,7 @@ from bmtools.io.directories import discard_run
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest, hash_directory, is_finished
 from bmtools.io.step import Step
-from bmtools.io.unfinished import hidden_path, status_path
+from bmtools.io.unfinished import hidden_path
 
 
 def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
@@ -94,7 +94,6 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     (tmp_path / "found.jsonl.bmtools.json").write_text("{}")
     (tmp_path / "inner").mkdir()
     hidden_path(tmp_path / "README.md", "partial").write_text("half a card")
-    status_path(tmp_path / "README.md", tmp_path).write_text("{}")
     assert hash_directory(tmp_path) == before
     (tmp_path / "model").write_bytes(b"weightz")
     changed = hash_directory(tmp_path)
