@@ -11,11 +11,9 @@ import io
 import os
 import pty
 import struct
-import subprocess
 import sys
 import tempfile
 import termios
-import time
 from pathlib import Path
 
 from chromium import Browser, browser
@@ -28,10 +26,7 @@ from bmtools.study.reports.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
 BMTOOLS = (sys.executable, "-m", "bmtools")
-TRAIN = ("pretrain", "corpus.jsonl", "--tokenizer", "vocabulary", "--architecture", "bert-2x128",
-         "--max-length", "64", "--steps", "2000")
-SECONDS_OF_TRAINING = 30
-WIDE, NARROW = 100, 50
+WIDE = 100
 PIXELS = 8.45  # of a character
 COLOURS = 128
 PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
