@@ -101,7 +101,7 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
              for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
     named |= {kind.extra for kind in FORMATS.values()}
     assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino", "optuna",
-                     "parquet", "peft", "plot", "ray", "sign", "translation"}
+                     "parquet", "peft", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
     # names its packages one by one.
     assert named | _BUILT_IN.keys() | {

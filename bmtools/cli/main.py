@@ -64,7 +64,6 @@ COMMANDS = {
     "plot": "Draw training logs as curves and scores as bars, in the terminal.",
     "lineage": "Follow outputs back to the first bytes: commands, hashes, licences, hours.",
     "verify": "Hash outputs and their inputs again, and name what changed.",
-    "sign": "Sign the files of a directory with a key of your own.",
     "energy": "Add up the energy and emissions of all steps, and state them.",
     "card": "Write the card of a checkpoint, an exported model or a vocabulary.",
     "report": "Draw a run or a whole study on one page that opens without a network.",

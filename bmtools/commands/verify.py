@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command
-from bmtools.cli.parameters import InputDirectory, InputFile, InputPath
+from bmtools.cli.parameters import InputDirectory, InputPath
 from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.errors import DataError
@@ -16,18 +16,14 @@ from bmtools.errors import DataError
 
 @click.command("verify", cls=Command, examples=(
     "bmtools verify model", "bmtools verify model --search . --json"),
-    groups={"Inputs": "search", "Signature": "public-key"}, topics="checkpoints")
+    groups={"Inputs": "search"}, topics="checkpoints")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...",
                 type=InputPath(Path))
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
               help="Look for inputs here, too; may be repeated.")
-@click.option("--public-key", metavar="FILE",
-              type=InputFile(Path, allow_dash=False),
-              help="Check the signatures of PATHS, which are directories, by this key.")
 @prints_results
-def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...],
-            public_key: Path | None) -> None:
+def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]) -> None:
     """Hash outputs and their inputs again, and name what changed.
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
@@ -37,7 +33,7 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     """
     from bmtools.study.lineages.verify import differs, verify
 
-    lines = print_results(step, verify(paths, search, public_key))
+    lines = print_results(step, verify(paths, search))
     finish(step, *closing(lines))
     if faults := [str(line["path"]) for line in lines if differs(line)]:
         raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"

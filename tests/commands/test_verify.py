@@ -1,4 +1,4 @@
-"""`bmtools verify` and `bmtools sign` as people call them, on a small chain."""
+"""`bmtools verify` as people call it, on a small chain."""
 
 from __future__ import annotations
 
@@ -235,38 +235,3 @@ def test_folders_without_records_or_that_cannot_be_read(
     assert outcome.err.splitlines()[-1] == (
         "bmtools: small: found a directory that this user may not open; ask its owner, or leave it "
         "out")
-
-
-def test_signatures(run: Run, copy: Path) -> None:
-    pytest.importorskip("model_signing")
-    if not shutil.which("openssl"):
-        pytest.skip("needs openssl")
-    for command in ("ecparam -name prime256v1 -genkey -noout -out key.pem",
-                    "ec -in key.pem -pubout -out key.pub",
-                    "ecparam -name secp384r1 -genkey -noout -out other.pem",
-                    "ec -in other.pem -pubout -out other.pub"):
-        subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
-    outcome = run("verify", "merged", "--public-key", "key.pub")
-    assert outcome.code == 1 and "merged" in outcome.err
-    assert outcome.records[-1]["reason"].startswith("found no model.sig")
-    outcome = run("verify", "merged", "--public-key", "key.pem")
-    assert (outcome.code, outcome.out) == (1, ""), "before anything is hashed"
-    assert outcome.err.splitlines() == [
-        "bmtools: key.pem: found a private key, expected the public one: openssl ec -in key.pem "
-        "-pubout -out key.pub"]
-    outcome = run("sign", "merged", "--key", "key.pem")
-    assert outcome.code == 0, outcome.err
-    assert outcome.records[0]["signature"] == "merged/model.sig"
-    outcome = run("verify", "merged", "--public-key", "key.pub")
-    assert outcome.code == 0, outcome.err
-    assert outcome.records[-1] == {"path": "merged", "state": "as signed"}
-    outcome = run("verify", "merged", "--public-key", "other.pub")
-    assert outcome.code == 1 and "another key" in outcome.records[-1]["reason"]
-    record = json.loads((copy / "merged" / "bmtools.json").read_text())
-    record["settings"]["seed"] = 17  # no hash has this, the signature does
-    (copy / "merged" / "bmtools.json").write_text(json.dumps(record))
-    assert run("verify", "merged").code == 0
-    outcome = run("verify", "merged", "--public-key", "key.pub")
-    assert "Hash mismatch for 'bmtools.json'" in outcome.records[-1]["reason"]
-    assert run("sign", "merged", "--key", "notes.txt").code == 1
-    assert run("sign", "merged").code == 2

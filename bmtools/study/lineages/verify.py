@@ -15,33 +15,27 @@ from bmtools.io.provenance.record import hash_path, read_record, record_path, re
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.lineages.graph import PIPE, Lineage, Node
 from bmtools.study.lineages.lineage import relative, trace
-from bmtools.study.lineages.sign import load_public_key, signature_fault
 
-SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH, NOT_SIGNED = (
-    "same", "changed", "missing", "added", "not found", "no hash recorded", "not as signed")
+SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH = (
+    "same", "changed", "missing", "added", "not found", "no hash recorded")
 
 
-def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike[str]] = (),
-           public_key: str | PathLike[str] | None = None) -> Iterator[JsonObject]:
+def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike[str]] = ()
+           ) -> Iterator[JsonObject]:
     """Hash outputs, and their inputs as far as they are found, and compare with the records.
 
     Args:
         paths: outputs with records, or folders of such, all of which are looked at.
         search: directories in which inputs are looked for, too.
-        public_key: of who signed the directories among the paths; none are checked without.
 
     Yields:
         `path`, `state`, and where it is not the `same` the hashes `recorded` and `found`.
 
     Raises:
-        BmtoolsError: no record of a path, unless its signature is to be checked, or a key that
-            cannot be used.
+        DataError: no record of a path.
     """
-    key = Path(public_key) if public_key else None
-    if key:
-        load_public_key(key)  # before all is hashed
     found = {path: recorded_outputs(path) for path in map(Path, paths)}
-    for path in [] if key else [path for path, outputs in found.items() if not outputs]:
+    for path in [path for path, outputs in found.items() if not outputs]:
         where = f", in it or below, expected {path / NAME} or outputs with records" \
             if path.is_dir() else f", expected {record_of(path)}"
         raise DataError(f"{path}: found no record of how it was made{where}")
@@ -50,11 +44,6 @@ def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike
         if line not in yielded:
             yield line
         yielded.append(line)
-    if key:
-        for path in map(Path, paths):
-            fault = signature_fault(path, key)
-            yield {"path": str(path), **({"state": NOT_SIGNED, "reason": fault} if fault else
-                                         {"state": "as signed"})}
 
 
 def _content_lines(outputs: Sequence[Path],
@@ -88,7 +77,7 @@ def _node(path: Path) -> Node:
 
 def differs(line: JsonMapping) -> bool:
     """Tell whether a line names something that is not as it was."""
-    return line["state"] in (CHANGED, MISSING, ADDED, NOT_SIGNED)
+    return line["state"] in (CHANGED, MISSING, ADDED)
 
 
 def _differences(node: Node, path: Path) -> Iterator[JsonObject]:
