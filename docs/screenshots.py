@@ -88,8 +88,6 @@ def main(study: Path) -> None:
             take(page, folder / "page.html", "report-phone", 380, True, "loss", 1000)
             # From the folder with the sources, so that no place of this machine is shown.
             example, out = study.resolve().parent, study.name
-            take_terminal(page, example, "plot", WIDE, False, "plot", f"{out}/causal/metrics.jsonl",
-                          f"{out}/pretrained/metrics.jsonl", "--y", "loss")
             take_terminal(page, example, "lineage", WIDE, False, "lineage",
                           f"{out}/tagger-pretrained")
 

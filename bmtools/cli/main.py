@@ -61,7 +61,6 @@ COMMANDS = {
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "compare-models": "Compare models by size, speed, memory and scores.",
     "table": "Show JSON Lines of several models as one table.",
-    "plot": "Draw training logs as curves and scores as bars, in the terminal.",
     "lineage": "Follow outputs back to the first bytes: commands, hashes, licences, hours.",
     "verify": "Hash outputs and their inputs again, and name what changed.",
     "energy": "Add up the energy and emissions of all steps, and state them.",
@@ -75,7 +74,7 @@ STOPPED = 75
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
-           "score-tasks": "Scores", "plot": "Reports", "help": "Help"}
+           "score-tasks": "Scores", "help": "Help"}
 _GROUPS = ("import", "export", "recipe", "finetune")
 
 

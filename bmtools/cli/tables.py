@@ -17,6 +17,7 @@ _UNLIMITED_WIDTH = 10_000
 _HEIGHT = 25  # without one, rich takes a dumb terminal to be 80 wide
 _PADDING = 2
 _NAME_WIDTH = 30
+_BAR_WIDTH = 20
 # Columns that a narrow table shows first; those that are not here come after, in their order.
 _PREFERRED = (
     "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "fold",
@@ -178,6 +179,14 @@ def _print_names(line: Line) -> None:
     for name, cell in flattened(line).items():
         table.add_row(*map(without_controls, (heading(name), cell)))
     print_renderable(table, sys.stdout)
+
+
+def draw_bars(values: Sequence[object]) -> list[str]:
+    """Draw a bar for each number, from zero; those of the largest size fill the column."""
+    sizes = [abs(value) if isinstance(value, int | float) else 0.0 for value in values]
+    mark = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    unit = _BAR_WIDTH / (max(sizes, default=0.0) or 1.0)
+    return [f"{mark * round(size * unit):<{_BAR_WIDTH}}" for size in sizes]
 
 
 def print_renderable(renderable: Any, stream: TextIO) -> None:

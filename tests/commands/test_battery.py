@@ -671,7 +671,7 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 def test_every_command_is_here() -> None:
     without_records = {"card", "compare-models", "convert", "energy", "help", "import", "lineage",
-                       "merge", "plot", "recipe", "report", "verify"}
+                       "merge", "recipe", "report", "verify"}
     assert {name.split()[0] for name in CASES} | without_records == set(COMMANDS)
     assert {name.split()[0] for name in USAGE} | without_records == set(COMMANDS)
 

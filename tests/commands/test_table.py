@@ -35,6 +35,17 @@ def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
                                   ["small", "23,457", "70", ""]]
 
 
+def test_bars_are_as_long_as_the_numbers_are_large(run: Run, write_lines: Run) -> None:
+    path = write_lines("scores.jsonl", {"model": "a", "f1": 0.4}, {"model": "b", "f1": 0.8},
+                       {"model": "c", "f1": 0}, {"model": "d", "loss": 2}, {"model": "a", "n": 1})
+    outcome = run("table", path, "--bars", "f1")
+    assert outcome.code == 0
+    assert cells(outcome.out) == [["model", "f1", ""], ["a", "0.400", "█" * 10],
+                                  ["b", "0.800", "█" * 20], ["c", "0", ""], ["d", "", ""]]
+    outcome = run("table", path, "--bars", "F1")
+    assert (outcome.code, outcome.out) == (1, "") and "'F1'" in outcome.err
+
+
 def test_rows_by_another_key(run: Run, scores: Path) -> None:
     outcome = run("table", scores, "--key", "tokens", "--columns", "model")
     assert cells(outcome.out) == [["tokens", "model"], ["70", "small"]]
