@@ -1,8 +1,8 @@
 """Launcher: one command in several processes of this machine that looks like one process.
 
 It prints one line for an error and returns one exit code; signals reach all processes, and none
-outlives the others. Accelerate's launcher would end an error with its own traceback, and kill a
-process that saves its state.
+outlives the others. torchrun would end an error with its own traceback, kill a process that takes
+30 seconds to save its state, and return 1 for a run that was stopped and can be resumed.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import ExitStack
+from subprocess import PIPE, Popen
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 import click
 
@@ -26,45 +27,11 @@ from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import ENDING_SIGNALS, handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
 
-_POLL_SECONDS = 0.1
-# A process that loses its peer complains too; lines are held until the first failure is known.
-_GRACE_SECONDS = 0.5
-_SECONDS_TO_EXIT = 60.0
-_SECONDS_TO_LEAVE = 1.0
+_POLL_SECONDS = 0.05
+_GRACE_SECONDS = 0.5  # in which the main process prints an error that all have
+_SECONDS_TO_EXIT = 60.0  # of the others, after the main process
+_SECONDS_TO_LEAVE = 1.0  # after a second Ctrl-C
 _INTERRUPTED = 130
-_UNEXPECTED = b"bmtools: unexpected "
-
-
-def run_processes(processes: int, arguments: Sequence[str],
-                  program: Sequence[str] = (sys.executable, "-m", "bmtools")) -> int:
-    """Run a program in several processes at once and return one exit code for all of them.
-
-    Args:
-        processes: how many.
-        arguments: of each.
-        program: the command line before the arguments.
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
-    if sys.platform == "linux":
-        # The host's own name may not resolve where there is no network.
-        defaults["GLOO_SOCKET_IFNAME"] = "lo"
-    environment = {
-        **os.environ, **{name: os.environ.get(name) or value for name, value in defaults.items()},
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
-        "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
-    workers = [_Worker(rank, [*program, *arguments], environment) for rank in range(processes)]
-    try:
-        with _forwarding_signals(workers) as signals:
-            failed = _wait(workers, signals)
-    finally:
-        for worker in workers:
-            worker.kill()
-    code = workers[0].exit_code or 0 if failed is None else \
-        _report_failure(failed, workers, signals.sent, "--traceback" in arguments)
-    return code if signals.left_at is None else _INTERRUPTED
 
 
 def launch(display: Display | None, processes: int) -> None:
@@ -88,165 +55,109 @@ def launch(display: Display | None, processes: int) -> None:
         threading.Thread(target=exit_with_launcher, daemon=True).start()
 
 
-class _Worker:
-    """One of the processes; its stderr is read here, its stdout is the launcher's own."""
+def run_processes(processes: int, arguments: Sequence[str],
+                  program: Sequence[str] = (sys.executable, "-m", "bmtools")) -> int:
+    """Run a program in several processes at once and return one exit code for all of them.
 
-    def __init__(self, rank: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self.rank = rank
-        self._lines: list[tuple[float, bytes]] = []
-        self._printed = 0
-        # A session of its own, so that Ctrl-C arrives once, from here.
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr
-        with self.process.stderr as stream:
-            for line in stream:
-                self._lines.append((time.monotonic(), line))
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit code; None while it runs."""
-        return self.process.poll()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it ended with an error."""
-        return self.exit_code not in (None, 0, STOPPED)
-
-    @property
-    def last_line_at(self) -> float:
-        """Time of its last line; 0 where it was killed or wrote nothing."""
-        self._reader.join(_GRACE_SECONDS)
-        return self._lines[-1][0] if self._lines and (self.exit_code or 0) >= 0 else 0.0
-
-    def failure_order(self) -> tuple[bool, float]:
-        """Sort key that is least for the process whose failure caused the others': one that was
-        killed, then one with an error of ours before an unexpected one, then the earliest."""
-        last = self.last_line_at
-        return last > 0 and self._lines[-1][1].startswith(_UNEXPECTED), last
-
-    def kill(self) -> None:
-        """Kill it if it still runs, and release its pipes."""
-        self.process.kill()
-        self.process.wait()
-        self._reader.join(_GRACE_SECONDS)
-        assert self.process.stdin
-        self.process.stdin.close()
-
-    def print_lines(self, before: float) -> None:
-        """Print the lines that it wrote before a moment."""
-        while self._printed < len(self._lines) and self._lines[self._printed][0] <= before:
-            sys.stderr.buffer.write(self._lines[self._printed][1])
-            self._printed += 1
-        sys.stderr.buffer.flush()
-
-    def print_rest(self) -> None:
-        """Print all lines that are left."""
-        self._reader.join(_GRACE_SECONDS)
-        self.print_lines(float("inf"))
-
-    def print_last(self, main: _Worker) -> None:
-        """Print the last line alone, unless the main process has printed the same."""
-        if all(line != self._lines[-1][1] for _, line in main._lines[:main._printed]):
-            self._printed = len(self._lines) - 1
-            self.print_lines(float("inf"))
-
-
-def _report_failure(failed: _Worker, workers: Sequence[_Worker], signals: Sequence[int],
-                    traceback: bool) -> int:
-    """Print why a process failed, unless the main process printed it already.
-
-    Returns:
-        the exit code.
-    """
-    code = failed.exit_code or 0
-    if code < 0 and -code in signals:
-        return 128 - code
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-        sys.stderr.write(f"bmtools: process {failed.rank + 1} of {len(workers)} was ended by "
-                         f"{name}{hint}\n")
-        return 1
-    if failed is workers[0] or traceback or not failed.last_line_at:
-        failed.print_rest()
-    else:
-        failed.print_last(workers[0])
-    return code
-
-
-def _wait(workers: Sequence[_Worker], signals: _Signals) -> _Worker | None:
-    """Wait until all have ended or one has failed; print the main process's lines meanwhile.
-
-    A second Ctrl-C ends the wait after a moment, in which they can clean up.
-
-    Returns:
-        the process whose failure came first, if one failed.
-    """
-    main = workers[0]
-    done_at: float | None = None
-    while any(worker.exit_code is None for worker in workers):
-        time.sleep(_POLL_SECONDS)
-        now = time.monotonic()
-        if signals.left_at is not None and now - signals.left_at > _SECONDS_TO_LEAVE:
-            main.print_rest()
-            return None
-        if main.exit_code in (0, STOPPED):
-            # The results are written; the others have only to exit.
-            done_at = done_at or now
-            if now - done_at > _SECONDS_TO_EXIT:
-                break
-        elif any(worker.has_failed for worker in workers):
-            break
-        main.print_lines(now - _GRACE_SECONDS)
-    deadline = time.monotonic() + _GRACE_SECONDS
-    while time.monotonic() < deadline and any(worker.exit_code is None for worker in workers):
-        time.sleep(_POLL_SECONDS)
-    failed = [worker for worker in workers if worker.has_failed]
-    if main.exit_code in (0, STOPPED) or not failed:
-        main.print_rest()
-        return None
-    first = min(failed, key=_Worker.failure_order)
-    if first is not main:
-        # Later lines of the main process are about the same failure, or about its consequences.
-        main.print_lines(first.last_line_at - _GRACE_SECONDS)
-    return first
-
-
-@dataclass
-class _Signals:
-    """Signals that were forwarded.
+    The main process writes to this one's stderr. Of another one the last line is shown where it is
+    the first to fail.
 
     Args:
-        sent: their numbers, in order.
-        first_at: time of the first one that asks to stop.
-        left_at: time of a Ctrl-C after it.
+        processes: how many.
+        arguments: of each.
+        program: the command line before the arguments.
     """
-
-    sent: list[int] = field(default_factory=list)
-    first_at: float | None = None
-    left_at: float | None = None
-
-
-@contextmanager
-def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[_Signals]:
-    """Forward signals to all processes; gives those that were sent."""
-    signals = _Signals()
+    sent: list[tuple[int, float]] = []  # signals, each with its time
 
     def forward(number: int) -> None:
-        now = time.monotonic()
-        if signals.first_at is None:
-            signals.first_at = now
-        elif number == signal.SIGINT and now - signals.first_at > REPEAT_SECONDS:
-            signals.left_at = signals.left_at or now
-        signals.sent.append(number)
+        sent.append((number, time.monotonic()))
         for worker in workers:
-            worker.process.send_signal(number)
+            worker.send_signal(number)
 
-    with handling_signals(ENDING_SIGNALS, forward):
-        yield signals
+    with ExitStack() as stack:
+        logs = [stack.enter_context(TemporaryFile()) for _ in range(processes)]
+        # A session of its own for each, so that Ctrl-C arrives once, from here.
+        workers = [Popen([*program, *arguments], stdin=PIPE, stderr=log if rank else None,
+                         start_new_session=True, env={**environment, "RANK": str(rank),
+                                                      "LOCAL_RANK": str(rank)})
+                   for environment in [_environment(processes)] for rank, log in enumerate(logs)]
+        with handling_signals(ENDING_SIGNALS, forward):
+            failed = _wait(workers, sent)
+        left = failed is None and workers[0].poll() is None
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+        if left:
+            return _INTERRUPTED
+        if failed is None:
+            return workers[0].returncode
+        return _report(failed, workers[failed].returncode, logs, sent, "--traceback" in arguments)
+
+
+def _environment(processes: int) -> dict[str, str]:
+    """Return the variables that torchrun would set, but for the ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
+    if sys.platform == "linux":
+        # The host's own name may not resolve where there is no network.
+        defaults["GLOO_SOCKET_IFNAME"] = "lo"
+    return {**os.environ, **{name: os.environ.get(name) or value
+                             for name, value in defaults.items()},
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
+            "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
+
+
+def _wait(workers: Sequence[Popen[bytes]], sent: Sequence[tuple[int, float]]) -> int | None:
+    """Wait until all have ended, one has failed, or a second Ctrl-C came.
+
+    Returns:
+        the number of the process that failed first, the main one where it failed with it.
+    """
+    main, failed = workers[0], None
+    until = float("inf")
+    while any(worker.poll() is None for worker in workers) and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        again = [at for number, at in sent[1:]
+                 if number == signal.SIGINT and at - sent[0][1] > REPEAT_SECONDS]
+        if again and time.monotonic() - again[0] > _SECONDS_TO_LEAVE:
+            return None
+        if until == float("inf"):
+            if main.poll() in (0, STOPPED):
+                # The results are written; the others have only to exit.
+                until = time.monotonic() + _SECONDS_TO_EXIT
+            elif (failed := _failed(workers)) is not None:
+                until = time.monotonic() + _GRACE_SECONDS
+    if main.poll() in (0, STOPPED):
+        return None
+    if failed is None:
+        return _failed(workers)
+    # What the main process has printed too is an error of all, unless this one was killed.
+    return 0 if workers[failed].returncode > 0 and (main.poll() or 0) > 0 else failed
+
+
+def _failed(workers: Sequence[Popen[bytes]]) -> int | None:
+    """Return the number of a process that ended with an error, one that was killed if there is."""
+    codes = {rank: worker.poll() or 0 for rank, worker in enumerate(workers)}
+    return min((rank for rank, code in codes.items() if code not in (0, STOPPED)),
+               key=lambda rank: codes[rank] > 0, default=None)
+
+
+def _report(failed: int, code: int, logs: Sequence[BinaryIO], sent: Sequence[tuple[int, float]],
+            is_whole: bool) -> int:
+    """Print why a process failed, unless the main process printed it; return the exit code."""
+    if code < 0:
+        if -code in [number for number, _ in sent]:
+            return 128 - code
+        name = signal.Signals(-code).name
+        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        print(f"bmtools: process {failed + 1} of {len(logs)} was ended by {name}{hint}",
+              file=sys.stderr, flush=True)
+        return 1
+    if failed:
+        logs[failed].seek(0)
+        lines = logs[failed].readlines()
+        sys.stderr.buffer.write(b"".join(lines if is_whole else lines[-1:]))
+        sys.stderr.buffer.flush()
+    return code

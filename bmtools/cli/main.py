@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -23,6 +24,7 @@ from bmtools.cli.streams import (
     reader_has_left,
     warnings_as_lines,
 )
+from bmtools.distributed import SUPERVISED
 from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
 from bmtools.io.failures import not_permitted, not_utf8_name
 from bmtools.io.system import Ended
@@ -72,6 +74,7 @@ TRACEBACK = "--traceback"
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
+_SECONDS_FOR_OTHERS = 1.0
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-tasks": "Scores", "help": "Help"}
@@ -214,6 +217,8 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
         return str(error), 1
     if unmet := _unmet_requirements():
         return f"{'; '.join(unmet)} ({type(error).__name__}: {error})", 1
+    if SUPERVISED in os.environ:
+        time.sleep(_SECONDS_FOR_OTHERS)  # its launcher ends it if another process failed first
     kind = type(error).__name__
     return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
 

@@ -94,6 +94,7 @@ if rank == {rank}:
     sys.exit(3)
 while not (folder / "reported").exists():
     time.sleep(0.001)
+time.sleep(1)
 report("bmtools: unexpected RuntimeError: connection closed by peer")
 sys.exit(1)
 """)
@@ -116,7 +117,7 @@ def test_a_process_that_waits_for_a_failed_one_is_ended(run: Run, capfd, tmp_pat
 def test_a_killed_process_is_named(run: Run, capfd) -> None:
     code = run("""
 if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(0.3); report("RuntimeError: connection closed by peer"); sys.exit(1)
+time.sleep(1); report("RuntimeError: connection closed by peer"); sys.exit(1)
 """)
     assert code == 1
     assert capfd.readouterr().err == \
