@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import NamedTuple
 
 _STDIN = "<stdin>"
 NOT_UTF8 = "byte {} is not UTF-8; {}"
@@ -16,35 +15,47 @@ HEAD_BYTES = 1 << 13
 _AROUND = 12  # characters shown on either side of a byte that is not UTF-8
 UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
 """Commands that unpack a file, by its ending."""
-
-
-class _Kind(NamedTuple):
-    """A format by its first bytes, and how its text is had; `{}` is replaced by the file."""
-
-    magic: bytes
-    name: str
-    remedy: str
-
-
-_KINDS = (
-    _Kind(b"%PDF", "a PDF", "bmtools import pdf {}"),
-    _Kind(b"PAR1", "a Parquet file", "bmtools import parquet {}"),
-    _Kind(b"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
-    _Kind(b"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
-    _Kind(b"{\\rtf", "an RTF document", "pandoc -t plain --wrap=none {} | bmtools import text"),
-    _Kind(b"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
-          "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
-    _Kind(b"ARROW1", "an Arrow file", "write it as Parquet or JSON Lines with its library first"),
-    _Kind(b"SQLite format 3", "an SQLite database",
-          "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
-)
-_ZIP = b"PK\x03\x04"
-_DOCX = _Kind(_ZIP, "a Word document",
-              "pandoc -t plain --wrap=none {} | bmtools import text --paragraphs")
-_XLSX = _Kind(_ZIP, "an Excel workbook", "save it as CSV in UTF-8 first")
-_EPUB = _Kind(_ZIP, "an EPUB", "bmtools import epub {}")
-_ARCHIVE = _Kind(_ZIP, "a zip archive", "unzip it and name its files")
-_TAR = _Kind(b"ustar", "a tar archive", "unpack it and name its files")
+_PANDOC = "pandoc -t plain --wrap=none {} | bmtools import text"
+# First bytes, what they mean, and how the text is had; `{}` is replaced by the file.
+_BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, found, remedy in (
+    (rb"%PDF", "a PDF", "bmtools import pdf {}"),
+    (rb"PAR1", "a Parquet file", "bmtools import parquet {}"),
+    (rb"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
+    (rb"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
+    (rb"{\\rtf", "an RTF document", _PANDOC),
+    (rb"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
+     "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
+    (rb"ARROW1", "an Arrow file", "write it as Parquet or JSON Lines with its library first"),
+    (rb"SQLite format 3", "an SQLite database",
+     "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
+    (rb"PK\x03\x04.*word/", "a Word document", f"{_PANDOC} --paragraphs"),
+    (rb"PK\x03\x04.*xl/", "an Excel workbook", "save it as CSV in UTF-8 first"),
+    (rb"PK\x03\x04.*application/epub", "an EPUB", "bmtools import epub {}"),
+    (rb"PK\x03\x04", "a zip archive", "unzip it and name its files"),
+    (rb".{257}ustar", "a tar archive", "unpack it and name its files"),
+))
+# Marks of encodings, or the NUL bytes of Latin letters without one.
+_WIDE = tuple((re.compile(pattern), encoding) for pattern, encoding in (
+    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32"), (rb"\xff\xfe|\xfe\xff", "UTF-16"),
+    (rb"(?:[^\0]\0){4}", "UTF-16LE"), (rb"(?:\0[^\0]){4}", "UTF-16BE")))
+_XML = r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b"
+_TAGGED = r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$"
+# First lines, what they mean, and the command that makes records of the file.
+_LINES = tuple((re.compile(pattern, re.IGNORECASE if "html" in pattern else 0), found, remedy)
+               for pattern, found, remedy in (
+    (r"<document\b", "XML, expected records", "bmtools import ddi {}"),
+    (r"<(?:deIdi2b2|ClinicalNarrativeTemporalAnnotation)\b", "XML, expected records",
+     "bmtools import i2b2-xml {}"),
+    (r"<(?:html|!doctype html)", "HTML, expected records", "bmtools import html {}"),
+    (_TAGGED, "tagged tokens, expected records", "bmtools import conll {}"),
+    (r"-DOCSTART-", "tagged tokens, expected records", "bmtools import conll {}"),
+    (r"[\w.-]+\|t\|", "PubTator's lines, expected records", "bmtools import pubtator {}"),
+    (r"[\w.-]+\|(?:[at]\|)?\S", "id|text, expected records",
+     "bmtools import standoff {} --annotations FILE"),
+    (r"\[", "a JSON list, expected one JSON object a line", "jq -c '.[]' {} | bmtools import jsonl"),
+    (r'{(?:\s*$|"data"|"contexts"|"version")',
+     "one JSON object over several lines, expected one a line", "jq -c . {} | bmtools import "
+     "jsonl, or bmtools import curated {} for BioBIT's maskings")))
 
 
 def foreign_bytes(head: bytes, name: str) -> str | None:
@@ -57,38 +68,15 @@ def foreign_bytes(head: bytes, name: str) -> str | None:
     Returns:
         one line, or None where nothing speaks against UTF-8.
     """
-    encoding = _wide_encoding(head)
-    if encoding:
-        return (f"found {encoding[:6]} text, expected UTF-8; "
-                f"type {_iconv(encoding, name)}")
-    kind = next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
-    if head.startswith(_ZIP):
-        kind = _DOCX if b"word/" in head or name.lower().endswith(".docx") else \
-            _XLSX if b"xl/" in head or name.lower().endswith(".xlsx") else \
-            _EPUB if b"application/epub" in head else _ARCHIVE
-    elif head[257:262] == _TAR.magic:
-        kind = _TAR
-    if kind:
-        return f"found {kind.name}, expected text; type {kind.remedy.format(_quoted(name))}"
+    for pattern, encoding in _WIDE:
+        if pattern.match(head):
+            return f"found {encoding[:6]} text, expected UTF-8; type {_iconv(encoding, name)}"
+    for pattern, found, remedy in _BYTES:
+        if pattern.match(head):
+            return f"found {found}, expected text; type {remedy.format(_quoted(name))}"
     if b"\0" in head:
         return f"found the NUL byte {head.index(0) + 1}, expected UTF-8 text, not a binary file"
     return None
-
-
-def _wide_encoding(head: bytes) -> str:
-    """Recognise UTF-16 and UTF-32 by their mark, or by the NUL bytes of Latin letters."""
-    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "UTF-32"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "UTF-16"
-    pairs = len(head) // 2
-    if pairs > 1 and b"\0" in head:
-        even, odd = head[:2 * pairs:2].count(0), head[1:2 * pairs:2].count(0)
-        if odd > pairs // 2 and not even:
-            return "UTF-16LE"
-        if even > pairs // 2 and not odd:
-            return "UTF-16BE"
-    return ""
 
 
 def not_utf8(line: bytes, error: UnicodeDecodeError, name: str) -> str:
@@ -127,16 +115,6 @@ def _quoted(name: str) -> str:
     return "FILE" if name == _STDIN else shlex.quote(name)
 
 
-_TAGGED = re.compile(r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*")
-_TAGGED_LINES = 3
-_PUBTATOR = re.compile(r"[\w.-]+\|t\|")
-_STANDOFF = re.compile(r"[\w.-]+\|(?:[at]\|)?\S")
-# Root elements of annotated sets, and the formats of `import` that read them.
-_ANNOTATED = {"<document": "ddi", "<deIdi2b2": "i2b2-xml",
-              "<ClinicalNarrativeTemporalAnnotation": "i2b2-xml"}
-_PUBMED = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
-
-
 def importer(line: str, name: str) -> str:
     """Name the command that makes records of a source, by its first line.
 
@@ -148,31 +126,15 @@ def importer(line: str, name: str) -> str:
         what was found, and the command to type; empty where it may be a record that went wrong.
     """
     file, start = _quoted(name), line.lstrip()
+    for pattern, found, remedy in _LINES:
+        if pattern.match(start):
+            return f"found {found}; type {remedy.replace('{}', file)}"
+    if re.match(_XML, start):
+        return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
     if start.startswith("<"):
-        annotated = next((form for root, form in _ANNOTATED.items() if root in start), None)
-        if annotated:
-            return f"found XML, expected records; type bmtools import {annotated} {file}"
-        if "xml" in start[:5] or any(root in start for root in _PUBMED):
-            return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
-        if start[:14].lower().startswith(("<html", "<!doctype html")):
-            return f"found HTML, expected records; type bmtools import html {file}"
-        return (f"found markup ({start[:20]}), expected records; take the text out, then type "
-                "bmtools import text FILE")
-    if line.startswith("-DOCSTART-") or _TAGGED.fullmatch(line):
-        return f"found tagged tokens, expected records; type bmtools import conll {file}"
-    if _PUBTATOR.match(line):
-        return f"found PubTator's lines, expected records; type bmtools import pubtator {file}"
-    if _STANDOFF.match(line):
-        return ("found id|text, expected records; type bmtools import standoff "
-                f"{file} --annotations FILE")
-    if start.startswith("["):
-        return ("found a JSON list, expected one JSON object a line; "
-                f"type jq -c '.[]' {file} | bmtools import jsonl")
-    if start.rstrip() == "{" or start.startswith(('{"data"', '{"contexts"', '{"version"')):
-        return ("found one JSON object over several lines, expected one a line; type "
-                f"jq -c . {file} | bmtools import jsonl, or bmtools import curated {file} for "
-                "BioBIT's maskings")
-    return _table_conversion([line], name)
+        return (f"found markup ({start[:20].rstrip()}), expected records; take the text out, then "
+                "type bmtools import text FILE")
+    return _table([line], name)
 
 
 def not_plain_text(head: bytes, name: str) -> str | None:
@@ -192,102 +154,49 @@ def not_plain_text(head: bytes, name: str) -> str | None:
     if fault or not lines:
         return fault
     start, file = lines[0].lstrip(), _quoted(name)
-    if start.startswith(("<?xml", *(f"<{root}" for root in _PUBMED))):
+    if re.match(_XML, start):
         return f"found XML, expected plain text; for PubMed's, type bmtools import pubmed {file}"
     if start.startswith('{"'):
         return f"found JSON Lines, expected plain text; type bmtools import jsonl {file}"
-    if len(lines) >= _TAGGED_LINES and all(map(_TAGGED.fullmatch, lines)):
+    if len(lines) > 2 and all(re.match(_TAGGED, line) for line in lines):
         return f"found tagged tokens, expected plain text; type bmtools import conll {file}"
-    return _table_conversion(lines, name) or None
+    return _table(lines, name) or None
 
 
-_SUFFIXES = (".csv", ".tsv")
-_SEPARATORS = "\t,;"
-_NAME = re.compile(r"[^\W\d](?:[\w .()/%#-]{0,38}[\w)%#])?")
-TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
-"""Columns and keys that hold the text of a record in tables made elsewhere."""
-ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
-"""Columns that hold its id."""
-_KNOWN = frozenset((*TEXT_NAMES, *ID_NAMES, "title", "label", "tag", "type", "source", "lang"))
-_COLUMNS_SHOWN = 4
+_TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
+_ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
 
 
-class _Table(NamedTuple):
-    rows: list[list[str]]
-    separator: str
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first row names columns: short, distinct, and no numbers."""
-        header = self.rows[0]
-        return len(set(header)) == len(header) and all(map(_NAME.fullmatch, header))
-
-    def column(self, names: Sequence[str]) -> int | None:
-        """Find the first column with one of the names."""
-        header = [name.lower() for name in self.rows[0]]
-        return next((header.index(name) for name in names if name in header), None)
-
-    def text_column(self) -> int:
-        """Find the column of the text: by its name, else the one with the longest values."""
-        named = self.column(TEXT_NAMES) if self.has_header else None
-        if named is not None:
-            return named
-        widths = [sum(map(len, column)) for column in zip(*self.rows, strict=False)]
-        return widths.index(max(widths))
-
-
-def _table_conversion(lines: Sequence[str], name: str) -> str:
+def _table(lines: Sequence[str], name: str) -> str:
     """Describe a table by its first lines, and name the command that makes records of it.
 
-    A file counts as one if it is named .csv or .tsv and its first line has several columns, or if
-    that line names columns and others follow with as many.
-
-    Args:
-        lines: first lines, whole ones.
-        name: of the source in messages.
-
-    Returns:
-        what was found, and the command; empty where this is no table.
+    A file is one if it is named .csv or .tsv and its first line has several columns, or if that
+    line names a column of texts beside others.
     """
-    table = _read_table(lines, name)
-    if table is None:
-        return ""
-    header, text = table.rows[0], table.text_column()
-    shown = ", ".join(header[:_COLUMNS_SHOWN])[:60] + ", ..." * (len(header) > _COLUMNS_SHOWN)
-    if table.has_header:
-        number = table.column(ID_NAMES)
-        id_column = "" if number is None else f" --id-column {shlex.quote(header[number])}"
-        options = f"{id_column} --text-column {shlex.quote(header[text])}"
-    else:
-        options = f" --no-header --text-column {text + 1}"
-    return (f"found a table of {len(header)} columns ({shown}); "
-            f"type bmtools import table {_quoted(name)}{options}")
-
-
-def _read_table(lines: Sequence[str], name: str) -> _Table | None:
-    path = PurePath(name)
-    suffix = PurePath(path.stem).suffix if path.suffix in UNPACK else path.suffix
-    for separator in _SEPARATORS:
-        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
-            if separator == "\t" else csv.reader(lines, delimiter=separator)
+    named = any(suffix.lower() in (".csv", ".tsv") for suffix in PurePath(name).suffixes[-2:])
+    for separator in "\t,;":
+        quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
         try:
-            rows = list(filter(None, reader))
+            rows = list(filter(None, csv.reader(lines, delimiter=separator, quoting=quoting)))
         except csv.Error:  # cells too long for a table
             continue
         if not rows or len(rows[0]) == 1:
             continue
-        table = _Table(rows, separator)
-        if suffix.lower() in _SUFFIXES:
-            return table
-        followed = len(rows) > 1 and all(len(row) == len(rows[0]) for row in rows)
-        known = not _KNOWN.isdisjoint(one.lower() for one in rows[0])
-        if table.has_header and (known if len(rows) == 1 else followed and (
-                known or _has_numbers(rows[1:]))):
-            return table
-    return None
-
-
-def _has_numbers(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether some column holds numbers alone."""
-    return any(all(re.fullmatch(r"-?\d+(?:[.,]\d+)?", one.strip()) for one in column)
-               for column in zip(*rows, strict=True))
+        header = {column.lower(): column for column in reversed(rows[0])}
+        text, number = ([header[known] for known in names if known in header][:1]
+                        for names in (_TEXT_NAMES, _ID_NAMES))
+        if not (named or text):
+            continue
+        if not text:
+            widths = [sum(map(len, column)) for column in zip(*rows, strict=False)]
+            widest = widths.index(max(widths))
+            is_header = all(re.fullmatch(r"[^\W\d][\w .()/%#-]{,39}", one) for one in rows[0])
+            text = [rows[0][widest]] if is_header else []
+        options = "".join(f" --{kind}-column {shlex.quote(column)}" for kind, found in
+                          (("id", number), ("text", text)) for column in found)
+        if not text:
+            options = f" --no-header --text-column {widest + 1}"
+        shown = ", ".join(rows[0][:4])[:60] + ", ..." * (len(rows[0]) > 4)
+        return (f"found a table of {len(rows[0])} columns ({shown}); "
+                f"type bmtools import table {_quoted(name)}{options}")
+    return ""

@@ -164,8 +164,8 @@ TABLES = {
     "b.tsv": ("Una \"febbre\" di 3 giorni, alta.\t1\nAsma.\t0\n",
               ["Una \"febbre\" di 3 giorni, alta.", "Asma."]),
     "b.csv": ('1,"Febbre, alta."\n2,Asma.\n', ["Febbre, alta.", "Asma."]),
+    "unknown names.csv": ("codice,nota\n1,Febbre alta\n2,Asma\n", ["Febbre alta", "Asma"]),
     "no suffix": ("id;text\n1;Febbre\n2;Asma\n", ["Febbre", "Asma"]),
-    "unknown names": ("codice,nota\n1,Febbre alta\n2,Asma\n", ["Febbre alta", "Asma"]),
 }
 
 
