@@ -52,7 +52,8 @@ _LINES = tuple((re.compile(pattern, re.IGNORECASE if "html" in pattern else 0), 
     (r"[\w.-]+\|t\|", "PubTator's lines, expected records", "bmtools import pubtator {}"),
     (r"[\w.-]+\|(?:[at]\|)?\S", "id|text, expected records",
      "bmtools import standoff {} --annotations FILE"),
-    (r"\[", "a JSON list, expected one JSON object a line", "jq -c '.[]' {} | bmtools import jsonl"),
+    (r"\[", "a JSON list, expected one JSON object a line",
+     "jq -c '.[]' {} | bmtools import jsonl"),
     (r'{(?:\s*$|"data"|"contexts"|"version")',
      "one JSON object over several lines, expected one a line", "jq -c . {} | bmtools import "
      "jsonl, or bmtools import curated {} for BioBIT's maskings")))
@@ -175,9 +176,10 @@ def _table(lines: Sequence[str], name: str) -> str:
     """
     named = any(suffix.lower() in (".csv", ".tsv") for suffix in PurePath(name).suffixes[-2:])
     for separator in "\t,;":
-        quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
+            if separator == "\t" else csv.reader(lines, delimiter=separator)
         try:
-            rows = list(filter(None, csv.reader(lines, delimiter=separator, quoting=quoting)))
+            rows = list(filter(None, reader))
         except csv.Error:  # cells too long for a table
             continue
         if not rows or len(rows[0]) == 1:
