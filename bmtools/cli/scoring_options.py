@@ -22,7 +22,6 @@ from bmtools.cli.results import Closing, Line, prints_results, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
-from bmtools.installation import require_extra
 from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.statistics.settings import StatisticsConfig
@@ -53,8 +52,6 @@ def scores_checkpoints(kind: type) -> Decorator:
     def prepare(step: CommandStep, values: Values) -> None:
         for one in kinds:
             one(**{field.name: values[field.name] for field in fields(one)})  # checks them
-        if values["precision"] == "int8":
-            require_extra("ctranslate2", "--precision int8")
         processes = values.pop("processes")
         if processes > 1 and (not values["files"] or STDIN in values["files"]):
             raise click.UsageError("--processes: found stdin, which processes cannot share, "

@@ -35,7 +35,7 @@ def command(step: CommandStep, models: tuple[Path, ...], scores: tuple[str, ...]
             config: SpeedConfig, output: str) -> None:
     """Compare models by size, speed, memory and scores.
 
-    Prints a JSON line per checkpoint, exported or static model: parameters, megabytes on disk, and
+    Prints a JSON line per checkpoint or exported model: parameters, megabytes on disk, and
     on the CPU, and the GPU if there is one, tokens a second and peak memory, measured here while
     models take turns; metrics with intervals, and differences from the first model, from files.
     """

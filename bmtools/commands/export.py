@@ -30,7 +30,7 @@ from bmtools.cli.results import (
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
-from bmtools.errors import Reject, count_of
+from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.models.settings import ExportConfig
@@ -40,7 +40,7 @@ from bmtools.status import counted
 
 @click.group("export", cls=Group, examples=(
     "bmtools export conll train.jsonl -o train.tsv",
-    "bmtools export model tagger --format ctranslate2 --int8 -o ward"))
+    "bmtools export model tagger --int8 -o ward"))
 def command() -> None:
     """Turn records into the files of the field, and models into those of engines.
 
@@ -116,9 +116,9 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
 
 
 @command.command("model", cls=Command, examples=(
-    "bmtools export model tagger --format ctranslate2 -o deployed",
+    "bmtools export model tagger -o deployed",
     "bmtools export model tagger --format openvino --int8 --calibration notes.jsonl -o ward"),
-    groups={"Model": "format int8 calibration dimensions"}, topics="checkpoints devices")
+    groups={"Model": "format int8 calibration"}, topics="checkpoints devices")
 @click.argument("model", type=checkpoint_directory, metavar="CKPT")
 @click.option("--calibration", type=input_file, multiple=True, metavar="FILE",
               help="Records whose texts int8 is calibrated on, and outputs are compared on.")
@@ -129,19 +129,18 @@ def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: 
           output: Path, overwrite: bool) -> None:
     """A checkpoint for another engine, checked against its own outputs.
 
-    Prints a JSON line per format: its precision, size, and how far logits are from the checkpoint's
-    on random tokens and on the texts. predict, score-pppl and score-mrr take the directory as
-    --model; several formats get a directory each.
+    Prints a JSON line: the precision, the size, and how far logits are from the checkpoint's on
+    random tokens and on the texts. predict, score-pppl and score-mrr take the directory as --model.
     """
     from bmtools.export.export import export_model
     from bmtools.study.cards.card import write_cards
     from bmtools.tasks.predict import load_for_export
 
-    lines = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
-                         step=step, **asdict(config))
+    line = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
+                        step=step, **asdict(config))
     write_cards(output)
-    print_results(step, lines)
-    finish(step, *model_closing(lines))
+    print_results(step, [line])
+    finish(step, *model_closing(line))
 
 
 _RECORDS = "records"
@@ -166,10 +165,8 @@ def _write(step: CommandStep, parts: Iterable[str], output: str, counts: Counter
     finish(step, records_written(counts.pop(_RECORDS, 0), counts, output))
 
 
-def model_closing(lines: Sequence[Line]) -> Closing:
+def model_closing(line: Line) -> Closing:
     """Close `export model`."""
-    facts = [f"wrote {line['model']}: {line['format']} in {line['precision']}, " + (
-        f"{count_of(line['tokens'], 'vectors')} of {line['dimensions']}" if "tokens" in line else
-        f"logits within {max(found['max'] for found in line['difference'].values()):.2g} of the "
-        "checkpoint's") for line in lines]
-    return "; ".join(facts), ""
+    worst = max(found["max"] for found in line["difference"].values())
+    return (f"wrote {line['model']}: {line['format']} in {line['precision']}, logits within "
+            f"{worst:.2g} of the checkpoint's"), ""

@@ -18,7 +18,7 @@ from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import read_list
 from bmtools.models.checkpoint_files import check_length
-from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig
+from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
 
@@ -41,10 +41,10 @@ from bmtools.status import counted
               metavar="FILE", help="Terms for --masking terms, one a line.")
 @takes_groups
 @takes_settings(StatisticsConfig, "statistics")
-@takes_settings(AutocastInferenceConfig, "inference")
+@takes_settings(InferenceConfig, "inference")
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             output: str, config: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
-            statistics: StatisticsConfig, inference: AutocastInferenceConfig) -> None:
+            statistics: StatisticsConfig, inference: InferenceConfig) -> None:
     """Score checkpoints by what they restore under several ways of masking.
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and

@@ -1,4 +1,4 @@
-"""Writers of ONNX, OpenVINO, CTranslate2 and static models."""
+"""Writers of ONNX and OpenVINO models."""
 
 from typing import TYPE_CHECKING
 

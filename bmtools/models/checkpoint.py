@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,9 +18,8 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.checkpoint_files import check_checkpoint, check_for_inference, warn_if_outdated
 from bmtools.models.exported.formats import Exported, read_exported
-from bmtools.models.families import STATIC
 from bmtools.models.inference_files import read_inference_model, read_model_config, require_finite
-from bmtools.models.model_files import read_config, weight_names
+from bmtools.models.model_files import weight_names
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.records import JsonObject
 from bmtools.status import set_status
@@ -31,7 +29,6 @@ from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_t
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-_SEQUENCE_CLASS = "AutoModelForSequenceClassification"
 _DEBERTA_HEAD = "lm_predictions."  # as Microsoft's checkpoints name it
 
 
@@ -76,11 +73,6 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     """
     check_checkpoint(directory)
     set_status(f"loading {directory}")
-    if read_config(directory).get("model_type") == STATIC:
-        if model_class not in ("AutoModel", _SEQUENCE_CLASS):
-            raise CheckpointError(f"{directory}: found a static model, whose vectors are of whole "
-                                  "texts; expected an encoder, or finetune classification")
-        import_module("bmtools.models.static")  # makes it known to transformers
     tokenizer = load_tokenizer(directory)
     import transformers
 
@@ -187,7 +179,7 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
 
 
 def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None:
-    """Name the data type of autocast in a precision; None for float32 and int8.
+    """Name the data type of autocast in a precision; None for float32.
 
     Raises:
         BmtoolsError: the model cannot be computed in it.

@@ -19,8 +19,6 @@ MASKED_LM_FAMILIES = frozenset((
     "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
     "xlm-roberta", "xlm-roberta-xl"))
 """Values of `model_type` whose encoder and head are known here."""
-STATIC = "model2vec"
-"""Value of `model_type` of static models."""
 
 
 def positions(config: JsonMapping) -> int | None:

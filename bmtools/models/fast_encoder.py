@@ -33,7 +33,7 @@ class Encoder(Protocol):
     """An encoder that computes states at some positions only.
 
     Attributes:
-        implementation: "fast" (the code here), "transformers" or "int8".
+        implementation: "fast" (the code here), "transformers" or "exported".
     """
 
     implementation: ClassVar[str]

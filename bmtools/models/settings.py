@@ -14,7 +14,6 @@ from bmtools.errors import (
     require_seed,
     setting,
 )
-from bmtools.models.exported.formats import FORMATS, STATIC_FORMAT
 from bmtools.models.sizes import parse_size
 from bmtools.settings import Settings, option
 
@@ -25,25 +24,15 @@ READING_METHODS: tuple[Method, ...] = ("contextual", "focus", "distil")
 Casing = Literal["cased", "uncased"]
 
 
-class ExportConfig(Settings, title="Export of a model to other engines"):
-    """Export of a model to other engines."""
+class ExportConfig(Settings, title="Export of a model to another engine"):
+    """Export of a model to another engine."""
 
-    format: str = option("onnx", "Formats, separated by commas: onnx (for onnxruntime), openvino, "
-                                 "ctranslate2 or static (a vector for each token, for `finetune "
-                                 "classification`).", metavar="NAME,...")
+    format: Literal["onnx", "openvino"] = option(
+        "onnx", "onnx (for onnxruntime) or openvino.")
     int8: bool = option(False, "Round matrices, and the states they multiply, to eight bits.")
-    dimensions: int = option(256, "Most dimensions of static vectors.")
 
     def __post_init__(self) -> None:
-        require_names("format", self.formats, [*FORMATS, STATIC_FORMAT])
-        require(not self.int8 or STATIC_FORMAT not in self.formats, "int8", "True",
-                f"none for {STATIC_FORMAT}, whose vectors are float32")
-        require_at_least(self, dimensions=1)
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """The formats' names."""
-        return tuple(dict.fromkeys(self.format.split(",")))
+        check_choices(self)
 
 
 class SpeedConfig(Settings, title="Timing of models that take turns"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,12 +27,9 @@ from bmtools.models.checkpoint import (
 from bmtools.models.exported.model import ExportedModel
 from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
-from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import lm_head
-from bmtools.records import JsonObject
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
-from bmtools.statistics.lines import rounded
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 
@@ -48,7 +44,6 @@ _LOGITS_ON_GPU = 2**27
 _TOKENS_ON_CPU = 4_096
 _TOKENS_ON_GPU = 65_536
 _BATCHES_AHEAD = 2  # for each thread
-_SEQUENCES_COMPARED = 32
 _Batch = tuple[np.ndarray, np.ndarray, bool]
 """Masked copies of one length that share a pass: (copies,) int64 index of each copy's sequence;
 their spans and whether all of them are predicted, see `MaskedCopies`."""
@@ -73,7 +68,6 @@ class CheckpointPredictor:
         self.name = str(checkpoint.path)
         self.signature_fields: dict[str, str] = {
             "precision": "fp32" if config.precision == "float32" else config.precision}
-        self.line_fields: JsonObject = {}
         self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
         read_special_tokens_as_text(self.tokenizer)
         self.vocabulary = checkpoint.vocabulary
@@ -89,20 +83,16 @@ class CheckpointPredictor:
         self._predicted_copies = 0
         self._head: Callable[[Tensor], Tensor]
         self._encoder: Encoder
-        self._exact_encoder: Encoder
         if isinstance(model, ExportedModel):
             if model.exported.precision != "float32":
                 self.signature_fields["precision"] = model.exported.precision
             self.signature_fields["format"] = model.exported.format
             self._head = Identity()
             model.load(self.threads, self.threads)
-            self._encoder = self._exact_encoder = model
+            self._encoder = model
             return
         self._head = model.head if isinstance(model, InferenceModel) else lm_head(model)
-        # In this order: the first encoder puts the weights of each layer side by side in memory.
-        self._exact_encoder = make_encoder(model, self.dtype)
-        self._encoder = Int8Encoder(model, self.threads) \
-            if config.precision == "int8" else self._exact_encoder
+        self._encoder = make_encoder(model, self.dtype)
 
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
@@ -112,11 +102,8 @@ class CheckpointPredictor:
         masks are turned into logits. On a CPU several batches run at a time, each on one core:
         that wastes less than splitting each matrix product.
         """
-        if self._encoder is not self._exact_encoder and not self.line_fields:
-            self._measure_int8_error(inputs)
-
         def predict_batch(batch: _Batch) -> tuple[Reduced, int]:
-            return reduce(self._predict_batch(inputs, batch, self._encoder)), len(batch[0])
+            return reduce(self._predict_batch(inputs, batch)), len(batch[0])
 
         for reduced, copies in self.map(predict_batch, self._batches(inputs)):
             self._predicted_copies += copies
@@ -155,8 +142,7 @@ class CheckpointPredictor:
                 yield sequences[start:start + size], spans[start:start + size], predict_all
 
     @torch.inference_mode()
-    def _predict_batch(self, inputs: Sequence[MaskedCopies], batch: _Batch,
-                       encoder: Encoder) -> MaskLogits:
+    def _predict_batch(self, inputs: Sequence[MaskedCopies], batch: _Batch) -> MaskLogits:
         """Mask the copies of a batch and read the logits at their masked positions."""
         sequences, spans, predict_all = batch
         input_ids = np.stack([inputs[index].input_ids for index in sequences])
@@ -167,38 +153,14 @@ class CheckpointPredictor:
             else (np.arange(len(input_ids)), starts[:, 0])
         # Copies and positions stay on the CPU: the encoder looks at their values there.
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype is not None):
-            states = encoder.states_at(torch.from_numpy(input_ids).to(self.device),
-                                       torch.from_numpy(copies), torch.from_numpy(positions))
+            states = self._encoder.states_at(
+                torch.from_numpy(input_ids).to(self.device), torch.from_numpy(copies),
+                torch.from_numpy(positions))
             logits = self._head(states).float()
         if logits.isnan().any():  # all comparisons with it are false, so it would rank first
             raise BmtoolsError(f"{self.name}: computed logits that are no numbers; score it with "
                                f"{setting('precision')} float32, or train it again")
         return MaskLogits(sequences[copies], positions, logits)
-
-    def _measure_int8_error(self, inputs: Sequence[MaskedCopies]) -> None:
-        """Measure how far log probabilities in eight bits are from exact ones, on a sample.
-
-        The line gets an `int8_error`: `positions` compared, and the `mean` and the `max`
-        difference in nats; a mean above 0 means that the text is more surprising in eight bits.
-        """
-        masked = [copies for copies in inputs if len(copies.spans)]
-        step = max(1, len(masked) // _SEQUENCES_COMPARED)
-        # One copy each of some sequences, spread over all of them.
-        sample = [replace(copies, spans=copies.spans[len(copies.spans) // 2:][:1])
-                  for copies in masked[::step][:_SEQUENCES_COMPARED]]
-        differences = []
-        for batch in self._batches(sample):
-            exact, near = (self._predict_batch(sample, batch, encoder)
-                           for encoder in (self._exact_encoder, self._encoder))
-            targets = torch.tensor([[sample[sequence].input_ids[position]] for sequence, position
-                                    in zip(exact.sequences, exact.positions, strict=True)])
-            differences.append(exact.logits.log_softmax(1).gather(1, targets)
-                               - near.logits.log_softmax(1).gather(1, targets))
-        if differences:
-            found = torch.cat(differences)
-            self.line_fields = {"int8_error": {
-                "positions": len(found), "mean": rounded(found.mean().item()),
-                "max": rounded(found.abs().max().item())}}
 
 
 def load_predictors(models: Models, config: InferenceConfig,

@@ -34,7 +34,7 @@ from bmtools.scoring.masked_lm_sequences import (
     predict_batch,
     text_keys,
 )
-from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, Models
+from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, Models
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import Groups, Line, content_key, data_fields, rounded, safe_exp
 from bmtools.statistics.ratios import interval
@@ -62,7 +62,7 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
             objects: `meta.year`.
         reject: receives records without a maskable token; they are kept from all models.
         progress: wraps the iterator of passes, as `tqdm` does.
-        settings: fields of `MaskedLmLossConfig`, `AutocastInferenceConfig` and `StatisticsConfig`.
+        settings: fields of `MaskedLmLossConfig`, `InferenceConfig` and `StatisticsConfig`.
 
     Returns:
         a line for each model and combination, see `MaskedLmEvaluation.lines`.
@@ -72,7 +72,7 @@ def masked_lm_loss(records: RecordSource, models: Models, *, terms: Sequence[str
         ValueError: a setting out of range.
     """
     config, inference, statistics = split_settings(
-        settings, MaskedLmLossConfig, AutocastInferenceConfig, StatisticsConfig)
+        settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
     config.check_usage(bool(terms))
     evaluation = MaskedLmEvaluation(load_predictors(models, inference, whole=True), config,
                                     terms=terms, by=by, seed=statistics.seed)

@@ -166,7 +166,6 @@ class MrrTotals(ModelTotals[MaskScore]):
             "unknown": self._unknown,
             "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
             **({"by": by} if by else {}),
-            **self.predictor.line_fields,
             **data_fields(self._data),
             **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,
                      self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",

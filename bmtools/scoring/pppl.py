@@ -169,7 +169,6 @@ class PpplTotals(ModelTotals[SentenceScore]):
             **({"left_out": left_out} if left_out else {}),
             **(self._sampling_fields(sums) if sampled else {}),
             **({"by": by} if by else {}),
-            **self.predictor.line_fields,
             **data_fields(self._data),
             **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
                      unit="token", special=False, unknown="utf-8",

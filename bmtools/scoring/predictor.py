@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
-from bmtools.records import JsonObject, Record
+from bmtools.records import Record
 from bmtools.vocab.encoding import encode
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ class Predictor(Protocol):
     Attributes:
         name: name in results.
         signature_fields: fields that signatures show: the precision, or the kind of a baseline.
-        line_fields: further fields of result lines, known after the first prediction.
         tokenizer: makes the ids that the predictor reads and proposes.
         vocabulary: fingerprint of the tokenizer.
         max_tokens: longest sequence it takes, special tokens included.
@@ -69,7 +68,6 @@ class Predictor(Protocol):
 
     name: str
     signature_fields: dict[str, str]
-    line_fields: JsonObject
     tokenizer: PreTrainedTokenizerBase
     vocabulary: str
     max_tokens: int
@@ -98,7 +96,6 @@ class UnigramPredictor:
     def __init__(self, source: str, model: Predictor, counts: np.ndarray) -> None:
         self.name = f"frequency of {source}"
         self.signature_fields = {"baseline": "unigram+1"}
-        self.line_fields: JsonObject = {}
         self.tokenizer = model.tokenizer
         self.vocabulary = model.vocabulary
         self.max_tokens = sys.maxsize

@@ -13,7 +13,7 @@ from bmtools.models.settings import parse_layers
 from bmtools.recipes.settings import Masking
 from bmtools.settings import Settings, option
 
-Precision = Literal["float32", "bf16", "fp16", "int8"]
+Precision = Literal["float32", "bf16", "fp16"]
 Variant = Literal["original", "within-word", "whole-word"]
 Evaluation = Literal["biobit"]
 MaskUnit = Literal["word", "mention"]
@@ -35,20 +35,12 @@ class InferenceConfig(Settings, title="Inference"):
         0, "Batches in progress at a time on a CPU, each on one core; 0 for one a core.")
     device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
                                  "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
-    precision: Precision = option("float32", "Data type of matrix products; int8 needs a CPU and "
-                                             "ctranslate2, and its error is measured and reported.")
+    precision: Precision = option("float32", "Data type of matrix products.")
 
     def __post_init__(self) -> None:
         check_choices(self)
         require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 or more")
         require(self.threads >= 0, "threads", self.threads, "0 or more")
-
-
-class AutocastInferenceConfig(InferenceConfig, title="Inference"):
-    """Inference: passes over masked copies, in a precision that torch can cast to."""
-
-    precision: Literal["float32", "bf16", "fp16"] = option(
-        "float32", "Data type of matrix products.")
 
 
 class PpplConfig(Settings, title="Pseudo-perplexity"):

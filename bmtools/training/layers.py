@@ -19,8 +19,6 @@ def encoder_layers(model: nn.Module) -> nn.ModuleList:
     """
     base = getattr(model, "base_model", model)
     expected = getattr(getattr(model, "config", None), "num_hidden_layers", None)
-    if expected == 0:  # a static model
-        return nn.ModuleList()
     outermost: dict[str, nn.ModuleList] = {}
     for name, module in base.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in outermost)

@@ -31,12 +31,11 @@ def _any(params: Measured, info: Measured) -> Row:
 
 
 def _pppl(params: Measured, info: Measured) -> Row:
-    exact, rough, alone = info["times_faster"], info["int8"], info["without_start"]
+    exact = info["times_faster"]
     return (f"`score-pppl`, {params['layers']} layers of {params['width']}, vocabulary of "
-            f"{info['vocabulary']:,}, {info['sentences']} sentences (int8)", "minicons",
-            f"{_times(exact['median'])} ({_number(rough['median'])}); without start-up "
-            f"{_number(alone['exact'])} ({_number(alone['int8'])})",
-            f"{exact['memory']:.2f} ({rough['memory']:.2f})")
+            f"{info['vocabulary']:,}, {info['sentences']} sentences", "minicons",
+            f"{_times(exact['median'])}; without start-up "
+            f"{_number(info['without_start']['exact'])}", f"{exact['memory']:.2f}")
 
 
 def _start(params: Measured, info: Measured) -> Row:

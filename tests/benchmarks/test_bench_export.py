@@ -23,7 +23,7 @@ from bmtools.models.checkpoint import load_for_inference, save_checkpoint
 from bmtools.vocab.tokenizer import fingerprint
 
 _CLASS = "AutoModelForTokenClassification"
-_FORMATS = ("onnx", "openvino", "ctranslate2")
+_FORMATS = ("onnx", "openvino")
 _THREADS, _TURNS, _SHAPE = 2, 8, (8, 128)
 
 
@@ -56,8 +56,9 @@ def test_engines(benchmark: Any, tmp_path: Path, tokenizer: Any) -> None:
     models: dict[str, Any] = {"torch": model}
     for int8 in (False, True)[:1 if benchmark.disabled else 2]:
         formats = _FORMATS[1:] if benchmark.disabled else _FORMATS
-        for line in export_model(tmp_path / "torch", tmp_path / str(int8), int8=int8,
-                                 format=",".join(formats)):
+        for kind in formats:
+            line = export_model(tmp_path / "torch", tmp_path / f"{kind} {int8}", int8=int8,
+                                format=kind)
             name = f"{line['format']} {line['precision']}"
             models[name] = load_for_inference(Path(line["model"]), model_class=_CLASS).model
             with torch.inference_mode():

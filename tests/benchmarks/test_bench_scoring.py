@@ -154,23 +154,19 @@ def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path,
     if benchmark.disabled:
         benchmark(lambda: None)
         return
-    eight = [*ours, "--precision", "int8"]
-    starts = beginnings(path, theirs, ours, eight)
-    peer, exact, rough = alternate(theirs, ours, eight)
+    starts = beginnings(path, theirs, ours)
+    peer, exact = alternate(theirs, ours)
     benchmark.pedantic(lambda: run(*ours), rounds=1)
-    error = json.loads(rough[0].out.splitlines()[0])["int8_error"]
-    without = [round(statistics.median(
-        (other.seconds - starts[0]) / (one.seconds - start)
-        for one, other in zip(own, peer, strict=True)), 2)
-               for own, start in ((exact, starts[1]), (rough, starts[2]))]
+    without = round(statistics.median(
+        (other.seconds - starts[0]) / (one.seconds - starts[1])
+        for one, other in zip(exact, peer, strict=True)), 2)
     benchmark.extra_info.update(
         sentences=sentences, vocabulary=vocabulary, threads=_THREADS,
-        without_start={"exact": without[0], "int8": without[1], "starts": starts},
-        times_faster=ratios(exact, peer), int8=ratios(rough, peer), int8_error=error,
+        without_start={"exact": without, "starts": starts}, times_faster=ratios(exact, peer),
         seconds={"minicons": round(statistics.median(one.seconds for one in peer), 2),
                  "bmtools": round(statistics.median(one.seconds for one in exact), 2)})
     print(f"\n{layers}x{width}, {sentences} sentences: {ratios(exact, peer)}; "
-          f"int8 {ratios(rough, peer)}, error {error}; without start-up {without}, {starts}")
+          f"without start-up {without}, {starts}")
 
 
 @pytest.mark.gpu

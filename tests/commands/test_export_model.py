@@ -21,18 +21,18 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def exported(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model in each format."""
     folder = tmp_path_factory.mktemp("exported")
-    export_model(tiny_checkpoint, folder / "model", format="ctranslate2,onnx,openvino")
-    return folder / "model"
+    for name in ("onnx", "openvino"):
+        export_model(tiny_checkpoint, folder / name, format=name)
+    return folder
 
 
 def test_scores_are_those_of_the_checkpoint(run: Callable[..., Any], corpus: Path, exported: Path,
                                             tiny_checkpoint: Path) -> None:
     done = run("score-pppl", corpus, "--model", tiny_checkpoint, "--model", exported / "onnx",
-               "--model", exported / "openvino", "--model", exported / "ctranslate2",
-               "--resamples", "0")
+               "--model", exported / "openvino", "--resamples", "0")
     assert done.code == 0, done.err
-    exact, *found = (line["pppl"] for line in done.records[:4])
-    assert found == pytest.approx([exact] * 3, rel=1e-5)
+    exact, *found = (line["pppl"] for line in done.records[:3])
+    assert found == pytest.approx([exact] * 2, rel=1e-5)
     assert "format:onnx" in done.records[1]["signature"]
 
 

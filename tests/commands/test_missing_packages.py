@@ -14,16 +14,6 @@ from bmtools.export.export import export_model
 from bmtools.installation import install_command
 
 
-def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
-                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    monkeypatch.setitem(sys.modules, "bmtools.scoring.pppl", None)  # not even imported
-    outcome = run("score-pppl", corpus, "--model", tiny_checkpoint, "--precision", "int8")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: --precision int8 needs the package ctranslate2: "
-                           f"{install_command('ctranslate2')}\n")
-
-
 @pytest.mark.parametrize(("form", "package", "extra"), [
     ("html", "trafilatura", "web"), ("warc", "fastwarc", "web"), ("pdf", "pypdf", "documents"),
     ("parquet", "pyarrow", "parquet")])
@@ -61,9 +51,9 @@ def test_near_duplicates_need_rensa(run: Callable[..., Any], corpus: Path,
 
 def test_engines_are_packages(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
                               tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    export_model(tiny_checkpoint, tmp_path / "exported", format="ctranslate2")
+    export_model(tiny_checkpoint, tmp_path / "exported", format="openvino")
     find = importlib.util.find_spec
-    for package, extra in (("onnxscript", "onnx"), ("ctranslate2", "ctranslate2")):
+    for package, extra in (("onnxscript", "onnx"), ("openvino", "openvino")):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name, missing=package:
                             None if name == missing else find(name))
         done = run("export", "model", tiny_checkpoint, "--format", extra, "-o", tmp_path / "out")
@@ -71,5 +61,5 @@ def test_engines_are_packages(run: Callable[..., Any], corpus: Path, tiny_checkp
         assert done.err == (f"bmtools: --format {extra} needs the package {package}: "
                             f"{install_command(extra)}\n")
     done = run("score-pppl", corpus, "--model", tmp_path / "exported")
-    assert done.err == (f"bmtools: {tmp_path / 'exported'} (ctranslate2) needs the package "
-                        f"ctranslate2: {install_command('ctranslate2')}\n")
+    assert done.err == (f"bmtools: {tmp_path / 'exported'} (openvino) needs the package "
+                        f"openvino: {install_command('openvino')}\n")

@@ -150,16 +150,3 @@ def test_processes_change_nothing(
     assert (alone.code, outcome.code) == (0, 0), outcome.err
     assert outcome.records == alone.records
     assert shell("score-pppl", "--model", model, path, "--threads", 1).records == alone.records
-
-
-def test_int8_says_how_far_off_it_is(
-        run: Callable[..., Any], make_model: Callable[..., Path],
-        write_lines: Callable[..., Path]) -> None:
-    pytest.importorskip("ctranslate2")
-    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
-    [exact] = run("score-pppl", "--model", model, path).records
-    [near] = run("score-pppl", "--model", model, path, "--precision", "int8").records
-    assert "|precision:int8|" in near["signature"]
-    assert 0 < near["int8_error"]["positions"] <= 32
-    assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.05)
-    assert "int8_error" not in exact

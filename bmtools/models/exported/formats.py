@@ -1,7 +1,7 @@
 """The table of formats that models are exported to, and directories of exported models.
 
-A new format adds its line to the table, a writer to `export.writers` and a loader to
-`models.exported.engines`. Importing this costs nothing.
+A new format adds its line to the table, a writer to `export.export` and a loader to
+`models.exported.model`. Importing this costs nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 COMMAND = "export model"
 MASKED_LM = "AutoModelForMaskedLM"
-STATIC_FORMAT = "static"
-"""The format that is a checkpoint itself; the others are those of the table."""
 Run = Callable[[Mapping[str, "np.ndarray"]], "np.ndarray"]
 """A loaded model: from inputs by name, all int64, to logits, float32. Masked language models take
 `positions` in the flattened batch, too, (queries,), and give (queries, vocabulary); others give
@@ -64,7 +62,6 @@ class Format:
 FORMATS = {
     "onnx": Format("onnx", ("onnxruntime",), ("onnx", "onnxscript")),
     "openvino": Format("openvino", ("openvino",), needs_for_int8=("nncf",)),
-    "ctranslate2": Format("ctranslate2", ("ctranslate2",)),
 }
 
 

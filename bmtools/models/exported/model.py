@@ -15,16 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
 from bmtools.io.failures import reading
-from bmtools.models.exported.formats import MASKED_LM, Exported, Run
-from bmtools.models.inference_files import HEADS, read_model_config
+from bmtools.models.exported.formats import Exported, Run
 
-ENCODER = "encoder"
-HEAD = "head.safetensors"
-HEAD_CLASS = "model_class"
 OPENVINO_FILE = "openvino_model.xml"
 ONNX_FILE = "model.onnx"
 
@@ -113,39 +108,5 @@ def load_openvino(directory: Path, threads: int, streams: int) -> Run:
     return run
 
 
-def make_head(model_class: str, state: Mapping[str, Tensor],
-          config: Any) -> tuple[Callable[[Tensor], Tensor], bool]:
-    """Make the head of its weights, and tell whether it reads the first token's state alone."""
-    tokens = next((weight for name, weight in state.items() if name.endswith("decoder.weight")),
-                  torch.empty(0))
-    return HEADS[model_class](state, config, tokens)
-
-
-def load_ctranslate2(directory: Path, threads: int, streams: int) -> Run:
-    """Load encoder and head; the threads that call it divide the cores among them."""
-    import ctranslate2
-
-    with reading(directory, "CTranslate2 could not load it", "export the model again"):
-        encoder = ctranslate2.Encoder(
-            str(directory / ENCODER), device="cpu", inter_threads=streams,
-            intra_threads=max(1, threads // streams))
-        with safe_open(directory / HEAD, "pt") as file:
-            model_class = file.metadata()[HEAD_CLASS]
-            state = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
-        head, pooled = make_head(model_class, state, read_model_config(directory))
-
-    @torch.inference_mode()
-    def run(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        ids, lengths = (ctranslate2.StorageView.from_array(values.astype(np.int32)) for values in (
-            inputs["input_ids"], inputs["attention_mask"].sum(axis=1)))
-        segments = [inputs[name].tolist() for name in ("token_type_ids",) if name in inputs]
-        found = encoder.forward_batch(ids, lengths, *segments).last_hidden_state
-        states = torch.from_numpy(np.asarray(found))
-        if model_class == MASKED_LM:
-            states = states.flatten(0, 1)[torch.from_numpy(inputs["positions"])]
-        return head(states[:, 0] if pooled else states).numpy()
-
-    return run
-
 LOADERS: dict[str, Callable[[Path, int, int], Run]] = {
-    "onnx": load_onnx, "openvino": load_openvino, "ctranslate2": load_ctranslate2}
+    "onnx": load_onnx, "openvino": load_openvino}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bmtools.errors import CheckpointError
-from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest, read_object
-from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
+from bmtools.models.model_files import WEIGHTS, count_weights
 from bmtools.records import JsonMapping
 
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
@@ -18,8 +16,7 @@ _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
           "ForPreTraining": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
           "ForSequenceClassification": ("text-classification", "Text classifier"),
-          "ForQuestionAnswering": ("question-answering", "Question answering model"),
-          "StaticModel": ("", "Static model")}
+          "ForQuestionAnswering": ("question-answering", "Question answering model")}
 _TITLES = {"relations": "Relation finder"}
 """Titles of tasks whose head does not tell them."""
 BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
@@ -73,11 +70,6 @@ class ModelFacts:
     max_length: int
 
     @property
-    def is_static(self) -> bool:
-        """Whether it is a table of vectors."""
-        return self.kind.startswith("Static")
-
-    @property
     def has_own_head(self) -> bool:
         """Whether it has a head, tags or inputs that transformers' pipeline cannot use."""
         known = self.settings.get
@@ -107,8 +99,8 @@ def read_facts(directory: Path) -> ModelFacts:
     # Unigram has pairs of tokens and scores.
     tokens = len({token if isinstance(token, str) else token[0] for token in model.get("vocab", ())}
                  | {one["content"] for one in files["tokenizer.json"].get("added_tokens", ())})
-    with reading(directory, "the weights cannot be read", "expected safetensors"):
-        weights = sum(_count(path) for path in directory.glob("*.safetensors"))
+    has_weights = any((directory / name).is_file() for name in (WEIGHTS, f"{WEIGHTS}.index.json"))
+    weights = count_weights(directory) if has_weights else 0
     settings, results = manifest.get("settings", {}), manifest.get("results", {})
     kind = str((config.get("architectures") or [""])[0])
     pipeline_tag, title = next(
@@ -140,11 +132,3 @@ def base_names(settings: JsonMapping) -> dict[str, str]:
     if exported := settings.get("exported"):
         return {"source": Path(exported["source"]).name}
     return {role: Path(settings[role]).name for role in (*BASES, "tokenizer") if settings.get(role)}
-
-
-def _count(path: Path) -> int:
-    """Count the weights of a safetensors file by its header."""
-    with path.open("rb") as stream:
-        header, _ = parse_header(stream.read(int.from_bytes(stream.read(LENGTH_BYTES), "little")))
-    return sum(math.prod(one["shape"]) for one in header.values()
-               if one["dtype"].startswith(("F", "BF")))

@@ -29,7 +29,7 @@ def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] 
     """Measure models, and add their scores: `compare_models(["base", "bio"], ["mrr.jsonl"])`.
 
     Args:
-        models: directories of checkpoints, fine-tuned, exported or static ones among them.
+        models: directories of checkpoints, fine-tuned or exported ones among them.
         scores: files that score-pppl, score-mrr, score-tasks or score-suite wrote; NAME=FILE puts a
             name before each metric, such as that of a set. Their models are known by the path, or
             by its last part.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from bmtools.io.directories import directory_bytes
 from bmtools.io.json_files import read_manifest
 from bmtools.models.exported.formats import MASKED_LM, read_exported
-from bmtools.models.families import STATIC
 from bmtools.models.model_files import count_weights, read_config
 from bmtools.models.settings import SpeedConfig
 from bmtools.records import JsonObject
@@ -46,7 +45,7 @@ def measure(models: Sequence[Path], texts: Sequence[str],
     A GPU computes in bfloat16. In each turn every model runs once, so that noise falls on all.
 
     Args:
-        models: checkpoints, fine-tuned, exported and static ones among them.
+        models: checkpoints, fine-tuned and exported ones among them.
         texts: to be read.
         config: batch shape, turns and threads.
 
@@ -93,8 +92,7 @@ def _size(directory: Path) -> JsonObject:
     The weights of an exported model are its source's.
     """
     config, exported = read_config(directory), read_exported(directory)
-    kind = exported.format if exported else \
-        "static" if config.get("model_type") == STATIC else config.get("model_type", "")
+    kind = exported.format if exported else config.get("model_type", "")
     parameters = read_manifest(directory).get("results", {}).get("parameters") if exported \
         else count_weights(directory)
     return {"model": str(directory), "kind": kind,
@@ -115,9 +113,8 @@ def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> 
     kind = exported.model_class if exported else \
         (read_config(directory).get("architectures") or [""])[0]
     is_masked_lm = kind.endswith(("ForMaskedLM", "ForPreTraining"))
-    if is_masked_lm or kind == "StaticModel":
-        checkpoint = load_for_inference(directory, device, MASKED_LM if is_masked_lm
-                                        else "AutoModel")
+    if is_masked_lm:
+        checkpoint = load_for_inference(directory, device, MASKED_LM)
     else:
         checkpoint = Predictor([directory], PredictConfig(device=device)).task.checkpoint
     _GIVEN[name, device] = (checkpoint, is_masked_lm, texts, config)
