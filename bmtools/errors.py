@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -66,13 +66,23 @@ def refuse(error: RecordError) -> None:
 
 
 def setting(name: str) -> str:
-    """Spell a setting's name as its user writes it: `max_length`, or `--max-length` in a shell."""
-    return f"--{name.replace('_', '-')}" if _as_flags.get() else name
+    """Spell a setting's name as its user writes it.
+
+    `max_length` in Python, `--max-length` in a shell, `--set max_length` for a command that has no
+    option of this name.
+    """
+    as_flags = _as_flags.get()
+    if as_flags is True or (as_flags and name in as_flags):
+        return f"--{name.replace('_', '-')}"
+    return f"--set {name}" if as_flags else name
 
 
 @contextmanager
-def settings_spelled_as_flags(as_flags: bool = True) -> Iterator[None]:
-    """Have `setting` spell names as options; Python and TOML files use the names themselves."""
+def settings_spelled_as_flags(as_flags: bool | Collection[str] = True) -> Iterator[None]:
+    """Have `setting` spell names, or those in a collection, as options.
+
+    Python and TOML files use the names themselves.
+    """
     token = _as_flags.set(as_flags)
     try:
         yield
@@ -80,7 +90,7 @@ def settings_spelled_as_flags(as_flags: bool = True) -> Iterator[None]:
         _as_flags.reset(token)
 
 
-_as_flags: ContextVar[bool] = ContextVar("as_flags", default=False)
+_as_flags: ContextVar[bool | Collection[str]] = ContextVar("as_flags", default=False)
 
 
 def require(holds: bool, name: str, found: object, expected: str) -> None:

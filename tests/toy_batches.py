@@ -9,7 +9,7 @@ import torch
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.recipes.distillation import DistillationConfig
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher, needs_of
+from bmtools.training.distillation.teacher import Teacher
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:
@@ -33,5 +33,4 @@ def packed_of(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def taught_by(student: Any, teacher: Any, **settings: Any) -> DistillationObjective:
     """Make the objective of a student and a live teacher."""
     config = DistillationConfig(**settings)
-    _, needs = needs_of(config, student.config, teacher.config)
-    return DistillationObjective(student, Teacher(teacher, needs), config)
+    return DistillationObjective(student, Teacher(teacher), config)

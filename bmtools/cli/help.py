@@ -325,4 +325,7 @@ def topic_text(name: str) -> str:
     """Read the text of a topic."""
     from importlib.resources import files
 
-    return files(__package__).joinpath("topics", f"{name}.txt").read_text(encoding="utf-8")
+    from bmtools.recipes.phases import settings_text
+
+    text = files(__package__).joinpath("topics", f"{name}.txt").read_text(encoding="utf-8")
+    return text + settings_text() if name == "phases" else text

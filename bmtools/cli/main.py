@@ -47,7 +47,6 @@ COMMANDS = {
     "find-contexts": "Sample sentences that contain new words, for init-weights.",
     "init-weights": "Give a checkpoint a new vocabulary, a larger size or longer positions.",
     "recipe": "List and show the papers' pretraining settings.",
-    "preflight": "Forecast memory, speed and hours of pretraining on this machine.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Train a smaller masked language model to predict as a larger one.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",

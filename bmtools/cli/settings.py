@@ -19,7 +19,7 @@ from bmtools.errors import choices
 from bmtools.models.device import check_device
 from bmtools.settings import Settings
 
-_PATHS = {"convert_to": WorkDirectory(), "teacher_cache": WorkDirectory(str),
+_PATHS = {"convert_to": WorkDirectory(),
           "terms": InputPath(str, exists=False)}
 """Types of settings that name files and are not paths to read."""
 _DEVICES = ("device", "teacher_device")

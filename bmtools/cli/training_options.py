@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.help import offers
+from bmtools.cli.help import long_name, offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
 from bmtools.cli.options import (
+    Command,
     Decorator,
     Values,
     add_options,
@@ -25,25 +27,26 @@ from bmtools.cli.options import (
     tokenizer_directory,
 )
 from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
-from bmtools.cli.results import Closing, Line, command_line, finish, prints_results, report_printer
+from bmtools.cli.results import (
+    Closing,
+    Line,
+    command_line,
+    finish,
+    print_results,
+    prints_results,
+    report_printer,
+)
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
-from bmtools.errors import count_of
+from bmtools.errors import count_of, settings_spelled_as_flags
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
 from bmtools.io.system import Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
-from bmtools.recipes.distillation import DistillationConfig
-from bmtools.recipes.phases import (
-    DISTILLATION_FIELDS,
-    PHASE_FIELDS,
-    PHASE_KINDS,
-    RUN_FIELDS,
-    RUN_KINDS,
-)
+from bmtools.recipes.phases import PHASE_KINDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names
 from bmtools.records import JsonObject
 from bmtools.training.plan import (
@@ -61,58 +64,63 @@ from bmtools.training.run_directories import STATES, runs_directory
 from bmtools.values import format_figure
 
 TRAINING_GROUPS = {
-    "Text": "files corpus replay replay-steps replay-update evaluate retain lang segmenter terms "
-            "rejects",
-    "Models": "teacher student take-layers model architecture tokenizer output overwrite resume",
+    "Text": "files corpus replay evaluate retain lang segmenter terms rejects",
+    "Models": "teacher student take-layers model architecture tokenizer output overwrite resume "
+              "dry-run",
     "Settings from files": "recipe phases set config",
 }
 """Options of the training commands in the groups of their help, beside those of settings."""
 TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
-def takes_run_config(**defaults: Any) -> Decorator:
-    """Add `--recipe`, `--phases`, `--set` and an option for every setting; passes `config`.
+OPTIONS = {"steps", "tokens", "epochs", "max_length", "batch_size", "layout", "objective",
+           "masking", "mask_rate", "learning_rate", "micro_batch_size", "memory_gib",
+           "mixed_precision", "seed", "logging_steps", "save_steps", "keep_steps", "eval_steps",
+           "budget"}
+"""Settings that have an option; `--set` gives the others."""
+
+
+class TrainingCommand(Command):
+    """A command whose settings are options or keys of `--set`, and that can make a dry run."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a dry run has no outputs."""
+        if ctx.params["dry_run"]:
+            ctx.params |= {"output": None, "overwrite": False, "resume": False,
+                           "rejects": ctx.params["rejects"] and os.devnull}
+        with settings_spelled_as_flags({long_name(one).replace("-", "_") for one in self.params}):
+            return super().invoke(ctx)
+
+
+def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:
+    """Add `--recipe`, `--phases`, `--set` and an option for some settings; passes `config`.
 
     Options on the command line, in the environment or from `--config` override the phases file in
     all phases; `--set` overrides those.
 
     Args:
+        without: settings that have no option here.
         defaults: values that this command prefers to the settings' own where no file gives them.
     """
     def convert(step: CommandStep, values: Values) -> None:
-        given = _take_given(step, values, [*PHASE_FIELDS, *RUN_FIELDS])
+        taken = {name: values.pop(name) for name in OPTIONS if name in values}
+        given = {name: value for name, value in taken.items()
+                 if step.context.get_parameter_source(name) is not ParameterSource.DEFAULT}
         values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
                                            values.pop("changes"), **defaults)
 
+    kinds = (*PHASE_KINDS.values(), *RUN_KINDS)
+    hidden = {one.name for kind in kinds for one in fields(kind)} - (OPTIONS - {*without})
     return partial(add_options, [
         click.option("--recipe", metavar="NAME", shell_complete=offers(recipe_names),
                      help="Take phases from a paper; see 'bmtools recipe list'."),
         click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
                      type=InputFile()),
         click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
-                     help="Change a setting, of one phase by its name or number."),
-        *(partial(with_options, kind=kind, **defaults)
-          for kind in (*PHASE_KINDS.values(), *RUN_KINDS))], convert)
-
-
-def _take_given(step: CommandStep, values: Values, names: Iterable[str]) -> Values:
-    """Take settings out of a command's values; return those that are not left at their defaults."""
-    taken = {name: values.pop(name) for name in names if name in values}
-    return {name: value for name, value in taken.items()
-            if step.context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-
-
-def _read_distillation(step: CommandStep, values: Values) -> None:
-    values["settings"] = DistillationConfig(
-        **{**values["config"].distillation, **_take_given(step, values, DISTILLATION_FIELDS)})
-
-
-takes_distillation = partial(
-    add_options, [partial(with_options, kind=DistillationConfig)], _read_distillation)
-"""Add an option for every setting of distillation; passes `settings`.
-
-Put it below `takes_run_config`, whose file may give some of them.
-"""
+                     help="Change a setting, of one phase by its name or number; 'bmtools help "
+                          "phases' lists them."),
+        *(partial(with_options, kind=kind, without=[*hidden], **defaults) for kind in kinds)],
+        convert)
 
 
 def _read_data(step: CommandStep, values: Values) -> None:
@@ -200,18 +208,28 @@ def resumes(complete: Callable[[Path], object]) -> Decorator:
         find_finished)
 
 
-processes_option = click.option(
+_processes_option = click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True,
     help="Processes of this machine that share the work, one for each GPU or part of a CPU.")
-shard_option = click.option(
+_shard_option = click.option(
     "--shard", is_flag=True,
     help="Shard weights and optimizer states over the processes (FSDP2).")
+_dry_run_option = click.option(
+    "--dry-run", is_flag=True,
+    help="Check the settings, time some steps of each phase and print the plan, memory, tokens and "
+         "hours as JSON; write nothing.")
 
 
 def _prepare_processes(_step: CommandStep, values: Values) -> None:
     processes, shard = values["processes"], values["shard"]
+    if values["dry_run"] and world_size() > 1:
+        raise click.UsageError("--dry-run: found several processes, expected one; --processes says "
+                               "how many the run will have")
     if shard and processes == 1 and not is_launched():
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
+    if values["dry_run"]:
+        values["output"] = Path("model")  # which is not written
+        return
     if shard:
         os.environ[SHARD] = "1"
     state = next(runs_directory(values["output"]).glob(STATES), None)
@@ -221,13 +239,20 @@ def _prepare_processes(_step: CommandStep, values: Values) -> None:
         values["rejects"] = None
 
 
-launches = partial(add_options, [processes_option, shard_option], _prepare_processes)
-"""Add `--processes` and `--shard`; the command calls `check_and_launch`. Put it first."""
+launches = partial(add_options, [_processes_option, _shard_option, _dry_run_option],
+                   _prepare_processes)
+"""Add `--processes`, `--shard` and `--dry-run`; the command calls `check_and_launch`.
+
+Put it first.
+"""
 
 
 def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, data: DataConfig,
-                     processes: int, shard: bool, teacher: Path | None = None) -> None:
+                     processes: int, shard: bool, dry_run: bool,
+                     teacher: Path | None = None) -> None:
     """Refuse what cannot work, then run the command in several processes, if asked to.
+
+    A dry run has one process and no output to check.
 
     Raises:
         UsageError: several processes would have to share stdin.
@@ -237,12 +262,33 @@ def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, da
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())
+    if dry_run:
+        check_run(plan, model, data, several, shard, teacher)
+        return
     if several > 1 and any(STDIN in names for names in data.train.values()):
         raise click.UsageError("several processes cannot share stdin; name the files instead")
     if is_main_process():
         plan.check_targets()
     check_run(plan, model, data, several, shard, teacher)
     launch(step.display, processes)
+
+
+def print_forecast(step: CommandStep, processes: int, shard: bool,
+                   lines: Callable[..., Iterable[JsonObject]]) -> None:
+    """Print the forecast of a dry run as a line on stdout, its notes and warnings on stderr.
+
+    Args:
+        step: the command.
+        processes: that the run will have.
+        shard: whether they will share weights too.
+        lines: starts the run by another function than `train`.
+    """
+    from bmtools.training.forecast import forecast
+
+    [line] = print_results(step, lines(partial(forecast, processes=processes, sharded=shard)))
+    for kind, start in (("notes", ""), ("warnings", "warning: ")):
+        for text in line[kind]:
+            click.echo(f"bmtools: {start}{text}", err=True)
 
 
 @contextmanager

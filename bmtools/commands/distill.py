@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from bmtools.cli.options import (
-    Command,
     masked_lm_directory,
     takes_rejects,
     tokenizer_directory,
@@ -18,15 +18,16 @@ from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
+    TrainingCommand,
     architecture,
     check_and_launch,
     describe_leftover,
     interruptible,
     launches,
+    print_forecast,
     print_metrics,
     resumes,
     takes_data,
-    takes_distillation,
     takes_run_config,
     training_closing,
 )
@@ -43,15 +44,13 @@ from bmtools.training.plan import (
 from bmtools.training.run_directories import kept_directory
 
 
-@click.command("distill", cls=Command, examples=(
+@click.command("distill", cls=TrainingCommand, examples=(
     "bmtools distill corpus.jsonl --teacher model --architecture bert-tiny -o small",
     "bmtools distill shards --teacher model --architecture bert-1x64 --epochs 2 --resume -o small"),
-    essential="teacher student architecture output resume epochs max-length batch-size "
-              "learning-rate temperature", groups=TRAINING_GROUPS,
+    essential="teacher student architecture output resume dry-run set epochs max-length "
+              "batch-size learning-rate", groups=TRAINING_GROUPS,
     topics="phases checkpoints devices",
-    meanings={"files": TRAINING_FILES, "output": "Directory for the student.",
-              "objective": "Objective; only masked works in distillation.",
-              "adversarial": "Not in distillation: 0 is the only value."})
+    meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
 @launches
 @takes_data
 @takes_rejects
@@ -59,8 +58,7 @@ from bmtools.training.run_directories import kept_directory
 @click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it is not changed.")
 @click.option("--student", type=masked_lm_directory, metavar="CKPT",
-              help="Pretrained checkpoint to train, with the teacher's vocabulary, or else "
-                   "--align-tokens.")
+              help="Pretrained checkpoint to train, with the teacher's vocabulary.")
 @click.option("--architecture", metavar="NAME", type=architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @click.option("--take-layers", default="", metavar="LAYERS",
@@ -68,26 +66,33 @@ from bmtools.training.run_directories import kept_directory
                    "layers, or their numbers from 0, such as 0,2,4.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
               help="Vocabulary of --architecture, by default the teacher's.")
-@takes_run_config(warmup_ratio=DISTILLATION_WARMUP)
-@takes_distillation
+@takes_run_config(["objective"], warmup_ratio=DISTILLATION_WARMUP)
 @resumes(write_run_cards)
 def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, overwrite: bool,
             teacher: Path, student: Path | None, architecture: str | None, take_layers: str,
-            tokenizer: Path | None, settings: DistillationConfig, config: RunConfig, resume: bool,
-            processes: int, shard: bool) -> None:
+            tokenizer: Path | None, config: RunConfig, resume: bool, processes: int, shard: bool,
+            dry_run: bool) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
-    about the checkpoint. Signals, --budget and --resume work as in "bmtools pretrain".
+    about the checkpoint. Signals, --budget, --resume and --dry-run work as in "bmtools pretrain".
+
+    --set changes the weights of the losses (mlm_weight, kl_weight, cosine_weight), the temperature
+    and all other keys of the topic phases.
     """
     with usage_errors():
+        settings = DistillationConfig(**config.distillation)
         init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings,
                          step)
-    check_and_launch(step, plan, init, data, processes, shard, teacher)
+    check_and_launch(step, plan, init, data, processes, shard, dry_run, teacher)
     with interruptible(lambda: describe_leftover(output)):
         from bmtools.study.cards.card import with_cards
         from bmtools.training.distillation.distill import distill_lines
 
-        lines = distill_lines(plan, init, teacher, data, settings, reject)
-        print_metrics(step, with_cards(lines, output, kept_directory(output)), training_closing)
+        lines = partial(distill_lines, plan, init, teacher, data, settings, reject)
+        if dry_run:
+            print_forecast(step, processes, shard, lines)
+        else:
+            print_metrics(step, with_cards(lines(), output, kept_directory(output)),
+                          training_closing)

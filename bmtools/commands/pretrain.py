@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_directory
+from bmtools.cli.options import takes_rejects, usage_errors, writes_directory
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
+    TrainingCommand,
     check_and_launch,
     describe_leftover,
     interruptible,
     launches,
+    print_forecast,
     print_metrics,
     resumes,
     takes_data,
@@ -35,12 +38,13 @@ def write_run_cards(output: Path) -> None:
     write_cards(output, kept_directory(output))
 
 
-@click.command("pretrain", cls=Command, examples=(
+@click.command("pretrain", cls=TrainingCommand, examples=(
     "bmtools pretrain corpus.jsonl --model model --epochs 3 -o adapted",
     "bmtools pretrain shards --architecture bert-tiny --tokenizer vocabulary "
     "--steps 100 --max-length 64 -o new"),
-    essential="model architecture tokenizer output resume recipe epochs max-length batch-size "
-              "learning-rate", groups=TRAINING_GROUPS, topics="phases masking checkpoints devices",
+    essential="model architecture tokenizer output resume dry-run recipe set epochs max-length "
+              "batch-size learning-rate", groups=TRAINING_GROUPS,
+    topics="phases masking checkpoints devices",
     meanings={"files": TRAINING_FILES, "output": "Directory for the checkpoint."})
 @launches
 @takes_data
@@ -50,7 +54,8 @@ def write_run_cards(output: Path) -> None:
 @takes_model_init
 @resumes(write_run_cards)
 def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, overwrite: bool,
-            model: ModelInit, config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
+            model: ModelInit, config: RunConfig, resume: bool, processes: int, shard: bool,
+            dry_run: bool) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -60,13 +65,20 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
     prints a line with the key "stopped" and exits with 75 (with 0 under torchrun and accelerate
     launch). The same command with --resume then continues, and exits with 0 when the checkpoint is
     written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
+
+    --dry-run prints one JSON line instead: steps, tokens, memory, tokens a second, hours and
+    energy, measured on this machine.
     """
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, overwrite, step=step)
-    check_and_launch(step, plan, model, data, processes, shard)
+    check_and_launch(step, plan, model, data, processes, shard, dry_run)
     with interruptible(lambda: describe_leftover(output)):
         from bmtools.study.cards.card import with_cards
         from bmtools.training.pretrain import pretrain_lines
 
-        lines = pretrain_lines(plan, model, data, reject)
-        print_metrics(step, with_cards(lines, output, kept_directory(output)), training_closing)
+        lines = partial(pretrain_lines, plan, model, data, reject)
+        if dry_run:
+            print_forecast(step, processes, shard, lines)
+        else:
+            print_metrics(step, with_cards(lines(), output, kept_directory(output)),
+                          training_closing)

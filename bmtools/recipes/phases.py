@@ -6,11 +6,12 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bmtools.errors import setting, suggestion
 from bmtools.recipes.distillation import DistillationConfig
@@ -34,11 +35,11 @@ Settings = TypeVar("Settings")
 _NAME = re.compile(r"[\w-]+")
 
 
-PHASE_KINDS: dict[str, type] = {
+PHASE_KINDS: dict[str, type[Any]] = {
     "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
     "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
 """Settings of a phase, by attribute."""
-RUN_KINDS: tuple[type, ...] = (
+RUN_KINDS: tuple[type[Any], ...] = (
     OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig,
     InitializationConfig)
 """Settings of a whole run, the same in all its phases."""
@@ -177,6 +178,20 @@ class RunConfig:
 def run_settings(run: Values, kind: type[Settings]) -> Settings:
     """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
     return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
+
+
+def settings_text() -> str:
+    """List the keys of a phases file, which `--set` takes too, with their defaults and meanings."""
+    titles = dict.fromkeys(PHASE_KINDS.values(), "[[phases]] or [common]") \
+        | dict.fromkeys(RUN_KINDS, "[run]") | {DistillationConfig: "[distillation]"}
+    lines = []
+    for kind, table in titles.items():
+        lines += ["", f"{kind.title}, in {table}:", ""]
+        for one in fields(kind):
+            default = json.dumps(one.default)
+            lines += textwrap.wrap(f"{one.name} = {default}: {one.metadata['help']}", 79,
+                                   initial_indent="  ", subsequent_indent="      ")
+    return "\n".join(lines) + "\n"
 
 
 def check_run_settings(run: Values) -> None:

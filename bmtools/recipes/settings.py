@@ -291,8 +291,6 @@ class ReportingConfig(Settings, title="Reports and checkpoints of a run, and its
         0, "Steps between evaluations on held-out text; 0: at the end of each phase.")
     budget: str = option("", "Wall time after which a session saves a state and ends, such as 90m "
                              "or 24h.", metavar="TIME")
-    trackers: str = option("", "Further services for the metrics, such as tensorboard or wandb, "
-                               "separated by commas.", metavar="NAME,...")
 
     def __post_init__(self) -> None:
         require_at_least(self, logging_steps=1, save_total_limit=1, save_steps=0, keep_steps=0,
@@ -310,12 +308,3 @@ class ReportingConfig(Settings, title="Reports and checkpoints of a run, and its
         except ValueError:
             return None
         return seconds if seconds > 0 else None
-
-
-class PreflightConfig(Settings, title="Preflight measurement"):
-    """Preflight measurement."""
-
-    probe_seconds: float = option(10.0, "Seconds of timed steps for each phase.")
-
-    def __post_init__(self) -> None:
-        require_above_0(self, "probe_seconds")

@@ -45,6 +45,7 @@ MIXTURE = "mixture"
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
               "distillation": dict, "common": dict, "phases": list}
 _PHASE_KEYS = {**PHASE_FIELDS, MIXTURE: dict}
+_WHOLE_FIELDS = {**RUN_FIELDS, **DISTILLATION_FIELDS}
 _WEIGHT_KEYS = {"weight": float, "end": float, "epochs": float}
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts"}
@@ -256,22 +257,24 @@ def override(run_config: RunConfig, settings: Values,
 
     Args:
         run_config: left unchanged.
-        settings: by name, of all phases or of the run.
-        assignments: `KEY=VALUE` for all phases or for the run, `PHASE.KEY=VALUE` for one phase, a
-            name or a number from 1. Values are TOML, bare words are text. They take precedence
-            over `settings`, later ones over earlier ones.
+        settings: by name, of all phases, of the run or of distillation.
+        assignments: `KEY=VALUE` for all phases or for the whole run, `PHASE.KEY=VALUE` for one
+            phase, a name or a number from 1. Values are TOML, bare words are text. They take
+            precedence over `settings`, later ones over earlier ones.
 
     Raises:
         ValueError: an unknown key, or a value out of range.
     """
-    run = {**run_config.run, **{key: settings[key] for key in settings if key in RUN_FIELDS}}
-    shared = {key: settings[key] for key in settings if key not in RUN_FIELDS}
+    whole = {name: {**before, **{key: settings[key] for key in settings if key in known}}
+             for name, before, known in (("run", run_config.run, RUN_FIELDS), (
+                 "distillation", run_config.distillation, DISTILLATION_FIELDS))}
+    shared = {key: settings[key] for key in settings if key not in _WHOLE_FIELDS}
     changes: list[Values] = [shared] * len(run_config.phases)
     for text in assignments:
         with _located(f"{setting('set')} {text}"):
             chosen, key, value = _parse_assignment(text, run_config.phases)
-            if key in RUN_FIELDS:
-                run[key] = value
+            if key in _WHOLE_FIELDS:
+                whole["run" if key in RUN_FIELDS else "distillation"][key] = value
             else:
                 changes = [merged(given, {key: value}) if chosen in (None, number) else given
                            for number, given in enumerate(changes)]
@@ -280,7 +283,8 @@ def override(run_config: RunConfig, settings: Values,
         # A run of a single phase has no need of its name in messages.
         with _located(f"phase {phase.name!r}") if len(changes) > 1 else nullcontext():
             phases.append(phase.changed(changed))
-    return replace(run_config, phases=tuple(phases), run=run)
+    return replace(run_config, phases=tuple(phases), run=whole["run"],
+                   distillation=whole["distillation"])
 
 
 def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, object]:
@@ -290,12 +294,13 @@ def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, s
     if not equals or not key:
         raise ValueError("expected KEY=VALUE or PHASE.KEY=VALUE")
     number = _phase_number(where, phases) if dot else None
-    if dot and key in RUN_FIELDS:
+    if dot and key in _WHOLE_FIELDS:
         raise ValueError(f"{key} holds for the whole run; leave the phase out")
-    if key in RUN_FIELDS:
-        return None, key, _convert(key, _parse_value(given, RUN_FIELDS[key]), RUN_FIELDS[key])
+    if key in _WHOLE_FIELDS:
+        kind = _WHOLE_FIELDS[key]
+        return None, key, _convert(key, _parse_value(given, kind), kind)
     if key not in _PHASE_KEYS:
-        known = [*_PHASE_KEYS, *(() if dot else RUN_FIELDS)]
+        known = [*_PHASE_KEYS, *(() if dot else _WHOLE_FIELDS)]
         raise ValueError(f"found unknown key {key!r}, {suggestion(key, known)}")
     return number, key, _phase_settings({key: _parse_value(given, _PHASE_KEYS[key])})[key]
 

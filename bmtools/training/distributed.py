@@ -7,10 +7,9 @@ torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -44,17 +43,14 @@ _TIMEOUT = timedelta(minutes=30)
 _LONG_TIMEOUT = timedelta(days=2)
 
 
-def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
-                     find_unused_parameters: bool = False,
-                     project_dir: Path | None = None) -> Accelerator:
+def make_accelerator(settings: OptimizationConfig,
+                     find_unused_parameters: bool = False) -> Accelerator:
     """Make an Accelerator, and join the other processes of a launcher if there are some.
 
     Args:
         settings: of the optimization, with a precision that is no longer `auto`.
-        log_with: names of experiment trackers.
         find_unused_parameters: some steps leave weights without a gradient, as a phase freezes
             them or does not use a head.
-        project_dir: directory for trackers that write files.
 
     Raises:
         BmtoolsError: as for `join_processes`, or a precision that this device does not have.
@@ -65,8 +61,8 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
         AcceleratorState._reset_state()  # set by an earlier run in this Python process
     try:
         accelerator = Accelerator(
-            mixed_precision=settings.mixed_precision, log_with=list(log_with) or None,
-            project_dir=project_dir, kwargs_handlers=[DistributedDataParallelKwargs(
+            mixed_precision=settings.mixed_precision,
+            kwargs_handlers=[DistributedDataParallelKwargs(
                 find_unused_parameters=find_unused_parameters)])
     except ValueError as error:
         raise BmtoolsError(f"{setting('mixed_precision')}: found {settings.mixed_precision}: "

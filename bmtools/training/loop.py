@@ -153,8 +153,6 @@ class Trainer:
         parts = []
         for one in batches:
             counts = dict(one.counts)
-            if any(term.per not in counts for term in self.objective.loss_terms.values()):
-                counts |= self.objective.active.counts(one.micro_batches)
             parts.append(_Part(one.micro_batches, self._sum_counts(counts)
                                if self.accelerator.num_processes > 1 else counts))
         for _ in range(self._halvings):

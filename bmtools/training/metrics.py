@@ -1,4 +1,4 @@
-"""Metrics of a run: means since the last report, throughput, divergence, trackers."""
+"""Metrics of a run: means since the last report, throughput, divergence."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.errors import BmtoolsError, setting
-from bmtools.installation import install_command
 from bmtools.models.hardware import (
     Hardware,
     describe_hardware,
@@ -25,12 +23,11 @@ if TYPE_CHECKING:
     from bmtools.data.sampler import StreamPosition
     from bmtools.data.shards import Corpus
     from bmtools.recipes.phases import PhaseStep, Schedule
-    from bmtools.recipes.settings import OptimizationConfig, Values
+    from bmtools.recipes.settings import OptimizationConfig
     from bmtools.records import JsonObject
     from bmtools.training.progress import Progress
 
 _DIGITS = 6
-_TRACKER_PACKAGES = {"comet_ml": "comet-ml"}
 
 
 @dataclass(frozen=True)
@@ -159,48 +156,6 @@ class Reporter:
             line["model_flop_utilisation"] = round(utilisation, 4)
         progress.metrics.append(line)
         return line
-
-
-def named_trackers(text: str) -> list[str]:
-    """Read names of trackers, separated by commas.
-
-    Raises:
-        BmtoolsError: Accelerate has no such tracker, or its package is not installed.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
-    available = [str(name) for name in get_available_trackers()]
-    for name in names:
-        if name not in known:
-            raise BmtoolsError(f"{setting('trackers')}: found {name!r}, expected some of "
-                               f"{', '.join(known)}")
-        if name not in available:
-            command = install_command(package=_TRACKER_PACKAGES.get(name, name))
-            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; {command}")
-    return names
-
-
-def start_trackers(accelerator: Accelerator, command: str, settings: Values,
-                   done: int) -> None:
-    """Open the trackers that the accelerator was made with, and log the settings.
-
-    Args:
-        accelerator: of the run.
-        command: name of the project.
-        settings: nested ones are left out.
-        done: steps before this session; TensorBoard drops what a killed one logged of later ones.
-    """
-    plain = {name: value for name, value in settings.items()
-             if isinstance(value, str | int | float)}
-    accelerator.init_trackers(f"bmtools-{command}", config=plain,
-                              init_kwargs={"tensorboard": {"purge_step": done + 1}})
-
-
-def track(accelerator: Accelerator, line: Values) -> None:
-    """Send the numbers of a line of metrics; text and nested values are left out."""
-    numbers = {name: value for name, value in line.items()
-               if isinstance(value, int | float) and name not in ("step", "of")}
-    accelerator.log(numbers, step=line["step"])
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,15 +67,11 @@ class Objective(nn.Module):
         """
         return dict(micro_batch)
 
-    def counts(self, micro_batches: Sequence[Inputs]) -> dict[str, int]:
-        """Count what loss terms are means over and batches do not count; the keys never differ."""
-        return {}
-
     @staticmethod
     def raw_inputs(inputs: Inputs) -> JsonObject:
         """Undo `prepare`, so that a micro-batch can be split."""
         return {name: value.unpadded if isinstance(value, DocumentLengths) else value
-                for name, value in inputs.items() if name not in ("masked", "aligned")}
+                for name, value in inputs.items() if name != "masked"}
 
 
 @dataclass(frozen=True)
@@ -122,14 +118,6 @@ class EncoderInputs:
         if self.attention_mask is None:
             return states.flatten(0, -2)[:self.input_ids.numel()]
         return states[self.attention_mask]
-
-    def document_lengths(self) -> list[int]:
-        """Count the tokens of each document, or of each padded sequence; waits for a GPU there."""
-        if self.lengths is not None:
-            lengths: list[int] = as_documents(self.lengths, self.input_ids.device).unpadded.tolist()
-            return lengths
-        assert self.attention_mask is not None
-        return self.attention_mask.sum(dim=1).tolist()
 
     def token_positions(self) -> Tensor:
         """Number all tokens but padding across sequences, int64; waits for a GPU where padded."""

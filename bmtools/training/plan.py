@@ -193,8 +193,6 @@ class TrainingPlan:
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
-        if "teacher_cache" in run:
-            run["teacher_cache"] = bool(run["teacher_cache"])
         free = {*_FREE, *asdict(self.reporting)}
         if self.optimization.deterministic:
             free -= {*_ROUNDING}
@@ -350,8 +348,7 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         own = {"teacher": str(teacher), **own, "take_layers": model.take_layers,
                **asdict(distillation)}
         parents = {"teacher": teacher, **parents}
-        # A directory of this machine is no part of the recipe that the checkpoint holds.
-        config = replace(config, distillation=asdict(replace(distillation, teacher_cache="")))
+        config = replace(config, distillation=asdict(distillation))
     return TrainingPlan(
         "distill" if distillation else "pretrain", output, config,
         run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from bmtools.errors import Reject, refuse
 from bmtools.records import JsonObject
+from bmtools.training.forecast import forecast
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import Data, DataConfig, ModelInit, TrainingPlan, plan_pretraining
-from bmtools.training.run import run_to_end, train
+from bmtools.training.run import StartRun, run_to_end, train
 
 
 def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
              architecture: str | None = None, tokenizer: str | Path | None = None,
              recipe: str | None = None, phases: str | Path | None = None,
              on_report: Callable[[JsonObject], None] | None = None, resume: bool = False,
-             overwrite: bool = False, **settings: object) -> JsonObject:
+             overwrite: bool = False, dry_run: bool = False, **settings: object) -> JsonObject:
     """Train a masked language model to the end, and write its checkpoint.
 
         pretrain("corpus.jsonl", "model", architecture="bert-small", tokenizer="vocabulary",
@@ -34,6 +35,7 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
             what is to be said to people.
         resume: continue from the newest state; a finished run is left alone.
         overwrite: replace an existing checkpoint or unfinished run.
+        dry_run: write nothing, and return a forecast of the run; see `forecast`.
         settings: of all phases or of the run by name, such as `max_length`, `steps` or `seed`;
             and `replay`, `evaluate`, `retain`, `lang`, `segmenter` and `terms`, as for the command.
 
@@ -50,11 +52,14 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     """
     plan, init, data_config = plan_pretraining(data, output, model, architecture, tokenizer, recipe,
                                                phases, settings, resume, overwrite)
+    if dry_run:
+        [line] = pretrain_lines(plan, init, data_config, refuse, forecast)
+        return line
     return run_to_end(plan, lambda: pretrain_lines(plan, init, data_config, refuse), on_report)
 
 
 def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
-                   reject: Reject) -> Iterator[JsonObject]:
+                   reject: Reject, start: StartRun = train) -> Iterator[JsonObject]:
     """Train a masked language model and yield its metrics; see `train` for the lines.
 
     Args:
@@ -62,6 +67,7 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         model: initial weights.
         data: corpora of the run.
         reject: receives bad records.
+        start: trains the loaded model, or forecasts that.
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
@@ -69,4 +75,4 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
     """
     initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
                                  positions=plan.initialization.positions)
-    return train(plan, initial, data, reject)
+    return start(plan, initial, data, reject)

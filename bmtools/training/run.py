@@ -15,7 +15,6 @@ from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTok
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.errors import BmtoolsError, Reject
-from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.checkpoint import check_room, load_checkpoint
@@ -43,10 +42,7 @@ from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
     StepResult,
-    named_trackers,
     speed_of,
-    start_trackers,
-    track,
 )
 from bmtools.training.microbatch import fit_micro_batches
 from bmtools.training.model_init import (
@@ -70,6 +66,9 @@ from bmtools.training.regularization import Replay, SummedBatches, make_hooks
 from bmtools.training.run_directories import runs_directory, tidied
 from bmtools.training.signals import handled_signals
 
+StartRun = Callable[..., "Iterator[JsonObject]"]
+"""Starts a run with the arguments of `train`, and yields lines."""
+
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedModel
@@ -79,14 +78,14 @@ if TYPE_CHECKING:
     from bmtools.recipes.settings import Values
     from bmtools.records import JsonObject
 
-    MakeObjective = Callable[[TrainingPlan, PreTrainedModel, NextSentenceHead | None, Accelerator,
-                              Mapping[str, object]], PhasedObjective]
+    MakeObjective = Callable[[TrainingPlan, PreTrainedModel, NextSentenceHead | None, Accelerator],
+                             PhasedObjective]
 
 _PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
 
 
 def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
-                    _accelerator: Accelerator, _identity: Mapping[str, object]) -> PhasedObjective:
+                    _accelerator: Accelerator) -> PhasedObjective:
     """Make the objectives of all phases of a plan, and of held-out text, around a model.
 
     Args:
@@ -124,8 +123,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         data: corpora of the run.
         reject: receives bad records.
         make_objective: makes the objectives of all phases of a plan, and that of `HELD_OUT` text,
-            around a model and the head of next-sentence prediction that came with it, if any;
-            its last argument is the run's identity.
+            around a model and the head of next-sentence prediction that came with it, if any.
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
@@ -137,7 +135,6 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         for line in run.lines():
             if run.accelerator.is_main_process:
                 yield line
-    run.accelerator.end_training()
 
 
 @contextmanager
@@ -152,8 +149,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     phases = plan.config.phases
     check_fits(initial, phases)
     plan, notes = resolve_auto(plan, initial.config, join_processes(plan.optimization))
-    accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
-                                   plan.leaves_weights_unused, beside(plan.output, ".logs"))
+    accelerator = make_accelerator(plan.optimization, plan.leaves_weights_unused)
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_settings(plan, data, processes, sharded)
@@ -199,7 +195,7 @@ class Run:
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)
-        self.trainer = self._make_trainer(make_objective, identity)
+        self.trainer = self._make_trainer(make_objective)
         set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
@@ -225,8 +221,7 @@ class Run:
             else:
                 self._replay = replay
 
-    def _make_trainer(self, make_objective: MakeObjective,
-                      identity: Mapping[str, object]) -> Trainer:
+    def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._state
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
@@ -236,7 +231,7 @@ class Run:
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
                             plan.optimization.seed, self.accelerator)
         self._objective = make_objective(plan, model, self._initial.next_sentence,
-                                         self.accelerator, identity)
+                                         self.accelerator)
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
@@ -273,9 +268,6 @@ class Run:
         if self.accelerator.is_main_process:
             check_room(self._plan.output, self._objective.model)
         yield from ({"note": note} for note in self.notes)
-        if reporting.trackers:
-            start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
-                           progress.step)
         self.enter(self._phase_step)
         yield from self._retained("before")
         progress.wall_seconds = time.monotonic() - self._began
@@ -294,7 +286,6 @@ class Run:
                 line = reporter.account(step, self._phase_step, replayed)
                 self._set_status(step)
                 if line:
-                    track(self.accelerator, line)
                     yield line
                 monitor.check(step, self._phase_step.phase_number)
                 yield from self._save(step.number)
@@ -344,8 +335,6 @@ class Run:
             if found:
                 line = {"step": number, "phase": phase_step.phase.name, "evaluate": found}
                 self._progress.metrics.append(line)
-                track(self.accelerator, {"step": number, **{f"evaluate_{name}": value
-                                                            for name, value in found.items()}})
                 yield line
         if phase_step.is_last and len(self.schedule.phases) > 1:
             checkpointer.keep(f"phase-{phase_step.phase_number + 1}-{phase_step.phase.name}")

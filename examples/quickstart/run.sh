@@ -26,7 +26,7 @@ done
 echo "== 3. A first model, with a small vocabulary" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 500 -o first-vocabulary
 bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabulary -o first \
-    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.1
+    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --set dropout=0.1
 
 echo "== 4. A larger vocabulary, whose new tokens start from the first model's embeddings" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
@@ -35,9 +35,9 @@ bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method c
 
 echo "== 5. Pretraining: causal first, then masked words" >&2
 bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \
-    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.2
+    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --set dropout=0.2
 bmtools pretrain corpus.jsonl --model causal -o pretrained --mask-rate 0.25 \
-    --max-length 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --dropout 0.1
+    --max-length 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --set dropout=0.1
 
 echo "== 6. A smaller model learns from it" >&2
 bmtools distill corpus.jsonl --teacher pretrained --architecture bert-1x128 -o distilled \

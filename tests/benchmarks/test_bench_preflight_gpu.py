@@ -1,4 +1,4 @@
-"""Forecasts of `preflight` on a GPU against the run that follows: `make gpu-check`.
+"""Forecasts of `pretrain --dry-run` on a GPU against the run that follows: `make gpu-check`.
 
 Memory that came is what the whole card has in use after the last step, so nothing else may run
 there.
@@ -15,7 +15,6 @@ import pytest
 import torch
 from texts import write_made_up_texts
 
-from bmtools.training.preflight import preflight
 from bmtools.training.pretrain import pretrain
 from bmtools.vocab.tokenizer import save_tokenizer
 
@@ -34,7 +33,7 @@ def test_preflight_against_what_came(benchmark: Any, tmp_path: Path) -> None:
     save_tokenizer(stand_in_tokenizer(), tmp_path / "tokenizer")
     given = {"data": write_made_up_texts(tmp_path / "texts.jsonl", 6_000),
              "tokenizer": tmp_path / "tokenizer", **_SETTINGS}
-    forecast = preflight(**given, probe_seconds=5)
+    forecast = pretrain(**given, output=tmp_path / "model", dry_run=True)
     gc.collect()
     torch.cuda.empty_cache()
     rates, used = [], []
@@ -48,12 +47,12 @@ def test_preflight_against_what_came(benchmark: Any, tmp_path: Path) -> None:
     benchmark.pedantic(pretrain, kwargs={
         **given, "output": tmp_path / "model", "on_report": on_report, "logging_steps": 10,
         "save_steps": 0}, rounds=1)
-    (phase,) = forecast.phases
+    (phase,) = forecast["phases"]
     came = {"memory_gib": max(used), "tokens_per_second": statistics.median(rates[1:])}
     benchmark.extra_info.update(
-        gpu=forecast.device.name, came=came,
-        forecast={"memory_gib": phase.memory_gib, "tokens_per_second": phase.tokens_per_second},
-        memory=round(phase.memory_gib / came["memory_gib"], 3),
-        speed=round(phase.tokens_per_second / came["tokens_per_second"], 3))
-    print(f"\n  forecast {phase.memory_gib} GiB and {phase.tokens_per_second:,} tokens/s, came "
-          f"{came['memory_gib']:.2f} and {came['tokens_per_second']:,}")
+        gpu=forecast["device"]["name"], came=came,
+        forecast={name: phase[name] for name in came},
+        memory=round(phase["memory_gib"] / came["memory_gib"], 3),
+        speed=round(phase["tokens_per_second"] / came["tokens_per_second"], 3))
+    print(f"\n  forecast {phase['memory_gib']} GiB and {phase['tokens_per_second']:,} tokens/s, "
+          f"came {came['memory_gib']:.2f} and {came['tokens_per_second']:,}")

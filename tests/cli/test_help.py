@@ -196,7 +196,7 @@ def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[
     (("import", "pubmedd"), "'pubmed'"), (("recipe", "shwo"), "'show'"),
     (("help", "phase"), "'phases'"), (("help", "finetune", "nre"), "'ner'"),
     (("recipe", "show", "pubmedbrt"), "'pubmedbert'"),
-    (("pretrain", "--optimizer", "AdamW"), "'adamw'"),
+    (("pretrain", "--layout", "Packed"), "'packed'"),
     (("score-mrr", "--multi-token", "jont"), "'joint'"),
     (("translate", "--engine", "transformer"), "'transformers'"),
     (("pretrain", "--max-lenght", "9"), "'--max-length'"),
@@ -251,10 +251,10 @@ def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "start", "offered"), [
-    ([], "pre", ["preflight", "pretrain", "predict"]),
+    ([], "pre", ["pretrain", "predict"]),
     (["import"], "pu", ["pubmed", "pubmedqa", "pubtator"]),
-    (["pretrain"], "--max-g", ["--max-grad-norm"]),
-    (["pretrain", "--optimizer"], "", ["adamw", "stable-adamw", "muon"]),
+    (["pretrain"], "--max-l", ["--max-length"]),
+    (["pretrain", "--layout"], "", ["auto", "padded", "packed"]),
     (["pretrain", "--recipe"], "pubmedbert-a", ["pubmedbert-adversarial"]),
     (["recipe", "show"], "lap", ["laptop"]),
     (["pretrain", "--architecture"], "modernbert-", [

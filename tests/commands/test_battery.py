@@ -143,10 +143,6 @@ CASES = {
         ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
          "Methods random and average read no records.", "--compare", "--layers"),
         blank=NO_SENTENCES),
-    "preflight": Case(
-        ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "--probe-seconds",
-         "0.05"),
-        ("--probe-seconds", "Preflight measurement:")),
     "pretrain": Case(
         ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "-o", "OUT"),
         ("--model CKPT", "--architecture NAME", "--mask-rate", "0.0005", "--masking",
@@ -154,8 +150,8 @@ CASES = {
          "exits with 75")),
     "distill": Case(
         ("--teacher", "MODEL", "--architecture", "bert-1x64", *STEPS, "-o", "OUT"),
-        ("--teacher CKPT", "--student CKPT", "--architecture NAME", "--temperature",
-         "--kl-weight", "0.05]", "--resume", "--overwrite")),
+        ("--teacher CKPT", "--student CKPT", "--architecture NAME", "--set",
+         "kl_weight", "--resume", "--dry-run", "--overwrite")),
     "finetune ner": Case(
         ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "--max-length",
          "16", "-o", "OUT"),
@@ -412,16 +408,6 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--base", "absent"), "'absent' does not exist"),
         (("--tokenizer", "absent"), "'absent' does not exist"),
     ),
-    "preflight": (
-        ((), "expected one of --model and --architecture"),
-        (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
-        (("--model", "MODEL", "--probe-seconds", "0"),
-         "--probe-seconds: found 0.0, expected above 0"),
-        (("--model", "MODEL", "--set", "stepz=4"),
-         "found unknown key 'stepz', did you mean 'steps'"),
-        (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
-        (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
-    ),
     "pretrain": (
         ((), "expected one of --model and --architecture"),
         (("--model", "MODEL", "--architecture", "bert-1x64"),
@@ -437,7 +423,8 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "MODEL", "--mixed-precision", "fp8"),
          "'--mixed-precision': 'fp8' is not one of 'auto'"),
         (("--model", "MODEL", "--objective", "x"), "'--objective': 'x' is not one of 'masked'"),
-        (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
+        (("--model", "MODEL", "--set", "mask_replace_prob=0.95"),
+         "shares that add up to 1 at most"),
         (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
         (("--model", "MODEL", "--recipe", "laptop", "--phases", "corpus.jsonl"),
          "expected one of --recipe and --phases"),
@@ -445,8 +432,9 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
          "found unknown key 'stepz', did you mean 'steps'"),
         (("--model", "MODEL", "--budget", "soon"),
          "--budget: found soon, expected a number and s, m"),
-        (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-steps go together"),
-        (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
+        (("--model", "MODEL", "--replay", "MODEL"), "--replay and --set replay_steps go together"),
+        (("--model", "MODEL", "--set", "replay_steps=4"),
+         "--replay and --set replay_steps go together"),
         (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
         (("--model", "MODEL", "--corpus", "text=corpus.jsonl"),
          "found the name 'text', which FILES"),
@@ -455,8 +443,10 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "MODEL", "--corpus", "a=corpus.jsonl", "--corpus", "a=corpus.jsonl"),
          "--corpus: found 'a' twice"),
         (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
-        (("--model", "MODEL", "--optimizer", "sgd"), "'--optimizer': 'sgd' is not one of 'ad"),
-        (("--model", "MODEL", "--mask-curve", "linear"), "expected a share above 0 beside"),
+        (("--model", "MODEL", "--set", "optimizer=sgd"),
+         "optimizer: found 'sgd', expected adamw or"),
+        (("--model", "MODEL", "--set", "mixuot=0.9"), "did you mean 'mixout'"),
+        (("--model", "MODEL", "--set", "mask_curve=linear"), "expected a share above 0 beside"),
     ),
     "distill": (
         (("--student", "MODEL"), "Missing option '--teacher'"),
@@ -466,13 +456,15 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--teacher", "absent", "--student", "MODEL"), "'absent' does not exist"),
         (("--teacher", "MODEL", "--student", "MODEL", "--objective", "causal"),
          "--objective: distillation works with masked alone"),
-        (("--teacher", "MODEL", "--student", "MODEL", "--adversarial", "1"),
-         "--adversarial: distillation has no adversarial training"),
-        (("--teacher", "MODEL", "--student", "MODEL", "--temperature", "0"),
-         "--temperature: found 0.0, expected above 0"),
-        (("--teacher", "MODEL", "--student", "MODEL", "--kl-weight", "-1"), "loss weights: found"),
-        (("--teacher", "MODEL", "--student", "MODEL", "--mlm-weight", "0", "--kl-weight", "0",
-          "--cosine-weight", "0"), "expected 0 or more, not all 0"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--set", "adversarial=1"),
+         "--set adversarial: distillation has no adversarial training"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--set", "temperature=0"),
+         "--set temperature: found 0.0, expected above 0"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--set", "kl_weight=-1"),
+         "loss weights: found"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--set", "mlm_weight=0", "--set",
+          "kl_weight=0",
+          "--set", "cosine_weight=0"), "expected 0 or more, not all 0"),
     ),
     "finetune ner": (
         (("--patience", "0"), "--patience: found 0, expected 1 or more"),
@@ -698,7 +690,7 @@ def test_a_file_equals_stdin(kit: Kit, contents: Callable[[Path], Any],
             made = manifest(kit.folder / out)
             assert "<stdin>" in made["inputs"]
             assert made["sha256"] == hash_directory(kit.folder / out)
-        elif kit.name != "preflight":  # which measures speed
+        else:
             assert piped.out.replace('"stdin"', '"in"') == named.out
 
 
@@ -768,7 +760,7 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
         assert outcome.code == 1
         assert outcome.err.endswith(message)
         assert kit.left() == ["cut.jsonl"]
-        if kit.name in (*READS_SCORES, "preflight"):
+        if kit.name in READS_SCORES:
             continue
         outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
         assert outcome.code == 1
@@ -808,7 +800,7 @@ def test_no_directory_of_this_machine_is_written(kit: Kit) -> None:
         assert not [place for place in places if place in content], path
 
 
-READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
+READS_TOKENS = {"tokenize", "pretrain", "distill", "finetune ner",
                 "finetune relations", "finetune classification", "finetune nli",
                 "finetune multilabel", "finetune similarity", "predict", "score-pppl",
                 "score-mrr", "score-masking", "score-space"}
@@ -843,9 +835,6 @@ def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
         return
     outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
     assert outcome.code == 0, outcome.err
-    if kit.name == "preflight":
-        assert kit.left() == []
-        return
     assert "1 bad record in" in outcome.err
     [rejected] = (kit.folder / "rejects.jsonl").read_text().splitlines()
     assert json.loads(rejected)["place"] == f"{source}:2"

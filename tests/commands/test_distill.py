@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sqlite3
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -35,8 +33,6 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe
-from bmtools.training.distillation.cached_teacher import DATABASE
-from bmtools.training.distillation.teacher import Teacher
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -86,8 +82,8 @@ def fresh(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
 
 def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[Any],
                                                        corpus: Path) -> None:
-    outcome = run(*taught, corpus, "--mlm-weight", "1", "--kl-weight", "3",
-                  "--cosine-weight", "0.5")
+    outcome = run(*taught, corpus, "--set", "mlm_weight=1", "--set", "kl_weight=3",
+                  "--set", "cosine_weight=0.5")
     assert outcome.code == 0, outcome.err
     *reports, last = outcome.records
     assert [(line["step"], line["of"]) for line in reports] == [(2, 4), (4, 4)]
@@ -110,7 +106,7 @@ def test_a_student_that_is_its_teacher_has_only_words_to_learn(
 def test_the_directory_says_how_it_was_made(
         run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, student: Path,
         manifest: Callable[..., Any]) -> None:
-    run(*taught, corpus, "--seed", "5", "--temperature", "3")
+    run(*taught, corpus, "--seed", "5", "--set", "temperature=3")
     content = manifest(taught[-1])
     assert content["command"] == "distill"
     batch = BatchConfig(max_length=16, batch_size=4, layout="padded")
@@ -137,36 +133,36 @@ def test_the_directory_says_how_it_was_made(
 
 
 @pytest.mark.parametrize(("recipe", "terms"), [
-    ("distilbert", {"mlm", "kl", "cosine"}), ("minilm-v2", set()),
+    ("distilbert", {"mlm", "kl", "cosine"}),
     ("biolm-distill", {"mlm", "kl"}), ("biolm-distill-align", {"mlm", "kl", "cosine"})])
 def test_recipes_give_the_losses_and_options_override_them(
         run: Run, taught: list[Any], corpus: Path, recipe: str, terms: set[str]) -> None:
-    outcome = run(*taught, "--recipe", recipe, corpus, "--steps", "1", "--relation-heads", "4",
-                  "--temperature", "3", "--mixed-precision", "no")
+    outcome = run(*taught, "--recipe", recipe, corpus, "--steps", "1",
+                  "--set", "temperature=3", "--mixed-precision", "no")
     assert outcome.code == 0, outcome.err
     line = outcome.records[0]
-    assert {*line} & {"mlm", "kl", "cosine", "relations", "hidden"} == terms
+    assert {*line} & {"mlm", "kl", "cosine"} == terms
     written = tomllib.loads((taught[-1] / "phases.toml").read_text())["distillation"]
     assert DistillationConfig(**written) == replace(
-        DistillationConfig(**load_recipe(recipe).distillation), temperature=3, relation_heads=4)
+        DistillationConfig(**load_recipe(recipe).distillation), temperature=3)
 
 
 def test_a_phases_file_gives_losses_and_its_mistakes_are_located(
         run: Run, taught: list[Any], corpus: Path, tmp_path: Path) -> None:
     phases = tmp_path / "phases.toml"
-    phases.write_text("[distillation]\nlogit_mse_weight = 1\nlayer_map = 'frist'\n"
+    phases.write_text("[distillation]\nkl_weight = 1\nkl_positions = 'al'\n"
                       "[[phases]]\nname = 'one'\n")
     outcome = run(*taught, "--phases", phases, corpus)
     assert (outcome.code, outcome.err.splitlines()[-1]) == (
-        1, f"bmtools: {phases}:3: [distillation]: layer_map: found 'frist', expected uniform, last "
-           "or pairs such as 1:3,last:6")
+        1, f"bmtools: {phases}:3: [distillation]: kl_positions: found 'al', expected masked or "
+           "all; did you mean 'all'?")
     phases.write_text("[run]\nkl_weight = 1\n[[phases]]\nname = 'one'\n")
     assert run(*taught, "--phases", phases, corpus).err == (
         f"bmtools: {phases}:2: [run]: found unknown key 'kl_weight', which belongs to "
         "[distillation]\n")
-    phases.write_text("[distillation]\nlogit_mse_weight = 1\n[[phases]]\nname = 'one'\n")
+    phases.write_text("[distillation]\ncosine_weight = 0\n[[phases]]\nname = 'one'\n")
     line = run(*taught, "--phases", phases, "--steps", "1", corpus).records[0]
-    assert {"mlm", "kl", "cosine", "logit_mse"} < {*line}
+    assert {"mlm", "kl", "cosine"} & {*line} == {"mlm", "kl"}
 
 
 @pytest.mark.parametrize("kind", ["taught", "fresh"])
@@ -214,7 +210,7 @@ def test_a_student_with_another_vocabulary_is_refused(
     found, expected = (manifest(path)["vocabulary"][:12] for path in (stranger, tiny_checkpoint))
     assert outcome.err == (
         f"bmtools: {tiny_checkpoint}: found vocabulary {expected}, but the student has {found}; "
-        "--align-tokens compares states of different vocabularies\n")
+        "expected the same vocabulary\n")
     assert not taught[-1].exists()
 
 
@@ -222,55 +218,7 @@ def test_casing_that_differs_is_named(run: Run, fresh: list[Any], corpus: Path,
                                       uncased: Path) -> None:
     outcome = run(*fresh, "--tokenizer", uncased, corpus)
     assert (outcome.code, outcome.out) == (1, "")
-    assert "; the student alone lower-cases text; --align-tokens compares" in outcome.err
-
-
-def test_states_are_compared_across_vocabularies(run: Run, fresh: list[Any], corpus: Path,
-                                                 uncased: Path, manifest: Run) -> None:
-    """Micro-batches, halves of memory and all, change nothing but the rounding."""
-    more = ("--tokenizer", uncased, "--align-tokens", "--kl-weight", "0", corpus)
-    whole = run(*fresh, *more)
-    assert whole.code == 0, whole.err
-    assert "bmtools: the student lower-cases text, which its cased teacher reads so, too\n" \
-        in whole.err
-    *reports, last = whole.records
-    assert all(line["aligned"] == 1 and 0 < line["cosine"] < 2 for line in reports)
-    assert last["last"] == reports[-1]
-    settings = manifest(fresh[-1])["settings"]
-    assert (settings["align_tokens"], settings["tokenizer"]) == (True, uncased.name)
-    parts = run(*fresh, "--overwrite", "--micro-batch-size", "1", *more)
-    for line, other in zip(reports, parts.records, strict=False):
-        assert {name: line[name] for name in ("loss", "cosine", "aligned")} == pytest.approx(
-            {name: other[name] for name in ("loss", "cosine", "aligned")}, abs=2e-4)
-
-
-def test_aligned_and_resumed_equals_uninterrupted(
-        run: Run, interrupted: Run, taught: list[Any], corpus: Path, stranger: Path,
-        tmp_path: Path, contents: Callable[..., Any]) -> None:
-    more = ("--student", stranger, "--align-tokens", "--kl-weight", "0", "--steps", "5",
-            "--save-steps", "2", "--hidden-weight", "1", corpus)
-    run(*taught[:-1], tmp_path / "whole", *more)
-    assert interrupted(run, *taught, *more).code == 130
-    assert [line.get("step") for line in run(*taught, *more, "--resume").records] == [4, 5, None]
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("name", ["kl", "logit-mse", "relation"])
-def test_predictions_of_another_vocabulary_are_refused(
-        run: Run, taught: list[Any], corpus: Path, stranger: Path, name: str) -> None:
-    weights = {"kl": "0", name: "2"}
-    outcome = run(*taught, "--student", stranger, "--align-tokens", corpus, *(
-        part for one, weight in weights.items() for part in (f"--{one}-weight", weight)))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        f"bmtools: --{name}-weight: found 2, but student and teacher have different vocabularies, "
-        "of which states alone can be compared; expected 0\n")
-
-
-def test_equal_vocabularies_need_no_alignment(run: Run, taught: list[Any], corpus: Path) -> None:
-    plain = run(*taught, corpus).records
-    aligned = run(*taught, corpus, "--align-tokens", "--overwrite").records
-    assert [line["loss"] for line in plain[:2]] == [line["loss"] for line in aligned[:2]]
+    assert "; the student alone lower-cases text; expected the same" in outcome.err
 
 
 def test_a_student_takes_layers_of_its_teacher(
@@ -351,8 +299,8 @@ def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
                                       tmp_path: Path, contents: Callable[..., Any]) -> None:
     """Projections between widths are part of what is resumed."""
-    more = ("--steps", "5", "--save-steps", "2", "--dropout", "0.1", "--hidden-weight", "1",
-            "--relation-weight", "1", "--relation-heads", "2", corpus)
+    more = ("--steps", "5", "--save-steps", "2", "--set", "dropout=0.1", "--set", "hidden_weight=1",
+            "--set", "relation_weight=1", "--set", "relation_heads=2", corpus)
     run(*fresh[:-1], tmp_path / "whole", *more)
     assert interrupted(run, *fresh, *more).code == 130
     assert not (tmp_path / "out").exists()
@@ -368,107 +316,10 @@ def cached(fresh: list[Any], corpus: Path, tmp_path: Path) -> list[Any]:
     return [*fresh[:-2], corpus, "--teacher-cache", tmp_path / "outputs", "-o"]
 
 
-def test_another_run_reads_what_the_teacher_gave(
-        run: Run, cached: list[Any], student: Path, tmp_path: Path, contents: Callable[..., Any],
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run(*cached, tmp_path / "one")
-    assert first.code == 0, first.err
-    outputs = sqlite3.connect(tmp_path / "outputs" / DATABASE)
-    [documents] = outputs.execute("SELECT count(*) FROM documents").fetchone()
-    for path in (tmp_path / "one").iterdir():
-        assert bytes(tmp_path / "outputs") not in path.read_bytes(), path.name
-    module = sys.modules["bmtools.training.distillation.distill"]
-    monkeypatch.setattr(module, "load_checkpoint", None)
-    again = run(*cached, tmp_path / "two")
-    assert again.code == 0, again.err
-    assert [line.get("loss") for line in again.records] == \
-        [line.get("loss") for line in first.records]
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    place = cached.index("--architecture")
-    cached[place:place + 2] = []
-    monkeypatch.undo()
-    monkeypatch.setattr(Teacher, "__call__", None)
-    for number, others in enumerate((("--cosine-weight", "0"), ("--steps", "3"),
-                                     ("--batch-size", "2"), ("--learning-rate", "1e-3"))):
-        outcome = run(*cached, tmp_path / f"other-{number}", "--student", student, *others)
-        assert outcome.code == 0, outcome.err
-    assert outputs.execute("SELECT count(*) FROM documents").fetchone() == (documents,)
-    outputs.close()
-
-
-def test_aligned_states_are_kept_and_read(
-        run: Run, fresh: list[Any], cached: list[Any], corpus: Path, uncased: Path,
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = ("--tokenizer", uncased, "--align-tokens", "--kl-weight", "0")
-    live = run(*fresh, corpus, *more)
-    assert live.code == 0, live.err
-    first = run(*cached, tmp_path / "one", *more)
-    monkeypatch.setattr(Teacher, "__call__", None)
-    again = run(*cached, tmp_path / "two", *more)
-    assert [line["loss"] for line in again.records[:-1]] == \
-        [line["loss"] for line in first.records[:-1]]
-    for one, other in zip(live.records[:-1], first.records[:-1], strict=True):
-        for name in ("loss", "mlm", "cosine", "aligned"):
-            assert other[name] == pytest.approx(one[name], rel=1e-3, abs=1e-5)
-
-
-def test_a_whole_vocabulary_on_disk_gives_the_losses_of_a_live_teacher(
-        run: Run, fresh: list[Any], cached: list[Any], corpus: Path, tmp_path: Path) -> None:
-    live = run(*fresh, corpus)
-    whole = run(*cached, tmp_path / "whole", "--teacher-top-k", "0")
-    for one, other in zip(live.records[:-1], whole.records[:-1], strict=True):
-        for name in ("loss", "mlm", "kl", "cosine"):
-            assert other[name] == pytest.approx(one[name], rel=1e-3, abs=1e-5)
-
-
-@pytest.mark.parametrize(("changes", "what"), [
-    (("--seed", "7"), "seed 0, found 7"), (("--mask-rate", "0.3"), "mask_rate 0.15, found 0.3"),
-    (("--temperature", "1"), "temperature 2.0, found 1.0"),
-    (("--teacher-top-k", "8"), "teacher_top_k 128, found 8"),
-    (("--teacher-precision", "bf16"), "teacher_precision float32, found bf16")])
-def test_outputs_under_other_settings_are_refused(
-        run: Run, cached: list[Any], tmp_path: Path, changes: tuple[str, str], what: str) -> None:
-    run(*cached, tmp_path / "one")
-    outcome = run(*cached, tmp_path / "two", *changes)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {tmp_path / 'outputs'}: the teacher's outputs have {what}; "
-                           "give the same, or another --teacher-cache\n")
-
-
-def test_outputs_that_a_loss_lacks_are_refused(run: Run, cached: list[Any], student: Path,
-                                               tmp_path: Path) -> None:
-    outputs = tmp_path / "outputs"
-    assert run(*cached, tmp_path / "one", "--cosine-weight", "0").code == 0
-    outcome = run(*cached, tmp_path / "two")
-    assert outcome.code == 1
-    assert outcome.err == (f"bmtools: {outputs}: the teacher's outputs have last states False, "
-                           "found True; give the same, or another --teacher-cache\n")
-    outcome = run(*cached, tmp_path / "two", "--relation-weight", "1")
-    assert outcome.code == 2
-    assert "--relation-weight: found 1.0, expected 0 with --teacher-cache, which has no outputs " \
-        "for this loss. " in outcome.err
-    cached[cached.index("--teacher") + 1] = student
-    outcome = run(*cached, tmp_path / "two", "--cosine-weight", "0")
-    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
-    assert f"{outputs}: the teacher's outputs have content of the teacher " in outcome.err
-
-
-def test_resumed_with_a_cache_equals_uninterrupted(
-        run: Run, interrupted: Run, cached: list[Any], tmp_path: Path,
-        contents: Callable[..., Any]) -> None:
-    more = ("--steps", "5", "--save-steps", "2")
-    run(*cached, tmp_path / "whole", *more)
-    shutil.rmtree(tmp_path / "outputs")
-    assert interrupted(run, *cached, tmp_path / "out", *more).code == 130
-    resumed = run(*cached, tmp_path / "out", *more, "--resume")
-    assert resumed.code == 0, resumed.err
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
 def test_a_teachers_device_that_is_not_there_is_refused(run: Run, fresh: list[Any],
                                                         corpus: Path) -> None:
-    outcome = run(*fresh, corpus, "--teacher-device", "cuda:9")
+    outcome = run(*fresh, corpus, "--set", "teacher_device=cuda:9")
     assert outcome.code == 1
     assert outcome.err.startswith("bmtools: --teacher-device: found 'cuda:9', which cannot be ")
-    assert "'gpu'" in run(*fresh, corpus, "--teacher-device", "gpu").err
-    assert run(*fresh, corpus, "--teacher-device", "cpu").code == 0
+    assert "'gpu'" in run(*fresh, corpus, "--set", "teacher_device=gpu").err
+    assert run(*fresh, corpus, "--set", "teacher_device=cpu").code == 0

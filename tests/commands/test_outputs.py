@@ -33,7 +33,7 @@ from bmtools.io.unfinished import reserved
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
 ALL = {**CASES, "import jsonl": Case((), ())}
-WRITE_NOTHING = ("preflight", "table")
+WRITE_NOTHING = ("table",)
 WITHOUT_REJECTS = ("score-suite",)
 OF_CARD = {"--bom", "--eval-results"}  # in test_card.py
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),

@@ -19,7 +19,6 @@ PAGES = [path for path in DOCUMENTS
 # What is long in a real run is short here.
 SMALLER = ((r"--steps [\d_]+", "--steps 2"), (r"--epochs [\d.]+", "--epochs 1"),
            (r"--seeds \d+", "--seeds 1"), (r"--batch-size \d+", "--batch-size 2"),
-           (r"--probe-seconds [\d.]+", "--probe-seconds 0.1"),
            (r"--recipe biolm-base ", "--recipe biolm-base --architecture roberta-base "),
            (r"--architecture (bert|roberta)[\w.-]+", r"--architecture \1-1x64"),
            (r"--architecture megatron-bert-345m", "--architecture bert-1x64"),

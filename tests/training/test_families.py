@@ -50,7 +50,8 @@ def test_it_trains_and_loads_in_transformers(
     outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
                   tmp_path / "words", "--layout", layout, "--max-length", 32, "--batch-size", 8,
                   "--steps", 40, "--logging-steps", 40, "--learning-rate", "3e-3",
-                  "--mask-replace-prob", 1.0, "--random-replace-prob", 0.0, "-o", tmp_path / "m")
+                  "--set", "mask_replace_prob=1.0", "--set", "random_replace_prob=0.0", "-o",
+                  tmp_path / "m")
     assert outcome.code == 0, outcome.err
     line = outcome.records[0]
     assert 0.15 < line["mask_rate"] < 0.3  # one word of five at least

@@ -1,10 +1,9 @@
-"""Metrics of a run: means, speed, time left, divergence, and trackers that get them too."""
+"""Metrics of a run: means, speed, time left, divergence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,11 @@ import pytest
 from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, Schedule
-from bmtools.training import metrics
 from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
     Speed,
     StepResult,
-    named_trackers,
-    track,
 )
 from bmtools.training.progress import Progress
 
@@ -143,45 +139,3 @@ def test_of_a_weighted_sum_the_masked_lm_term_is_judged() -> None:
     check([*[3.0] * 30, *[3.5] * 60], kl=0.5)
     with pytest.raises(BmtoolsError, match=r"step \d+: the loss rose to 5\.\d+ from 3\.00"):
         check([*[3.0] * 30, *[5.5] * 60])
-
-
-def test_names_of_trackers_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard", "wandb"])
-    assert named_trackers("") == []
-    assert named_trackers(" tensorboard, wandb,") == ["tensorboard", "wandb"]
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    ("tensorbord", "trackers: found 'tensorbord', expected some of aim, "),
-    ("comet_ml", "trackers: comet_ml is not installed; .*install comet-ml"),
-])
-def test_unknown_and_missing_trackers_are_one_clear_line(monkeypatch: pytest.MonkeyPatch, text: str,
-                                             message: str) -> None:
-    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard"])
-    with pytest.raises(BmtoolsError, match=message):
-        named_trackers(text)
-
-
-def test_numbers_are_sent_with_their_step() -> None:
-    class Tracker:
-        def log(self, numbers: dict[str, Any], step: int) -> None:
-            self.numbers, self.step = numbers, step
-
-    tracker: Any = Tracker()
-    track(tracker, {"step": 4, "of": 9, "phase": "a", "loss": 1.5, "evaluate": {"loss": 2.0}})
-    assert (tracker.numbers, tracker.step) == ({"loss": 1.5}, 4)
-
-
-def test_tensorboard_gets_every_report(run: Any, corpus: Path, vocabulary: Path,
-                                       tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    assert run("pretrain", corpus, "--architecture", "bert-1x64", "--tokenizer", vocabulary,
-               "-o", tmp_path / "out", "--max-length", 16, "--steps", 4, "--logging-steps", 2,
-               "--trackers", "tensorboard", "--evaluate", corpus).code == 0
-    [events] = (tmp_path / "out.logs" / "bmtools-pretrain").glob("events*")
-    found = EventAccumulator(str(events))
-    found.Reload()
-    assert [event.step for event in found.Scalars("loss")] == [2, 4]
-    assert [event.step for event in found.Scalars("evaluate_loss")] == [4]

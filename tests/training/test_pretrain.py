@@ -147,7 +147,7 @@ def test_an_unfinished_run_is_not_thrown_away(run, unfinished: list[str]) -> Non
     (("--learning-rate", "1e-3"), "has learning_rate 0.002, found 0.001"),
     (("--seed", "5"), "has seed 0, found 5"),
     (("--objective", "causal"), "has objective masked, found causal"),
-    (("--mixout", "0.5"), "has mixout 0.0, found 0.5"),
+    (("--set", "mixout=0.5"), "has mixout 0.0, found 0.5"),
 ])
 def test_a_resumed_run_must_be_the_same_run(
         run, unfinished: list[str], change: tuple[str, str], message: str) -> None:
@@ -291,7 +291,7 @@ def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
 
     # Steps too small to move a weight: what comes out is what was taken over.
     assert "sentence-order" not in go_on(taught, more, *pairs, "--learning-rate", "1e-30",
-                                        "--weight-decay", "0")
+                                        "--set", "weight_decay=0")
     go_on(taught, masked, "--max-length", "32")
     for path in (more, masked):
         assert all(torch.equal(heads[name], value) for name, value in read_heads(path).items())

@@ -29,7 +29,7 @@ HELPER = Path(__file__).with_name("forked_main.py")
 CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
 SIZES = ("--max-length", "24", "--batch-size", "8")
 LAYOUTS = {"padded": ["--layout", "padded"],
-           "packed": ["--layout", "packed", "--replay-update", "summed", "--set",
+           "packed": ["--layout", "packed", "--set", "replay_update=summed", "--set",
                       "pairs.objective=masked+sop"]}
 # Three phases with different settings, and everything that keeps state between steps.
 PHASES = """
@@ -329,7 +329,7 @@ def test_killed_at_any_moment_equals_an_uninterrupted_run(
 
 def test_a_damaged_state_is_skipped_with_a_message(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    given = [*phased(data), "--layout", "padded", "--save-steps", 4, "--save-total-limit", 2]
+    given = [*phased(data), "--layout", "padded", "--save-steps", 4, "--set", "save_total_limit=2"]
     assert start("out", *given, hook=dies_at(12)).wait() == [-signal.SIGKILL]
     run = tmp_path / "out.run"
     assert sorted(path.name for path in run.glob("step-*")) == ["step-00000008", "step-00000012"]
@@ -347,9 +347,10 @@ def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, data: Pat
                                                          tmp_path: Path) -> None:
     """If it counted, the only whole state would be deleted."""
     given = ["--steps", 20, "--save-steps", 4, *SIZES]
-    start("out", *given, "--save-total-limit", 2, hook=dies_at(12)).wait()
+    start("out", *given, "--set", "save_total_limit=2", hook=dies_at(12)).wait()
     (tmp_path / "out.run/step-00000012/config.json").unlink()
-    assert start("out", *given, "--resume", "--save-total-limit", 1, hook=dies_at(12, "before")
+    assert start("out", *given, "--resume", "--set", "save_total_limit=1", hook=dies_at(12,
+                                                                                        "before")
                  ).wait() == [-signal.SIGKILL]
     assert [path.name for path in (tmp_path / "out.run").glob("step-*")] == ["step-00000008"]
 
@@ -463,12 +464,13 @@ def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: 
 
 
 @pytest.mark.parametrize("settings", [
-    ("--optimizer", "stable-adamw", "--mixed-precision", "bf16", "--micro-batch-size", 3,
-     "--activation-checkpointing"),
-    ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
+    ("--set", "optimizer=stable-adamw", "--mixed-precision", "bf16", "--micro-batch-size", 3,
+     "--set", "activation_checkpointing=true"),
+    ("--set", "optimizer=muon", "--set", "adversarial=5", "--set", "mixout=0")],
+    ids=["stable-adamw", "muon"])
 def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_path: Path,
                                                settings: tuple[object, ...]) -> None:
-    given = [*phased(data), "--layout", "packed", "--save-steps", 1, "--ema", 0.9, *settings]
+    given = [*phased(data), "--layout", "packed", "--save-steps", 1, "--set", "ema=0.9", *settings]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume").succeed()
@@ -479,7 +481,7 @@ def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_pat
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling models needs g++")
 def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Path) -> None:
     given = ["--steps", 5, *SIZES, "--save-steps", 0]
-    compiled = [*given, "--compile"]
+    compiled = [*given, "--set", "compile=true"]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     start("plain", *given).succeed()
     assert start("out", *compiled, "--budget", "0.01s", **cache).wait() == [75]
@@ -493,7 +495,7 @@ def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Pa
 # Several processes
 
 # Dropout is that of one process where micro-batches are.
-SAME_DROPOUT = ("--dropout", 0.1, "--micro-batch-size", 1)
+SAME_DROPOUT = ("--set", "dropout=0.1", "--micro-batch-size", 1)
 LAST_DIGIT = 1.1e-6  # losses are reported to six
 
 
@@ -608,7 +610,7 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
         return Job(tmp_path, ["distill", data / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
                               "--layout", "packed", "--steps", 8, *SIZES, "--logging-steps", 2,
-                              "--hidden-weight", 1, "--relation-weight", 1, "--save-steps", 1,
+                              "--save-steps", 1,
                               *more], **settings)
 
     distill("whole").succeed()
@@ -625,14 +627,16 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
 
 def sharded(data: Path, layout: str) -> list[object]:
     return [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT, "--save-steps", 1,
-            "--mixout", 0, "--l2-sp", 0, "--ema", 0.9, "--evaluate", data / "old.jsonl"]
+            "--set", "mixout=0", "--set", "l2_sp=0", "--set", "ema=0.9", "--evaluate",
+            data / "old.jsonl"]
 
 
 def test_sharded_weights_give_the_losses_of_one_process(
         start: Start, data: Path, tmp_path: Path) -> None:
     given = sharded(data, "packed")
     start("whole", *given).succeed()
-    start("shards", *given, "--shard", "--activation-checkpointing", processes=2).succeed()
+    start("shards", *given, "--shard", "--set", "activation_checkpointing=true",
+          processes=2).succeed()
     assert losses(metrics(tmp_path / "shards")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
     for part in ("", ".kept/phase-2-pairs"):
@@ -688,7 +692,7 @@ def test_settings_that_need_whole_weights_are_refused_with_shards(start: Start, 
     job = start("out", *phased(data), "--shard", processes=2)
     assert job.wait() == [1, 1]
     assert job.err.startswith(
-        "bmtools: --mixout: found 0.4, which does not go with sharded weights")
+        "bmtools: --set mixout: found 0.4, which does not go with sharded weights")
     assert not list(tmp_path.glob("out*"))
 
 
@@ -718,7 +722,8 @@ def test_a_gpu_resumes_a_killed_run(start: Start, data: Path, tmp_path: Path,
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_a_deterministic_gpu_resumes_with_the_same_bytes(
         start: Start, data: Path, tmp_path: Path, layout: str, precision: str) -> None:
-    given = [*phased(data), "--layout", layout, "--mixed-precision", precision, "--deterministic",
+    given = [*phased(data), "--layout", layout, "--mixed-precision", precision, "--set",
+             "deterministic=true",
              "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
@@ -732,7 +737,7 @@ def test_a_deterministic_gpu_resumes_with_the_same_bytes(
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                          more: tuple[str, ...], precision: str) -> None:
-    given = [*sharded(data, "packed"), "--mixed-precision", precision, "--no-tf32"]
+    given = [*sharded(data, "packed"), "--mixed-precision", precision, "--set", "tf32=false"]
     start("one", *given).succeed()
     assert start("two", *given, *more, processes=2, hook=dies_at(8)).wait()[0] == -signal.SIGKILL
     start("two", *given, *more, "--resume", processes=2).succeed()

@@ -31,7 +31,7 @@ TIMEFORMAT="%U %S"
 missing() { [ ! -e "$OUT/$1" ]; }
 
 # The recipe's settings but for its sizes, and Muon, which is ahead of AdamW after few steps (recipe laptop).
-small=(--recipe biolm-distill --max-length 128 --batch-size 16 --dropout 0 --optimizer muon --mixed-precision no)
+small=(--recipe biolm-distill --max-length 128 --batch-size 16 --set dropout=0 --set optimizer=muon --mixed-precision no)
 train() {  # NAME COMMAND OPTION...: run it, and note its processor time
     local name=$1; shift
     missing "$name" || return 0

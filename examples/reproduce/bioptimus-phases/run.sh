@@ -49,7 +49,7 @@ missing start && bmtools init-weights "$OUT/abstracts.jsonl" --base "$OUT/base" 
 
 echo "== Four phases in one command ($SECONDS s)" >&2
 missing model && bmtools pretrain "$OUT/abstracts.jsonl" -o "$OUT/model" --resume \
-    --recipe bioptimus --model "$OUT/start" --max-length 128 --batch-size 32 --dropout 0 \
+    --recipe bioptimus --model "$OUT/start" --max-length 128 --batch-size 32 --set dropout=0 \
     --evaluate "$OUT/held-out.jsonl" \
     --set tokens.epochs="$(epochs 7)" --set tokens.learning_rate=2e-3 \
     --set words.epochs="$(epochs 8)" --set words.learning_rate=1.6896e-3 \

@@ -72,11 +72,11 @@ arm() {  # NAME OPTION...: continue from the general model with every seed
 for name in $ARMS; do
     case $name in
         plain) arm plain ;;
-        replay) arm replay --replay "$OUT/general-train.jsonl" --replay-steps 4 ;;
-        mixout) arm mixout --mixout 0.9 ;;
-        layer-decay) arm layer-decay --layer-decay 0.8 ;;
-        frozen) arm frozen --frozen-layers 2 ;;
-        l2-start) arm l2-start --l2-sp 0.01 ;;
+        replay) arm replay --replay "$OUT/general-train.jsonl" --set replay_steps=4 ;;
+        mixout) arm mixout --set mixout=0.9 ;;
+        layer-decay) arm layer-decay --set layer_decay=0.8 ;;
+        frozen) arm frozen --set frozen_layers=2 ;;
+        l2-start) arm l2-start --set l2_sp=0.01 ;;
         *) echo "ARMS: found $name, expected names from this script" >&2; exit 2 ;;
     esac
 done

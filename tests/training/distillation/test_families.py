@@ -20,7 +20,7 @@ def test_a_step_is_the_same_padded_and_packed(student: str, teacher: str, tokeni
     torch.manual_seed(0)
     own, theirs = (build_model(build_config(f"{family}-{size}", tokenizer)).eval()
                    for family, size in ((student, "1x64"), (teacher, "2x128")))
-    objective = taught_by(own, theirs, hidden_weight=1.0, relation_weight=1.0, relation_heads=2)
+    objective = taught_by(own, theirs)
     batch = make_batch(tokenizer)
     steps = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Forecast of a pretraining run on this machine, measured on some of its steps."""
+"""Forecast of a training run on this machine, measured on some of its steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -15,171 +15,53 @@ from typing import TypeVar
 from bmtools.data.batches import RankBatch
 from bmtools.data.phase_lengths import epoch_size
 from bmtools.data.sampler import Sampler
-from bmtools.errors import BmtoolsError, Reject, refuse, setting
-from bmtools.models.hardware import Hardware, most_energy_kwh
+from bmtools.errors import BmtoolsError, Reject, setting
+from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.models.precision import choose_precision
 from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, PhaseStep, Schedule
-from bmtools.recipes.settings import PreflightConfig
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
-from bmtools.training.model_init import load_initial_model
-from bmtools.training.plan import (
-    REPLAY,
-    Data,
-    DataConfig,
-    ModelInit,
-    TrainingPlan,
-    plan_pretraining,
-)
-from bmtools.training.run import Run, prepare_run
+from bmtools.training.model_init import InitialModel
+from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan
+from bmtools.training.run import MakeObjective, Run, make_objectives, prepare_run
 
 Number = TypeVar("Number", float, float | None)
+PROBE_SECONDS = 5.0
+"""How long steps of a phase are timed."""
 _MIN_STEPS = 3
 # Share of the probe's time that one step may take; of a larger batch a part is timed.
 _STEP_SHARE = 0.2
 _DIGITS = 4
 
 
-@dataclass(frozen=True)
-class PhaseForecast:
-    """Forecast of a phase.
-
-    Args:
-        name: of the phase.
-        steps: updates.
-        tokens: trained on in all steps, without padding.
-        max_length: tokens of the longest sequence.
-        batch_size: sequences of a step, over all processes.
-        layout: packed or padded.
-        fill_rate: share of positions that hold a token and no padding.
-        micro_batch_size: sequences of a forward and backward pass.
-        memory_gib: peak memory of a process in GiB: of the GPU, or of the machine.
-        frozen_parameters: number of weights that are not trained.
-        tokens_per_second: of one process.
-        model_flop_utilisation: share of the GPU's peak; None where that is not known.
-        hours: in all, with replayed batches, without evaluations and saved states; None where
-            several processes will share the work.
-        kwh: most energy that the GPU's board draws in that time; None where not known.
-    """
-
-    name: str
-    steps: int
-    tokens: int
-    max_length: int
-    batch_size: int
-    layout: str
-    fill_rate: float
-    micro_batch_size: int
-    memory_gib: float
-    frozen_parameters: int
-    tokens_per_second: int
-    model_flop_utilisation: float | None
-    hours: float | None
-    kwh: float | None
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Forecast of a run.
-
-    Args:
-        device: that computes.
-        precision: of matrix products: no (float32), tf32, bf16 or fp16.
-        native: whether the device has instructions for that precision.
-        parameters: number of weights of the model.
-        packing_check: "passed" where documents share sequences without attending to each other;
-            else None.
-        processes: that will share the work.
-        phases: forecast of each.
-        hours: of all phases; None where that of one is not known.
-        kwh: of all phases, likewise.
-        warnings: problems with these settings.
-        notes: settings that were left to this machine, and what it chose.
-    """
-
-    device: Hardware
-    precision: str
-    native: bool
-    parameters: int
-    packing_check: str | None
-    processes: int
-    phases: tuple[PhaseForecast, ...]
-    hours: float | None
-    kwh: float | None
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    def record(self) -> JsonObject:
-        """Return plain values for JSON."""
-        device = self.device
-        return {**asdict(self), "device": {
-            "name": device.name, "kind": device.kind, "count": device.count,
-            "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16}}
-
-
-def preflight(data: Data, *, model: str | Path | None = None, architecture: str | None = None,
-              tokenizer: str | Path | None = None, recipe: str | None = None,
-              phases: str | Path | None = None,
-              probe_seconds: float = PreflightConfig.probe_seconds, processes: int = 1,
-              **settings: object) -> Forecast:
-    """Forecast what `pretrain` with the same arguments takes on this machine; nothing is kept.
-
-        preflight("corpus.jsonl", architecture="bert-small", tokenizer="vocabulary", epochs=3).hours
-
-    Args:
-        data: as for `pretrain`, like all that follow but the last two.
-        model: checkpoint to continue; or else
-        architecture: of a model with new weights.
-        tokenizer: directory of the tokenizer for an architecture.
-        recipe: name of a recipe that gives phases and settings.
-        phases: TOML file that gives them.
-        probe_seconds: seconds that steps of each phase are timed for.
-        processes: that will share the work; this one takes the share of one of them.
-        settings: of all phases or of the run, by name.
-
-    Raises:
-        ValueError: a setting that is unknown, out of range or at odds with another one.
-        BmtoolsError: as for `forecast_run`.
-    """
-    plan, init, data_config = plan_pretraining(data, "model", model, architecture, tokenizer,
-                                               recipe, phases, settings)
-    return forecast_run(plan, init, data_config, refuse, PreflightConfig(probe_seconds), processes)
-
-
-def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject: Reject,
-                 probe: PreflightConfig, processes: int = 1, sharded: bool = False) -> Forecast:
-    """Time some steps of each phase and forecast the whole run; nothing is kept.
+def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
+             make_objective: MakeObjective = make_objectives, processes: int = 1,
+             sharded: bool = False) -> Iterator[JsonObject]:
+    """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
-    temporary directory; nothing is written anywhere else.
+    temporary directory; nothing is written anywhere else. Keys of the forecast that are not known,
+    such as hours where several processes will share the work, are None.
 
     Args:
-        plan: of the run; its output is not touched.
-        model: to train.
-        data: to train on.
-        reject: receives bad records.
-        probe: how long to measure.
+        plan, initial, data, reject, make_objective: as for `train`; the output is not touched.
         processes: that will share the work; this one takes the share of one of them.
         sharded: whether they will share weights too, which is checked but not tried.
 
     Raises:
-        CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: the run could not take its first step, or memory does not hold a single
             sequence.
     """
     if sharded:
         check_settings(plan, data, processes, sharded)
-    with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
-        temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
-                            reporting=replace(plan.reporting, trackers=""))
-        initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
-                                     positions=plan.initialization.positions)
-        with prepare_run(temporary, initial, data, reject, processes=processes) as run:
-            return _Forecaster(plan, run, probe, processes).forecast()
+    with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
+        temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
+        with prepare_run(temporary, initial, data, reject, make_objective, processes) as run:
+            yield _Forecaster(plan, run, processes).forecast()
 
 
 class _Forecaster:
@@ -188,15 +70,12 @@ class _Forecaster:
     Args:
         plan: of the run.
         run: prepared from the plan.
-        probe: how long to measure.
         processes: that will share the work.
     """
 
-    def __init__(self, plan: TrainingPlan, run: Run, probe: PreflightConfig,
-                 processes: int) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, processes: int) -> None:
         self._plan = plan
         self._run = run
-        self._probe = probe
         self._processes = processes
         self._speed = run.speed
         device = self._speed.device
@@ -205,7 +84,7 @@ class _Forecaster:
         self._memory = [measure_memory(plan, run.trainer, phase, run.packed, processes,
                                        self._memory_limit) for phase in run.schedule.phases]
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> JsonObject:
         """Measure each phase, unless its memory does not suffice."""
         run = self._run
         device, precision, option = \
@@ -232,14 +111,17 @@ class _Forecaster:
                 f"tokens a second are those of one process alone; {self._processes} "
                 "together were not measured, so hours and energy are left out")
         run.trainer.steps, run.trainer.learning_rate = sys.maxsize, lambda _step: 0.0
-        phases = tuple(map(self._forecast_phase, range(len(run.schedule.phases))))
-        return Forecast(
-            device, precision, native, _count_weights(run), "passed" if run.packed else None,
-            self._processes, phases, _sum([phase.hours for phase in phases]),
-            _sum([phase.kwh for phase in phases]), tuple(warnings),
-            tuple(note for note in run.notes if note not in warnings))
+        phases = [self._forecast_phase(number) for number in range(len(run.schedule.phases))]
+        return {
+            "device": {"name": device.name, "kind": device.kind, "count": device.count,
+                       "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16},
+            "precision": precision, "native": native, "parameters": _count_weights(run),
+            "packing_check": "passed" if run.packed else None, "processes": self._processes,
+            "phases": phases, **{name: _sum([phase[name] for phase in phases])
+                                 for name in ("hours", "kwh")},
+            "warnings": warnings, "notes": [note for note in run.notes if note not in warnings]}
 
-    def _forecast_phase(self, number: int) -> PhaseForecast:
+    def _forecast_phase(self, number: int) -> JsonObject:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
         sequences = sum(PhaseStep(number, phase, step, steps).batch_size for step in range(steps))
@@ -255,12 +137,16 @@ class _Forecaster:
             hours = tokens * (1 + replayed) / rate / 3600
             kwh = most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
         size = self._micro_batch_size(phase)
-        return PhaseForecast(
-            phase.name, steps, tokens, phase.batch.max_length, phase.batch.batch_size,
-            "packed" if run.packed else "padded", _rounded(fill_rate), size,
-            _rounded(self._memory[number].total_bytes(size) / GIB),
-            _count_weights(run, run.frozen[number]), round(rate),
-            _rounded(self._speed.utilisation(number, rate)), _rounded(hours), _rounded(kwh))
+        return {
+            "name": phase.name, "steps": steps, "tokens": tokens,
+            "max_length": phase.batch.max_length, "batch_size": phase.batch.batch_size,
+            "layout": "packed" if run.packed else "padded", "fill_rate": _rounded(fill_rate),
+            "micro_batch_size": size,
+            "memory_gib": _rounded(self._memory[number].total_bytes(size) / GIB),
+            "frozen_parameters": _count_weights(run, run.frozen[number]),
+            "tokens_per_second": round(rate),
+            "model_flop_utilisation": _rounded(self._speed.utilisation(number, rate)),
+            "hours": _rounded(hours), "kwh": _rounded(kwh)}
 
     def _measure_speed(self, phase: Phase, steps: int, memory: StepMemory) -> tuple[float, float]:
         """Return tokens a second in a phase, and the share of positions that hold a token.
@@ -273,7 +159,7 @@ class _Forecaster:
         fitting = memory.sequences_within(self._memory_limit)
         if fitting < self._micro_batch_size(phase):
             most = min(most, fitting)
-        size, longest = 1, self._probe.probe_seconds * _STEP_SHARE
+        size, longest = 1, PROBE_SECONDS * _STEP_SHARE
         while True:
             batches = _ProbeBatches(self._run, phase, steps, size)
             trainer.step(0, batches.batch(0))  # warms up
@@ -284,7 +170,7 @@ class _Forecaster:
                 break
             size = min(most, max(2 * size, int(size * longest / seconds)))
         batches = _ProbeBatches(self._run, phase, steps, size)
-        rate = batches.tokens_per_second(self._probe.probe_seconds)
+        rate = batches.tokens_per_second(PROBE_SECONDS)
         return rate, batches.tokens / batches.positions
 
     def _micro_batch_size(self, phase: Phase) -> int:
