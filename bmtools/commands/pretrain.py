@@ -43,7 +43,7 @@ def write_run_cards(output: Path) -> None:
     "bmtools pretrain shards --architecture bert-tiny --tokenizer vocabulary "
     "--steps 100 --max-length 64 -o new"),
     essential="model architecture tokenizer output resume dry-run recipe set epochs max-length "
-              "batch-size learning-rate", groups=TRAINING_GROUPS,
+              "learning-rate", groups=TRAINING_GROUPS,
     topics="phases masking checkpoints devices",
     meanings={"files": TRAINING_FILES, "output": "Directory for the checkpoint."})
 @launches

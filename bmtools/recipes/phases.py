@@ -11,7 +11,7 @@ import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bmtools.errors import setting, suggestion
 from bmtools.recipes.distillation import DistillationConfig
@@ -30,16 +30,17 @@ from bmtools.recipes.settings import (
     Values,
 )
 from bmtools.records import JsonObject
+from bmtools.settings import Settings
 
-Settings = TypeVar("Settings")
+Kind = TypeVar("Kind", bound=Settings)
 _NAME = re.compile(r"[\w-]+")
 
 
-PHASE_KINDS: dict[str, type[Any]] = {
+PHASE_KINDS: dict[str, type[Settings]] = {
     "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
     "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
 """Settings of a phase, by attribute."""
-RUN_KINDS: tuple[type[Any], ...] = (
+RUN_KINDS: tuple[type[Settings], ...] = (
     OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig,
     InitializationConfig)
 """Settings of a whole run, the same in all its phases."""
@@ -175,7 +176,7 @@ class RunConfig:
         DistillationConfig(**self.distillation)
 
 
-def run_settings(run: Values, kind: type[Settings]) -> Settings:
+def run_settings(run: Values, kind: type[Kind]) -> Kind:
     """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
     return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
 
@@ -189,7 +190,7 @@ def settings_text() -> str:
         lines += ["", f"{kind.title}, in {table}:", ""]
         for one in fields(kind):
             default = json.dumps(one.default)
-            lines += textwrap.wrap(f"{one.name} = {default}: {one.metadata['help']}", 79,
+            lines += textwrap.wrap(f"{one.name} = {default}: {one.metadata['help']}", 73,
                                    initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines) + "\n"
 

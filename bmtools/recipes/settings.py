@@ -86,8 +86,7 @@ class LearningRateConfig(Settings, title="Learning rate over a phase"):
     learning_rate: float = option(5e-4, "Peak learning rate.")
     schedule: Literal["linear", "cosine", "constant", "wsd"] = option(
         "linear", "Learning rate after the warm-up: linear or cosine decay to the final rate, "
-                  "constant, or wsd (constant, then 1 - sqrt decay over the last part; Hägele et "
-                  "al. 2024).")
+                  "constant, or wsd (constant, then 1 - sqrt decay over the last part).")
     warmup_ratio: float = option(0.1, "Share of the phase with linear warm-up from 0.")
     warmup_steps: int = option(0, "Steps of warm-up; takes precedence over the ratio unless 0.")
     decay_ratio: float = option(0.2, "Share of the phase with decay in a wsd schedule.")
@@ -227,7 +226,7 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
 
 
 class AdversarialConfig(
-        Settings, title="Adversarial training, on the word embeddings of a masked language model"):
+        Settings, title="Adversarial training on the word embeddings"):
     """Adversarial training, on the word embeddings of a masked language model.
 
     The code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5, one step of 1e-3 and

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bmtools.data.batches import RankBatch
 from bmtools.data.phase_lengths import epoch_size
@@ -27,7 +27,10 @@ from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan
-from bmtools.training.run import MakeObjective, Run, make_objectives, prepare_run
+from bmtools.training.run import Run, make_objectives, prepare_run
+
+if TYPE_CHECKING:
+    from bmtools.training.run import MakeObjective
 
 Number = TypeVar("Number", float, float | None)
 PROBE_SECONDS = 5.0

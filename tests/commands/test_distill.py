@@ -299,8 +299,7 @@ def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
                                       tmp_path: Path, contents: Callable[..., Any]) -> None:
     """Projections between widths are part of what is resumed."""
-    more = ("--steps", "5", "--save-steps", "2", "--set", "dropout=0.1", "--set", "hidden_weight=1",
-            "--set", "relation_weight=1", "--set", "relation_heads=2", corpus)
+    more = ("--steps", "5", "--save-steps", "2", "--set", "dropout=0.1", corpus)
     run(*fresh[:-1], tmp_path / "whole", *more)
     assert interrupted(run, *fresh, *more).code == 130
     assert not (tmp_path / "out").exists()
@@ -320,6 +319,6 @@ def test_a_teachers_device_that_is_not_there_is_refused(run: Run, fresh: list[An
                                                         corpus: Path) -> None:
     outcome = run(*fresh, corpus, "--set", "teacher_device=cuda:9")
     assert outcome.code == 1
-    assert outcome.err.startswith("bmtools: --teacher-device: found 'cuda:9', which cannot be ")
+    assert outcome.err.startswith("bmtools: --set teacher_device: found 'cuda:9', which cannot be ")
     assert "'gpu'" in run(*fresh, corpus, "--set", "teacher_device=gpu").err
     assert run(*fresh, corpus, "--set", "teacher_device=cpu").code == 0

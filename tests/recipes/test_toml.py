@@ -12,6 +12,7 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.recipes.phases import (
+    DISTILLATION_FIELDS,
     PHASE_FIELDS,
     RUN_FIELDS,
     MixtureWeight,
@@ -237,7 +238,7 @@ def test_a_mixture_may_be_set() -> None:
         (), (MixtureWeight("clinical", 1.0), MixtureWeight("old", 2.0, 0.0))]
 
 
-RUN_AND_PHASE_KEYS = ", ".join([*PHASE_FIELDS, "mixture", *RUN_FIELDS])
+KEYS = ", ".join([*PHASE_FIELDS, "mixture", *RUN_FIELDS, *DISTILLATION_FIELDS])
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -245,7 +246,7 @@ RUN_AND_PHASE_KEYS = ", ".join([*PHASE_FIELDS, "mixture", *RUN_FIELDS])
     ("=3", "expected KEY=VALUE or PHASE.KEY=VALUE"),
     ("easy.=3", "expected KEY=VALUE or PHASE.KEY=VALUE"),
     ("mask_raet=3", "found unknown key 'mask_raet', did you mean 'mask_rate'?"),
-    ("xyz=3", f"found unknown key 'xyz', expected one of {RUN_AND_PHASE_KEYS}"),
+    ("xyz=3", f"found unknown key 'xyz', expected one of {KEYS}"),
     ("seeed=3", "found unknown key 'seeed', did you mean 'seed'?"),
     ("hart.steps=3", "found no phase 'hart', expected easy, hard or a number from 1 to 2"),
     ("3.steps=3", "found no phase '3', expected easy, hard or a number from 1 to 2"),

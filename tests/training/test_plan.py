@@ -245,8 +245,7 @@ def test_only_one_process_clears(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("weights", "unused"), [
-    ({}, False), ({"mlm_weight": 0, "kl_weight": 0}, True),
-    ({"mlm_weight": 0, "kl_weight": 0, "logit_mse_weight": 1}, False)])
+    ({}, False), ({"mlm_weight": 0, "kl_weight": 0}, True)])
 def test_without_predictions_a_distilled_head_gets_no_gradient(
         weights: dict[str, Any], unused: bool, tmp_path: Path) -> None:
     """Data parallelism has to know."""
