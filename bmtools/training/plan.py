@@ -252,9 +252,10 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
     elif phases:
         config = read_run_config(str(phases))
     else:
-        parts = {part: kind(**{one.name: defaults[one.name] for one in fields(kind)
-                               if one.name in defaults})
-                 for part, kind in PHASE_KINDS.items()}
+        parts: JsonObject = {
+            part: kind(**{one.name: defaults[one.name] for one in fields(kind)
+                          if one.name in defaults})
+            for part, kind in PHASE_KINDS.items()}
         config = override(RunConfig((Phase("main", **parts),)), {
             name: value for name, value in defaults.items() if name in RUN_FIELDS})
     return override(config, settings or {}, changes)
