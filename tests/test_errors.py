@@ -72,7 +72,7 @@ def test_choices_of_a_type(annotation: Any, listed: tuple[str | None, ...]) -> N
 
 
 @pytest.mark.parametrize(("found", "known", "meant"), [
-    ("AdamW", ["adamw", "stable-adamw"], "did you mean 'adamw'?"),
+    ("AdamW", ["adamw", "muon"], "did you mean 'adamw'?"),
     ("mask_rat", ["mask_rate", "mask_curve"], "did you mean 'mask_rate'?"),
     ("score", ["score-a", "score-b", "table"], "did you mean 'score-a' or 'score-b'?"),
     ("pubmed", ["import", "import pubmed"], "did you mean 'import pubmed'?"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from bmtools.errors import (
     check_choices,
     require,
     require_above_0,
     require_at_least,
-    require_names,
     require_seed,
     setting,
 )
@@ -117,36 +116,6 @@ class TokenDistillationConfig(Settings, title="Fit of embeddings by method disti
     def __post_init__(self) -> None:
         require_at_least(self, distil_epochs=1)
         require_above_0(self, "distil_learning_rate")
-
-
-class CompareConfig(Settings, title="Comparison of methods before one of them is trained"):
-    """Comparison of methods before one of them is trained."""
-
-    compare: str = option("", "Methods, separated by commas; prints one JSON line each and writes "
-                              "no checkpoint.", metavar="METHOD,...")
-    held_out_ratio: float = option(
-        0.1, "Share of the records kept for evaluation if no held-out file is given.")
-    probe_steps: int = option(
-        100, "Steps of a short pretraining run from each initialization; 0 for none.")
-    probe_learning_rate: float = option(5e-4, "Learning rate of that run.")
-    probe_batch_size: int = option(32, "Sequences of a step.")
-    probe_max_length: int = option(128, "Longest sequence, special tokens included.")
-    sample_tokens: int = option(5, "New tokens whose nearest old neighbours are reported.")
-
-    def __post_init__(self) -> None:
-        require_names("compare", self.methods(), METHODS)
-        require(len(set(self.methods())) == len(self.methods()), "compare", repr(self.compare),
-                "each method once")
-        require(0 < self.held_out_ratio < 1, "held_out_ratio", self.held_out_ratio,
-                "above 0, below 1")
-        require_above_0(self, "probe_learning_rate")
-        require_at_least(self, probe_steps=0, probe_batch_size=1, probe_max_length=8,
-                         sample_tokens=0)
-
-    def methods(self) -> tuple[Method, ...]:
-        """Methods to compare, in the order given."""
-        names = (name.strip() for name in self.compare.split(","))
-        return tuple(cast("Method", name) for name in names if name)
 
 
 def parse_layers(layers: str) -> tuple[int, ...] | None:

@@ -27,18 +27,14 @@ _LARGEST_BATCH = 1 << 20  # sequences; the largest published are 65,536 (LAMB)
 class OptimizationConfig(Settings, title="Optimization"):
     """Optimization."""
 
-    optimizer: Literal["adamw", "stable-adamw", "muon"] = option(
-        "adamw", "adamw, stable-adamw (update clipping, Wortsman et al. 2023) or muon (matrices of "
-                 "the encoder by Muon, the rest by AdamW).")
+    optimizer: Literal["adamw", "muon"] = option(
+        "adamw", "adamw or muon (matrices of the encoder by Muon, the rest by AdamW).")
     weight_decay: float = option(0.01, "Decoupled weight decay, on matrices only.")
     adam_beta1: float = option(0.9, "Decay of the optimizer's mean of gradients.")
     adam_beta2: float = option(0.999, "Decay of the optimizer's mean of squared gradients.")
     adam_epsilon: float = option(1e-6, "Term added to the denominator of AdamW's updates.")
     max_grad_norm: float = option(
         1.0, "Largest norm of the gradients; larger ones are scaled down to it.")
-    ema: float = option(
-        0.0, "Decay of an exponential moving average of the weights, such as 0.999, which is what "
-             "is scored and what checkpoints hold; 0: the weights themselves.")
     dropout: float = option(
         0.0, "Dropout probability of the whole model during training. Off for pretraining, a "
              "departure from Devlin et al. 2019: no text is repeated often enough to be memorized, "
@@ -70,7 +66,7 @@ class OptimizationConfig(Settings, title="Optimization"):
         require_at_least(self, weight_decay=0, micro_batch_size=0, memory_gib=0)
         require_seed(self.seed)
         require_above_0(self, "adam_epsilon", "max_grad_norm")
-        for name in ("adam_beta1", "adam_beta2", "ema", "dropout"):
+        for name in ("adam_beta1", "adam_beta2", "dropout"):
             require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
     def require_device(self, kind: str) -> None:

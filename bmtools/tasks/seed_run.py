@@ -40,7 +40,6 @@ from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import LoopHooks, Trainer
 from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import LossTerm, Objective
-from bmtools.training.optimizers import averaged_weights
 from bmtools.training.regularization import copy_initial_weights, hooks_towards
 
 if TYPE_CHECKING:
@@ -200,8 +199,7 @@ class SeedRun:
         """Train until the development set no longer improves."""
         best: Best | None = None
         for evaluations, (at, losses, tokens_seen) in enumerate(self._intervals(), 1):
-            with averaged_weights(self._trainer.optimizer):
-                dev = self._evaluate(DEV, {})
+            dev = self._evaluate(DEV, {})
             report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
                     "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
             score = dev.scores[self._task.metric]
@@ -267,8 +265,7 @@ class SeedRun:
     def _store(self, at: dict[str, float], evaluations: int, rank: tuple[float, float],
                dev: Evaluation, tokens_seen: int) -> Best:
         """Keep the weights of an evaluation in place of those before."""
-        with averaged_weights(self._trainer.optimizer):
-            self._stored.save(self.model.state_dict().values())
+        self._stored.save(self.model.state_dict().values())
         return Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
                     self._tokens, self._decay)
 

@@ -57,7 +57,7 @@ def read_tokens(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit
     Returns:
         the ids; None unless AdamW trains all weights and nothing else changes them.
     """
-    if plan.lora.lora_rank or plan.optimization.ema \
+    if plan.lora.lora_rank \
             or plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
             or plan.optimization.optimizer != "adamw":
         return None

@@ -30,7 +30,6 @@ from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS, JsonObject
-from bmtools.training.optimizers import averaged_weights
 from bmtools.training.progress import STATE, Progress, list_states
 from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 
@@ -96,13 +95,11 @@ class Checkpointer:
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
-        with averaged_weights(self.trainer.optimizer):
-            self._write(kept_directory(self.plan.output) / name, overwrite=True)
+        self._write(kept_directory(self.plan.output) / name, overwrite=True)
 
     def finish(self) -> JsonObject:
         """Write the final checkpoint, remove the states, and return the manifest's content."""
-        with averaged_weights(self.trainer.optimizer):
-            written = self._write(self.plan.output, self.plan.overwrite)
+        written = self._write(self.plan.output, self.plan.overwrite)
         if self.trainer.accelerator.is_main_process:
             discard_run(runs_directory(self.plan.output))
         self.trainer.accelerator.wait_for_everyone()

@@ -22,7 +22,7 @@ from bmtools.models.memory import HeapTrimmer
 from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.layers import encoder_layers
 from bmtools.training.metrics import DivergedError, StepResult
-from bmtools.training.optimizers import make_optimizer, parameter_groups, update_averages
+from bmtools.training.optimizers import make_optimizer, parameter_groups
 
 if TYPE_CHECKING:
     from bmtools.recipes.settings import OptimizationConfig
@@ -183,8 +183,6 @@ class Trainer:
         else:
             _require_finite(number, "norm of the gradients", norm)
         self.optimizer.step()
-        if self.settings.ema:
-            update_averages(self.optimizer, self.settings.ema, number)
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()

@@ -99,8 +99,7 @@ def measure_memory(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: b
         and keep_freed_memory(False)
     # Gradients are reduced between processes in buckets; initial weights are mixed with those in
     # training, or compared.
-    copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp) \
-        + bool(settings.ema)
+    copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
     return StepMemory(trainer, phase, packed, copies, returns_freed, limit)
 
 

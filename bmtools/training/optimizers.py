@@ -7,17 +7,14 @@ saved and resumed without knowing the optimizer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw
-from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.models.hardware import describe_hardware
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
 Group = JsonObject
 """Weights and settings of an optimizer's group."""
-_AVERAGE = "average"
 _MUON_MOMENTUM = 0.95
 _NEWTON_STEPS = 5
 _NEWTON_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -71,7 +67,7 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
     """Make an optimizer for groups of `parameter_groups`.
 
     Args:
-        name: adamw, stable-adamw or muon.
+        name: adamw or muon.
         groups: each with its own weight decay.
         learning_rate: before the first step; the loop sets it anew at each.
         betas: decay of the means of gradients and of their squares; Muon takes its own.
@@ -82,67 +78,11 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
     """
     if name == "adamw":
         return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
-    if name == "stable-adamw":
-        return StableAdamW(groups, learning_rate, betas, epsilon)
     assert name == "muon"
     if not any(group["use_muon"] for group in groups):
         raise CheckpointError(f"{setting('optimizer')} muon: the model has no layers whose "
                               "matrices it could train, expected an encoder; take adamw")
     return Muon(groups, learning_rate, betas, epsilon)
-
-
-class StableAdamW(Optimizer):
-    """AdamW with update clipping, for each tensor, where gradients outgrow their second moment.
-
-    The rate of each tensor is divided by max(1, RMS), with RMS the root of the mean of
-    g^2 / max(u, epsilon^2), u the unbiased mean of squared gradients. As nothing else changes, a
-    step without clipping is AdamW's to the last bit. It asks for no clipping of gradients.
-
-    Source: Wortsman et al. 2023, algorithm 2.
-
-    Args:
-        groups: weights and their decay.
-        learning_rate: before the first step.
-        betas: decay of the means of gradients and of their squares.
-        epsilon: added to the root of the second mean.
-    """
-
-    def __init__(self, groups: Iterable[Group], learning_rate: float,
-                 betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> None:
-        super().__init__(groups, {"lr": learning_rate, "betas": betas, "eps": epsilon,
-                                  "weight_decay": 0.0})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every weight that has a gradient. Waits for the device twice per group."""
-        assert closure is None
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            unclipped = []
-            for weight, rms in zip(weights, self._update_rms(group, weights), strict=True):
-                if rms > 1:
-                    _adamw(self.state, group, [weight], group["lr"] / rms)
-                else:
-                    unclipped.append(weight)
-            _adamw(self.state, group, unclipped, group["lr"])
-
-    def _update_rms(self, group: Group, weights: list[nn.Parameter]) -> list[float]:
-        """Return the RMS of each gradient relative to its second moment, this step included."""
-        if not weights:
-            return []
-        beta, epsilon = group["betas"][1], group["eps"]
-        states = [_adam_state(self.state, weight) for weight in weights]
-        steps = torch.stack([state["step"] for state in states]).tolist()
-        corrections = [1 - beta ** (step + 1) for step in steps]
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        squares = torch._foreach_mul(gradients, gradients)
-        moments = torch._foreach_lerp([state["exp_avg_sq"] for state in states], squares, 1 - beta)
-        torch._foreach_clamp_min_(moments, [epsilon**2 * bias for bias in corrections])
-        torch._foreach_div_(squares, moments)
-        # Squares are not negative, so the first norm is their sum.
-        sums = torch.stack(torch._foreach_norm(squares, 1)).tolist()
-        return [(total * bias / weight.numel()) ** 0.5
-                for total, bias, weight in zip(sums, corrections, weights, strict=True)]
 
 
 class Muon(Optimizer):
@@ -245,53 +185,3 @@ def _adam_state(state: dict[Tensor, dict[str, Tensor]], weight: nn.Parameter) ->
                          "exp_avg": torch.zeros_like(weight),
                          "exp_avg_sq": torch.zeros_like(weight)}
     return state[weight]
-
-
-@torch.no_grad()
-def update_averages(optimizer: Optimizer, decay: float, updates: int) -> None:
-    """Move averages towards the weights; that of a weight's first update is the weight.
-
-    The decay rises with the updates, so that a short run does not average its beginning: to
-    (1 + updates) / (10 + updates), as in TensorFlow's ExponentialMovingAverage and in diffusers.
-
-    Args:
-        optimizer: of the weights, which it has updated.
-        decay: highest weight of the average before; below 1.
-        updates: done so far.
-    """
-    for weight, state in optimizer.state.items():
-        if state and _AVERAGE not in state:
-            state[_AVERAGE] = weight.detach().clone()
-    pairs = [*_pairs(optimizer)]
-    if pairs:  # the loss scaler of fp16 may skip the first updates
-        weights, averages = zip(*pairs, strict=True)
-        get_ema_multi_avg_fn(min(decay, (1 + updates) / (10 + updates)))(averages, weights, updates)
-
-
-@contextmanager
-def averaged_weights(optimizer: Optimizer) -> Iterator[None]:
-    """Put averages in the place of weights inside, where there are some."""
-    _swap(optimizer)
-    try:
-        yield
-    finally:
-        _swap(optimizer)
-
-
-@torch.no_grad()
-def _swap(optimizer: Optimizer) -> None:
-    for weight, average in _pairs(optimizer):
-        before = weight.clone()
-        weight.copy_(average)
-        average.copy_(before)
-
-
-def _pairs(optimizer: Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield this process's part of each weight and of its average."""
-    for weight, state in optimizer.state.items():
-        if _AVERAGE in state:
-            yield _local(weight), _local(state[_AVERAGE])
-
-
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor.detach()

@@ -59,7 +59,6 @@ from bmtools.training.objectives import (
     PairObjective,
     PhasedObjective,
 )
-from bmtools.training.optimizers import averaged_weights
 from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
 from bmtools.training.progress import find_resume_point
 from bmtools.training.regularization import Replay, SummedBatches, make_hooks
@@ -330,8 +329,7 @@ class Run:
         reporting, phase_step, checkpointer = \
             self._plan.reporting, self._phase_step, self._checkpointer
         if phase_step.is_last or (reporting.eval_steps and number % reporting.eval_steps == 0):
-            with averaged_weights(self.trainer.optimizer):
-                found = self._evaluate(EVALUATE)
+            found = self._evaluate(EVALUATE)
             if found:
                 line = {"step": number, "phase": phase_step.phase.name, "evaluate": found}
                 self._progress.metrics.append(line)
@@ -348,8 +346,7 @@ class Run:
         """Evaluate on the corpus to retain, before the first step and after the last."""
         if when in self._progress.retained:
             return
-        with averaged_weights(self.trainer.optimizer):
-            found = self._evaluate(RETAIN)
+        found = self._evaluate(RETAIN)
         if found:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}

@@ -141,7 +141,7 @@ CASES = {
     "init-weights": Case(
         ("--base", "BASE", "--tokenizer", "TOKENIZER", "-o", "OUT"),
         ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
-         "Methods random and average read no records.", "--compare", "--layers"),
+         "Methods random and average read no records.", "--layers"),
         blank=NO_SENTENCES),
     "pretrain": Case(
         ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "-o", "OUT"),
@@ -393,11 +393,6 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "init-weights": (
         (("--method", "magic"), "'magic' is not one of 'random', 'average', 'contextual'"),
         (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
-        (("--compare", "averge"), "did you mean 'average'?"),
-        (("--compare", "average,magic"), "--compare: found 'magic', expected names from random"),
-        (("--compare", "average,average"),
-         "--compare: found 'average,average', expected each method"),
-        (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
         (("--grow", "12 x 768"), "--grow: found '12 x 768', expected LAYERSxWIDTH, such as 12x768"),
         (("--rope-base", "-1"), "--rope-base: found -1.0, expected 0 or more"),
         (("--rope-base", "inf"), "--rope-base: found inf, expected a finite number above 1, or 0"),

@@ -225,12 +225,6 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
            "width, and less of neither\n")
 
 
-def test_comparing_and_growing_exclude_each_other(run: Run, arguments: list[Any]) -> None:
-    outcome = run(*arguments[:-2], "--compare", "average", "--grow", "2x64")
-    assert outcome.code == 2
-    assert "found both --compare, which writes no checkpoint, and --grow" in outcome.err
-
-
 def test_a_base_for_learned_positions_is_one_line(run: Run, base: Path, tmp_path: Path) -> None:
     outcome = run("init-weights", "--base", base, "--rope-base", "1e5", "-o", tmp_path / "out")
     assert (outcome.code, outcome.err) == (
@@ -259,45 +253,6 @@ def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], wr
 
 QUICK = ("--probe-steps", "2", "--probe-batch-size", "2", "--held-out-ratio", "0.4",
          "--focus-min-count", "1")
-
-
-def test_methods_are_compared_and_nothing_is_written(
-        run: Run, piped: Run, arguments: list[Any], corpus: Path, tmp_path: Path) -> None:
-    compare = [*arguments[:-2], "--compare", "random,average,focus,distil", *QUICK]
-    outcome = run(*compare, corpus)
-    assert outcome.code == 0, outcome.err
-    assert [line["method"] for line in outcome.records] == ["random", "average", "focus", "distil"]
-    for line in outcome.records:
-        assert line["start"]["masked"] == line["probe"]["masked"] > 0
-        assert line["probe"]["steps"] == 2 and line["start"]["loss"] != line["probe"]["loss"]
-        assert line["seconds"] > 0 and line["neighbours"]
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-    again = piped(corpus, *compare)
-    assert [*map(_without_seconds, again.records)] == [*map(_without_seconds, outcome.records)]
-
-
-def test_methods_are_compared_in_tables(run: Run, arguments: list[Any], corpus: Path) -> None:
-    compare = [*arguments[:-2], "--compare", "random,average", *QUICK, corpus]
-    first = run(*compare).records[1]["neighbours"][0]
-    shown = run(*compare, "--table").out
-    assert "Nats per masked token" in shown and "start.new_loss" in shown
-    assert "Nearest old tokens" in shown and " ".join(first["neighbours"][:3]) in shown
-
-
-def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: Path,
-                                       write_lines: Run) -> None:
-    held_out = write_lines("held.jsonl", {"id": "h", "text": "Il cuore del paziente pompa sangue."})
-    compare = [*arguments[:-2], "--compare", "average", *QUICK[:2], "--probe-steps", "0"]
-    (line,) = run(*compare, corpus, "--held-out", held_out).records
-    assert line["start"]["masked"] < 10 and "probe" not in line
-    blank = write_lines("blank.jsonl", {"id": "a", "text": " "})
-    outcome = run(*compare, corpus, "--held-out", blank)
-    assert (outcome.code, outcome.err) == (1, "bmtools: --held-out: no records with text\n")
-    outcome = run(*compare, held_out, "--held-out-ratio", "0.5")
-    assert outcome.code == 1
-    assert "bmtools: --held-out-ratio: found 0.5, which leaves no text to " in outcome.err
-    outcome = run(*compare, blank)
-    assert (outcome.code, outcome.err) == (1, "bmtools: the input: no records with text\n")
 
 
 def _without_seconds(line: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ FAULTS = [
     ("steps", "-1", "found -1, expected 0 or more"),
     ("mask-rate", "0", "found 0.0, expected above 0, at most 1"),
     ("learning-rate", "fast", "found 'fast', expected a number"),
-    ("optimizer", "adm", "found 'adm', expected one of 'adamw', 'stable-adamw', 'muon'; "
+    ("optimizer", "adm", "found 'adm', expected one of 'adamw', 'muon'; "
                          "did you mean 'adamw'?"),
     ("processes", "0", "found 0, expected a number in the range x>=1"),
     ("shard", "maybe", "found 'maybe', expected true or false"),

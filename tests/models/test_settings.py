@@ -12,7 +12,6 @@ import pytest
 from bmtools.models.settings import (
     METHODS,
     READING_METHODS,
-    CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
@@ -30,10 +29,6 @@ from bmtools.models.settings import (
     (lambda: FocusConfig(focus_min_count=0), "focus_min_count: found 0"),
     (lambda: FocusConfig(focus_max_tokens=0), "focus_max_tokens: found 0"),
     (lambda: TokenDistillationConfig(distil_epochs=0), "distil_epochs: found 0"),
-    (lambda: CompareConfig("average,magic"), "compare: found 'magic'"),
-    (lambda: CompareConfig(held_out_ratio=0.0), "held_out_ratio: found 0.0"),
-    (lambda: CompareConfig(probe_max_length=7), "probe_max_length: found 7"),
-    (lambda: CompareConfig(sample_tokens=-1), "sample_tokens: found -1"),
 ])
 def test_refused_values_name_their_setting(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -47,8 +42,6 @@ def test_layers_are_parsed() -> None:
 
 
 def test_methods_are_separated_by_commas() -> None:
-    assert CompareConfig(" random, distil,").methods() == ("random", "distil")
-    assert CompareConfig().methods() == ()
     assert set(READING_METHODS) < set(METHODS)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.recipes.phases import RunConfig, identity, resolved, run_settings
+from bmtools.recipes.phases import identity, resolved, run_settings
 from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, RegularizationConfig
 from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text, to_toml
 
-NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-base-continued", "biolm-distill",
+NAMES = ("biobit", "biolm-base", "biolm-base-continued", "biolm-distill",
          "biolm-distill-align", "biolm-large", "biolm-large-continued", "biomegatron-1.2b",
          "biomegatron-345m", "biomegatron-800m", "bioptimus", "bioptimus-continued",
          "bioptimus-more-words", "bioptimus-no-curriculum", "bioptimus-scratch", "bioptimus-words",
@@ -24,7 +24,7 @@ NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-base-continued
 AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
            "biolm": "Lewis et al. 2020", "biomegatron": "Shin et al. 2020",
            "bioptimus": "Pavlova and Makhlouf 2023", "pubmedbert": "Gu et al. 2021",
-           "bioclinical": "Sounack et al. 2025", "clm": "Touchent and de la Clergerie 2026",
+           "clm": "Touchent and de la Clergerie 2026",
            "distilbert": "Sanh et al. 2020",
            "laptop": "none: made for bmtools, as tried in examples/speedrun"}
 MEDBIT = {"max_length": 512, "mask_rate": 0.15, "learning_rate": 3e-5, "schedule": "cosine",
@@ -117,13 +117,6 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "pubmedbert-adversarial": ([{**PUBMEDBERT, "mask_rate": 0.15}],
                                {"adversarial": 10.0, "adversarial_noise": 1e-5,
                                 "adversarial_steps": 1, "adversarial_step": 1e-3}),
-    # phase1_base.yaml, phase2_base.yaml.
-    "bioclinical-modernbert": (
-        [{**MODERNBERT, "tokens": 160_453_000_000, "mask_rate": 0.3, "schedule": "constant"},
-         {**MODERNBERT, "tokens": 8_247_337_000, "mask_rate": 0.15, "schedule": "wsd",
-          "decay_ratio": 1.0, "min_lr_ratio": 0.001}],
-        {"optimizer": "stable-adamw", "adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-6,
-         "mixed_precision": "bf16"}),
     # The model card.
     "clm-detour": ([{**DETOUR, "objective": "causal", "tokens": 50_000_000_000,
                      "schedule": "constant"},
@@ -229,17 +222,6 @@ def test_recipes_of_distillation_alone_have_losses(name: str) -> None:
         assert settings.kl_positions == ("all" if name == "distilbert" else "masked")
 
 
-def test_one_alone_needs_a_named_corpus() -> None:
-    assert _mixtures(load_recipe("bioclinical-modernbert")) == [[], [("clinical", 1.0)]]
-    for name in set(NAMES) - {"bioclinical-modernbert"}:
-        assert not any(_mixtures(load_recipe(name)))
-
-
-def _mixtures(config: RunConfig) -> list[list[tuple[str, float]]]:
-    return [[(portion.corpus, portion.weight) for portion in phase.mixture]
-            for phase in config.phases]
-
-
 def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
     phases = load_recipe("bioptimus").phases
     assert sum(phase.length.epochs for phase in phases) == 34
@@ -252,13 +234,6 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
     assert [last for _, last in rates[:-1]] == pytest.approx(borders, rel=1e-3)
     assert [first for first, _ in rates[1:]] == pytest.approx(borders, rel=1e-3)
     assert (rates[0][0], rates[-1][1]) == (1e-4, 0)
-
-
-def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate() -> None:
-    config = load_recipe("bioclinical-modernbert")
-    rate = config.phases[0].learning_rate.learning_rate
-    assert run_settings(config.run, OptimizationConfig).weight_decay * rate == \
-        pytest.approx(1e-5, rel=2e-3)
 
 
 def test_settings_of_a_run_come_from_a_recipe() -> None:

@@ -295,7 +295,7 @@ def test_an_unknown_recipe_is_one_line_with_all_names() -> None:
 
 @pytest.mark.parametrize(("content", "message"), [
     ('[run]\noptimizer = "AdamW"\n[[phases]]\nname = "a"\n',
-     "x:2: [run]: optimizer: found 'AdamW', expected adamw or stable-adamw or muon; "
+     "x:2: [run]: optimizer: found 'AdamW', expected adamw or muon; "
      "did you mean 'adamw'?"),
     ('[[phases]]\nname = "a"\nmaskrate = 0.1\n',
      "x:3: phase 'a': found unknown key 'maskrate', did you mean 'mask_rate'?")])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -300,12 +298,3 @@ def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
         return [line["loss"] for line in lines if "epoch" in line]
 
     assert losses(after)[2:] == losses(alone) != losses(after)[:2]
-
-
-def test_the_average_of_weights_is_scored_and_written(tuned, tmp_path: Path) -> None:
-    moved, lines = tuned(ema=0.9, epochs=1, dropout=0.0)
-    assert moved != tuned("plain", epochs=1, dropout=0.0)[0]
-    [line] = [line for line in lines if "dev_loss" in line]
-    losses = [-math.log(record["predicted"]["probabilities"][gold["label"]]) for record, gold
-              in zip(bmtools.tasks.predict(TRAIN[:8], tmp_path / "tuned"), TRAIN, strict=False)]
-    assert statistics.fmean(losses) == pytest.approx(line["dev_loss"], abs=1e-3)

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
-from safetensors.torch import load_file
 from torch import nn
 
 from bmtools.errors import CheckpointError
-from bmtools.io.provenance.manifest import read_manifest
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.training import optimizers
 from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales
 from bmtools.training.optimizers import (
     Muon,
-    StableAdamW,
-    averaged_weights,
     make_optimizer,
     orthogonalise,
     parameter_groups,
-    update_averages,
 )
-from bmtools.training.pretrain import pretrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-NAMES = ("adamw", "stable-adamw", "muon")
+NAMES = ("adamw", "muon")
 
 
 class Beside(nn.Module):
@@ -102,64 +95,6 @@ def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> N
         weight.requires_grad_(True)
     train(model, optimizer, 1)
     assert not any(torch.equal(weight, before[key]) for key, weight in model.named_parameters())
-
-
-def stable_adamw_written_out(weights: list[torch.Tensor], gradients: list[list[torch.Tensor]],
-                             rate: float, decay: float) -> list[list[float]]:
-    """Wortsman et al. 2023, algorithm 2, tensor by tensor; returns RMS by step and tensor."""
-    adam_beta1, adam_beta2, epsilon = 0.9, 0.99, 1e-6
-    first = [torch.zeros_like(weight) for weight in weights]
-    second = [torch.zeros_like(weight) for weight in weights]
-    sizes = []
-    for t, step in enumerate(gradients, start=1):
-        hat1 = adam_beta1 * (1 - adam_beta1 ** (t - 1)) / (1 - adam_beta1**t)
-        hat2 = adam_beta2 * (1 - adam_beta2 ** (t - 1)) / (1 - adam_beta2**t)
-        sizes.append([])
-        for n, g in enumerate(step):
-            first[n] = hat1 * first[n] + (1 - hat1) * g
-            second[n] = hat2 * second[n] + (1 - hat2) * g**2
-            rms = torch.sqrt(torch.mean(g**2 / torch.maximum(
-                second[n], torch.tensor(epsilon**2, dtype=g.dtype)))).item()
-            eta = rate / max(1.0, rms)
-            weights[n] = weights[n] - eta * decay * weights[n] \
-                - eta * first[n] / (torch.sqrt(second[n]) + epsilon)
-            sizes[-1].append(rms)
-    return sizes
-
-
-def test_stable_adamw_is_the_algorithm_of_its_paper() -> None:
-    shapes = [(7, 5), (5,), (3, 4)]
-    ours, gradients = weights_of(shapes), gradients_of(shapes, 20)
-    for step in gradients:
-        step[2] *= 1e-6  # as small as epsilon
-    theirs = [weight.detach().clone() for weight in ours]
-    run(StableAdamW([{"params": ours, "weight_decay": 0.1}], 0.01, (0.9, 0.99), 1e-6), ours,
-        gradients)
-    sizes = stable_adamw_written_out(theirs, gradients, 0.01, 0.1)
-    assert all(max(column) > 2 and min(column) < 0.99 for column in zip(*sizes, strict=True))
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine.detach(), other, rtol=1e-6, atol=1e-8)
-
-
-def test_rows_without_gradients_do_not_clip_a_tensor() -> None:
-    """Rows of an embedding that a batch does not hold."""
-    [weight] = weights_of([(6, 4)])
-    before = weight.detach().clone()
-    gradient = torch.zeros(6, 4, dtype=torch.float64)
-    gradient[2] = 1.0
-    run(StableAdamW([{"params": [weight], "weight_decay": 0.0}], 0.01), [weight], [[gradient]] * 3)
-    assert torch.equal(weight[0], before[0])
-    torch.testing.assert_close(weight[2].detach(), before[2] - 0.03, rtol=1e-5, atol=1e-6)
-
-
-def test_without_clipping_stable_adamw_is_adamw() -> None:
-    shapes = [(7, 5), (5,)]
-    ours, theirs = weights_of(shapes), weights_of(shapes)
-    falling = [[gradient * 0.8**n for gradient in gradients_of(shapes, 1)[0]] for n in range(20)]
-    run(StableAdamW([{"params": ours, "weight_decay": 0.1}], 0.01), ours, falling)
-    run(torch.optim.AdamW(theirs, lr=0.01, eps=1e-6, weight_decay=0.1), theirs, falling)
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
 
 
 def newton_schulz_written_out(matrix: torch.Tensor) -> torch.Tensor:
@@ -273,60 +208,3 @@ def test_each_optimizer_learns(model: Any, name: str) -> None:
 
 SETTINGS: dict[str, Any] = {"max_length": 24, "batch_size": 8, "learning_rate": 3e-3, "steps": 6,
                             "warmup_ratio": 0.0, "mixed_precision": "no"}
-
-
-def average(weights: list[torch.Tensor], decay: float) -> torch.Tensor:
-    """Average the weights after each step one after the other, in float64."""
-    found = weights[0].double()
-    for step, weight in enumerate(weights):
-        kept = min(decay, (1 + step) / (10 + step))
-        found = kept * found + (1 - kept) * weight.double()
-    return found
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "stable-adamw"])
-def test_averages_are_those_of_a_loop(optimizer: str) -> None:
-    torch.manual_seed(0)
-    trained, late = (torch.nn.Parameter(torch.randn(3, 2)) for _ in range(2))
-    made = make_optimizer(optimizer, [{"params": [trained, late], "weight_decay": 0.1,
-                                       "lr_scale": 1.0, "use_muon": False}], 0.1)
-    seen: list[torch.Tensor] = []
-    for step in range(30):
-        trained.grad = torch.randn(3, 2)
-        late.grad = torch.randn(3, 2) if step > 20 else None  # frozen before
-        made.step()
-        update_averages(made, 0.6, step)
-        seen.append(trained.detach().clone())
-    assert set(made.state) == {trained, late}
-    with averaged_weights(made):
-        torch.testing.assert_close(trained.detach().double(), average(seen, 0.6), atol=1e-6,
-                                   rtol=0)
-    assert torch.equal(trained.detach(), seen[-1]), "weights come back to the bit"
-
-
-def test_a_first_update_that_was_skipped_has_no_average() -> None:
-    weight = torch.nn.Parameter(torch.ones(2))
-    optimizer = torch.optim.AdamW([weight])
-    update_averages(optimizer, 0.6, 0)
-    assert not optimizer.state
-
-
-def test_a_run_writes_and_scores_its_average(corpus: Path, vocabulary: Path,
-                                             tmp_path: Path) -> None:
-    start = {"architecture": "bert-1x64", "tokenizer": vocabulary}
-    pretrain(corpus, tmp_path / "plain", **start, **SETTINGS, keep_steps=1)
-    done = pretrain(corpus, tmp_path / "averaged", **start, **SETTINGS, evaluate=corpus, ema=0.3,
-                    keep_steps=4)
-    steps = [load_file(path / "model.safetensors")
-             for path in sorted((tmp_path / "plain.kept").iterdir())]
-    for directory, count in (("averaged", 6), ("averaged.kept/step-00000004", 4)):
-        found = load_file(tmp_path / directory / "model.safetensors")
-        assert not torch.equal(found["cls.predictions.transform.dense.weight"],
-                               steps[count - 1]["cls.predictions.transform.dense.weight"])
-        for name, weight in found.items():
-            expected = average([step[name] for step in steps[:count]], 0.3)
-            torch.testing.assert_close(weight.double(), expected, atol=1e-6, rtol=0)
-    assert read_manifest(tmp_path / "averaged")["settings"]["ema"] == 0.3
-    again = pretrain(corpus, tmp_path / "again", model=tmp_path / "averaged", retain=corpus,
-                     **{**SETTINGS, "steps": 1})
-    assert done["evaluate"]["evaluate"]["loss"] == again["retained"]["before"]["loss"]
