@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -192,16 +191,6 @@ def test_teacher_and_student_stay_as_they_are(run: Run, taught: list[Any], corpu
         (student / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["taught", "fresh"])
-def test_same_seed_same_bytes_and_stdin_equals_a_file(
-        run: Run, piped: Run, request: pytest.FixtureRequest, corpus: Path, tmp_path: Path,
-        contents: Callable[..., Any], kind: str) -> None:
-    arguments = request.getfixturevalue(kind)
-    run(*arguments, corpus)
-    assert piped(corpus, *arguments[:-1], tmp_path / "piped").code == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "piped")
-
-
 def test_a_student_with_another_vocabulary_is_refused(
         run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, stranger: Path,
         manifest: Callable[..., Any]) -> None:
@@ -260,19 +249,6 @@ def test_students_that_cannot_be_made_are_refused(
         .startswith(message)
 
 
-@pytest.mark.parametrize("role", ["--teacher", "--student"])
-def test_a_swapped_tokenizer_is_refused(run: Run, taught: list[Any], corpus: Path,
-                                        stranger: Path, tmp_path: Path, role: str) -> None:
-    place = taught.index(role) + 1
-    taught[place] = shutil.copytree(taught[place], tmp_path / "swapped")
-    shutil.copy(stranger / "tokenizer.json", tmp_path / "swapped")
-    outcome = run(*taught, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(
-        f"bmtools: {tmp_path / 'swapped'}: tokenizer: found vocabulary ")
-    assert not taught[-1].exists()
-
-
 @pytest.mark.parametrize("kind", ["taught", "fresh"])
 def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, corpus: Path,
                                       kind: str) -> None:
@@ -281,19 +257,6 @@ def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, 
     assert outcome.code == 1
     assert outcome.err == \
         "bmtools: --max-length: found 33, but student and teacher share 32 positions\n"
-
-
-def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
-                                              corpus: Path) -> None:
-    target = taught[-1]
-    target.mkdir()
-    (target / "mine.txt").write_text("mine")
-    outcome = run(*taught, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert f"{target} is not empty; give another name, or --overwrite" in outcome.err
-    assert [path.name for path in target.iterdir()] == ["mine.txt"]
-    assert run(*taught, corpus, "--overwrite").code == 0
-    assert {path.name for path in target.iterdir()} == FILES
 
 
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
@@ -307,12 +270,6 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     assert [line.get("step") for line in resumed.records] == [4, 5, None]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not (tmp_path / "out.run").exists()
-
-
-@pytest.fixture
-def cached(fresh: list[Any], corpus: Path, tmp_path: Path) -> list[Any]:
-    """Arguments that keep the teacher's outputs."""
-    return [*fresh[:-2], corpus, "--teacher-cache", tmp_path / "outputs", "-o"]
 
 
 def test_a_teachers_device_that_is_not_there_is_refused(run: Run, fresh: list[Any],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from bmtools.data.batches import Prefetcher, RankBatch, ScheduledBatches, split_in_half
+from bmtools.data.batches import Prefetcher, ScheduledBatches, split_in_half
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import BmtoolsError
 from bmtools.models.next_sentence import NextSentenceHead
@@ -66,24 +65,6 @@ def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: boo
     assert share.counts["predicted"] == int(is_label.sum()) == share.counts["tokens"] - documents
     others = ids[~is_label & (ids != toy.tokenizer.pad_token_id)]
     assert (others == toy.tokenizer.sep_token_id).all()
-
-
-def test_sequences_are_padded_to_the_next_of_the_lengths(toy: Any, toy_phase: Any) -> None:
-    phase = toy_phase(6, BatchConfig(30, 3))
-    plain = toy.batches(TEXTS, phase)
-    widened = toy.batches(TEXTS, phase, padded_lengths=[8, 16, 24, 30])
-    seen = set()
-    for number in range(6):
-        narrow, wide = inputs_of(plain, number), inputs_of(widened, number)
-        longest = narrow["input_ids"].shape[1]
-        seen.add(wide["input_ids"].shape[1])
-        expected = min(length for length in (8, 16, 24, 30) if length >= longest)
-        assert wide["input_ids"].shape[1] == expected
-        for name, fill in (("input_ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
-                           ("attention_mask", 0)):
-            assert torch.equal(wide[name][:, :longest], narrow[name])
-            assert (wide[name][:, longest:] == fill).all()
-    assert len(seen) > 1
 
 
 def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) -> None:
@@ -171,40 +152,6 @@ def test_batches_that_processes_cannot_share_are_refused(toy: Any, toy_phase: An
         toy.batches(TEXTS, toy_phase()).batch(0, 0, 3)
 
 
-def waited(condition: Callable[[], bool]) -> bool:
-    """Whether a condition comes true within ten seconds."""
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return condition()
-
-
-def test_results_are_made_ahead_and_no_further() -> None:
-    made: list[int] = []
-    results = Prefetcher(lambda number: made.append(number) or number * number, 3)
-    assert results.get(5) == 25
-    assert waited(lambda: made == [5, 6, 7, 8])
-    assert [results.get(number) for number in (6, 6, 7)] == [36, 36, 49]
-    assert waited(lambda: made == [5, 6, 7, 8, 9, 10])
-    time.sleep(0.02)
-    assert made == [5, 6, 7, 8, 9, 10]
-
-
-def test_nothing_is_made_beyond_the_end() -> None:
-    made: list[int] = []
-    results = Prefetcher(lambda number: made.append(number) or number, 3, end=3)
-    assert [results.get(number) for number in (0, 1, 2)] == made == [0, 1, 2]
-    time.sleep(0.02)
-    assert made == [0, 1, 2]
-
-
-def test_a_jump_begins_anew() -> None:
-    made: list[int] = []
-    results = Prefetcher(lambda number: made.append(number) or number, 2)
-    assert [results.get(number) for number in (4, 0, 1, 9)] == [4, 0, 1, 9]
-    assert waited(lambda: made[-3:] == [9, 10, 11])
-
-
 def test_what_fails_ahead_is_told_when_asked_for() -> None:
     made: list[int] = []
 
@@ -284,15 +231,3 @@ def test_a_row_that_does_not_fit_is_one_clear_line(
     with pytest.raises(BmtoolsError, match="the GPU has too little memory for a micro-batch "
                                            "of 1 sequences; set micro_batch_size, lower"):
         train(Narrow(model, 0), batches)
-
-
-def test_a_deterministic_run_is_not_cut_up_by_the_memory_that_is_free(
-        model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    batches = toy.batches(VARIED, toy_phase(steps=4, batch=BatchConfig(32, 8)))
-    with pytest.raises(BmtoolsError, match="too little memory for a micro-batch of 8 sequences"):
-        train(Narrow(model, 3), batches, OptimizationConfig(deterministic=True))
-
-
-def test_counts_stay_as_they_are(toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    share = toy.batches(VARIED, toy_phase()).batch(0)
-    assert RankBatch(split_in_half(share.micro_batches), share.counts).counts == share.counts

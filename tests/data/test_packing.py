@@ -73,13 +73,6 @@ def test_pairs_are_never_cut() -> None:
     assert sizes_of(parts, 0).max() <= 64
 
 
-def test_too_little_waits_for_more() -> None:
-    parts = pack([5, 6], 64, 2, whole_words)
-    assert parts.sequences.tolist() == [-1, -1]
-    assert parts.lengths.tolist() == [5, 6]
-    assert len(pack([], 64, 2, whole_words).lengths) == 0
-
-
 @pytest.mark.data
 @pytest.mark.parametrize("capacity", [128, 512])
 def test_real_abstracts_fill_99_percent(data: Path, capacity: int) -> None:

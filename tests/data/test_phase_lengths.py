@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data import phase_lengths
 from bmtools.data.phase_lengths import attended_tokens, check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
-from bmtools.data.samples import cut_evenly, token_counts, whole_documents
-from bmtools.data.shards import Corpus, EncodedDocument, Shard
+from bmtools.data.samples import token_counts
+from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.recipes.phases import MixtureWeight, Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
@@ -43,13 +41,6 @@ def test_it_speaks_up_about_where_the_text_ends(
     check_mixture_limits(Schedule([phase], [most]), corpora, packed)
     with pytest.raises(BmtoolsError, match=r"phase .main.: mixture: found caps that allow about"):
         check_mixture_limits(Schedule([phase], [round(most * 1.05)]), corpora, packed)
-
-
-def test_one_text_without_a_cap_lasts_for_ever(toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    corpora = {name: toy.corpus(["Il cuore pompa il sangue."] * 8) for name in ("a", "b")}
-    phase = replace(toy_phase(), mixture=(MixtureWeight("a", 1.0, epochs=1), MixtureWeight("b",
-                                                                                           1.0)))
-    check_mixture_limits(Schedule([phase, toy_phase(name="all")], [10**6, 10**6]), corpora, False)
 
 
 def prose(seed: int, documents: int, longest: int) -> Corpus:
@@ -89,22 +80,6 @@ def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, tex
         == pytest.approx(2, rel=0.02)
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_single_documents_attend_to_their_parts(text: str) -> None:
-    """Counted one by one from what is trained on, and with weights of a mixture."""
-    corpora = {"text": prose(1, *TEXTS[text]), "more": prose(2, 100, 300)}
-    phase = Phase("main", PhaseLengthConfig(steps=1), BatchConfig(64, 4))
-    found = {}
-    for name, corpus in corpora.items():
-        whole = whole_documents(np.arange(len(corpus)), corpus.lengths, np.arange(len(corpus)))
-        lengths = token_counts(cut_evenly(whole, [corpus], 64)).tolist()
-        found[name] = sum(one**2 for one in lengths) / sum(lengths)
-        assert attended_tokens(phase, {name: corpus}) == pytest.approx(found[name], abs=1)
-    mixed = replace(phase, mixture=(MixtureWeight("text", 3.0, 1.0), MixtureWeight("more", 1.0)))
-    expected = (2 * found["text"] + found["more"]) / 3
-    assert attended_tokens(mixed, corpora) == pytest.approx(expected, abs=1)
-
-
 @pytest.mark.parametrize("objective", ["masked+nsp", "masked+sop"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_pairs_attend_to_both_segments(objective: Any, text: str) -> None:
@@ -119,23 +94,6 @@ def test_pairs_attend_to_both_segments(objective: Any, text: str) -> None:
         == pytest.approx((lengths**2).sum() / lengths.sum(), rel=0.03)
 
 
-def test_lengths_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 2_000_000
-    borders = np.arange(0, 5 * count + 1, 5, dtype=np.uint32)
-    corpus = Corpus((Shard(np.broadcast_to(np.uint16(7), 5 * count),
-                           np.empty(5 * count // 8, np.uint8), borders, None, ""),), "")
-    assert len(corpus.lengths) == count
-    monkeypatch.setattr(phase_lengths, "_BLOCK", 1 << 16)
-    phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4))
-    tracemalloc.start()
-    try:
-        assert attended_tokens(phase, {"text": corpus}) == 7
-        assert resolve_steps([phase], {"text": corpus}, False).steps == count // 4
-        assert tracemalloc.get_traced_memory()[1] < 8e6
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("end_weight", [None, 9.0])
 def test_a_mixture_counts_by_its_weights(end_weight: float | None) -> None:
     """Short documents make shorter padded sequences, and more of them, than long ones."""
@@ -146,14 +104,6 @@ def test_a_mixture_counts_by_its_weights(end_weight: float | None) -> None:
     phase = replace(phase, length=PhaseLengthConfig(epochs=40))
     total = sum(corpus.tokens for corpus in corpora.values())
     assert shown(corpora, phase, False, 4)[1] / total == pytest.approx(40, rel=0.02)
-
-
-def test_a_text_larger_than_the_sample_is_counted_by_a_part() -> None:
-    corpora = {"text": prose(1, 8000, 60)}
-    phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4),
-                  ObjectiveConfig("masked+nsp"))
-    assert shown(corpora, phase, False, 3)[1] / corpora["text"].tokens \
-        == pytest.approx(1, rel=0.02)
 
 
 def test_a_growing_batch_counts_by_its_steps() -> None:

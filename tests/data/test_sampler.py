@@ -155,37 +155,6 @@ def test_packed_rows_are_full_to_99_percent() -> None:
     assert np.mean(fill) > 0.99
 
 
-def test_padded_rows_of_a_batch_are_alike() -> None:
-    corpus = make_corpus(2000, longest=120)
-    steps = stream({"text": corpus}, phase(steps=100, max_length=128))
-    spread = [np.ptp(samples_of(steps.batch(number))["length"]) for number in range(100)]
-    assert np.mean(spread) < 3
-
-
-def test_documents_are_cut_between_words() -> None:
-    corpus = make_corpus(200, longest=400)
-    for packed in (False, True):
-        steps = stream({"text": corpus}, phase(steps=40), packed=packed)
-        cut = [one for number in range(40) for one in samples_of(steps.batch(number))
-               if one["start"]]
-        begins = [corpus.gather(one["document"][None], one["start"][None],
-                                one["length"][None])[1][0] for one in cut]
-        assert len(cut) > 100 and np.mean(begins) > 0.95
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("processes", [1, 2, 4])
-def test_processes_share_the_rows_of_one(packed: bool, processes: int) -> None:
-    corpora = {"text": make_corpus(120)}
-    whole = stream(corpora, phase(steps=12), packed=packed)
-    for number in range(12):
-        plan = whole.batch(number)
-        parts = [plan.sequences[rank::processes] for rank in range(processes)]
-        assert sum(len(part) for part in parts) == len(plan.sequences)
-        together = np.concatenate([part.samples for part in parts])
-        assert np.array_equal(np.sort(together), np.sort(samples_of(plan)))
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_a_phase_leaves_over_comes_first_in_the_next(packed: bool) -> None:
     """Nothing is skipped and nothing comes twice where a phase ends in the middle of an epoch."""
@@ -220,13 +189,6 @@ def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
     assert len(set(ours.values())) == len(ours)
 
 
-def test_a_document_is_masked_anew_in_each_epoch() -> None:
-    steps = stream({"text": make_corpus(8, longest=30)}, phase(steps=2))
-    first, second = (samples_of(steps.batch(number)) for number in range(2))
-    assert sorted(first["document"]) == sorted(second["document"])
-    assert not set(mask_keys(first, 0)) & set(mask_keys(second, 0))
-
-
 def test_weights_hold_over_a_run() -> None:
     corpora = {"a": make_corpus(400, 1, 20), "b": make_corpus(100, 2, 200)}
     steps = stream(corpora, phase(steps=300, mixture=[MixtureWeight("a", 3.0), MixtureWeight("b",
@@ -243,12 +205,6 @@ def test_a_used_up_mixture_says_so() -> None:
     with pytest.raises(DataError, match=r"phase late: step .* finds the corpora used up"):
         for number in range(500):
             steps.batch(number)
-
-
-def test_batches_ramp_up() -> None:
-    ramp = phase(steps=10, batch_size=8, initial_batch_size=2, ramp_ratio=0.5)
-    steps = stream({"text": make_corpus(100)}, ramp)
-    assert [len(steps.batch(number).sequences) for number in range(6)] == [2, 2, 4, 4, 6, 8]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -15,14 +15,11 @@ from safetensors.numpy import load_file, save_file
 from bmtools.data.shard_writer import ShardWriter
 from bmtools.data.shards import (
     Corpus,
-    DocumentBatch,
     EncodedDocument,
-    Shard,
     concatenate,
-    is_shards,
     shard_path,
 )
-from bmtools.errors import CheckpointError, DataError
+from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 
 BOUND = 100
@@ -83,21 +80,6 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
     assert sentences.tolist() == [token for one in given for token in one.sentences]
 
 
-def test_parts_come_in_the_given_order(corpus: Corpus) -> None:
-    given, rng = documents(), np.random.default_rng(1)
-    numbers = rng.integers(0, len(given), size=500)
-    firsts = rng.integers(0, corpus.lengths[numbers])
-    lengths = rng.integers(0, corpus.lengths[numbers] - firsts + 1)
-    ids, starts = corpus.gather(numbers, firsts, lengths)
-    parts = [(given[number].ids[first:first + length],
-              given[number].word_starts[first:first + length])
-             for number, first, length in zip(numbers, firsts, lengths, strict=True)]
-    assert ids.tolist() == np.concatenate([part for part, _ in parts]).tolist()
-    assert starts.tolist() == np.concatenate([part for _, part in parts]).tolist()
-    nothing = np.empty(0, dtype=np.int64)
-    assert [len(found) for found in corpus.gather(nothing, nothing, nothing)] == [0, 0]
-
-
 @pytest.mark.parametrize(("first", "length"), [(0, 1_000), (-1, 2), (5, -1)])
 def test_a_part_beyond_its_document_is_refused(corpus: Corpus, first: int, length: int) -> None:
     with pytest.raises(IndexError, match="beyond its document"):
@@ -123,14 +105,6 @@ def slowly(document: EncodedDocument, offset: int, slack: int) -> int:
     return offset
 
 
-def test_documents_without_tokens_are_left_out() -> None:
-    nothing = EncodedDocument(np.empty(0, int), np.empty(0, bool))
-    word = (np.array([5]), np.array([True]))
-    assert Corpus.of([nothing, word, nothing]).lengths.tolist() == [1]
-    with pytest.raises(DataError, match="no document with tokens"):
-        Corpus.of([nothing])
-
-
 def test_several_directories_are_one_corpus(tmp_path: Path, shards: Path) -> None:
     other = write(tmp_path / "other", documents(seed=5))
     both = Corpus.open(shards, other)
@@ -141,15 +115,6 @@ def test_several_directories_are_one_corpus(tmp_path: Path, shards: Path) -> Non
     stranger = write(tmp_path / "stranger", documents(), vocabulary="w" * 64)
     with pytest.raises(CheckpointError, match="stranger: found vocabulary wwwwwwwwwwww, expected"):
         Corpus.open(shards, stranger)
-
-
-def test_directories_of_shards_are_recognized(tmp_path: Path, shards: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert is_shards(shards)
-    assert not any(map(is_shards, (tmp_path, tmp_path / "file", tmp_path / "absent")))
-    for wrong in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(CheckpointError, match=f"{wrong.name}: found no shards, expected"):
-            Corpus.open(wrong)
 
 
 def test_shards_of_another_run_are_noticed(tmp_path: Path, shards: Path) -> None:
@@ -170,12 +135,6 @@ def test_shards_without_a_manifest_are_refused(shards: Path) -> None:
         Corpus.open(shards)
 
 
-def test_ids_stay_in_the_file(shards: Path) -> None:
-    shard = Shard.read(shard_path(shards, 0))
-    for array in (shard.ids, shard.bits, shard.borders):
-        assert not array.flags.owndata and not array.flags.writeable
-
-
 def test_shards_hold_whole_documents_up_to_their_bound(shards: Path) -> None:
     given = documents()
     sizes = [len(load_file(path)["ids"]) for path in sorted(shards.glob("shard-*"))]
@@ -184,16 +143,6 @@ def test_shards_hold_whole_documents_up_to_their_bound(shards: Path) -> None:
     assert sorted(sizes)[-2] <= BOUND
     for left, right in itertools.pairwise(sizes):
         assert left + right > BOUND, "the next document would have fitted"
-
-
-def test_other_programs_read_the_files(shards: Path) -> None:
-    found = load_file(shard_path(shards, 0))
-    first = documents()[0]
-    assert {name: array.dtype.name for name, array in found.items()} == {
-        "ids": "uint16", "word_starts": "uint8", "documents": "uint32", "sentences": "uint32"}
-    assert found["documents"][:2].tolist() == [0, len(first.ids)]
-    bits = np.unpackbits(found["word_starts"], bitorder="little")
-    assert bits[:len(first.ids)].tolist() == first.word_starts.tolist()
 
 
 def test_the_same_documents_give_the_same_bytes_however_they_come(tmp_path: Path) -> None:
@@ -275,11 +224,3 @@ def test_a_damaged_shard_is_named(shards: Path, damage: Callable[[Path], None]) 
     assert str(raised.value).startswith(f"{path}: ")
     assert "make the shards again with `bmtools tokenize`" in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_concatenation_keeps_lengths_and_sentences() -> None:
-    batch = concatenate([(np.array([1, 2]), np.array([True, False]), [0]),
-                         (np.array([3]), np.array([True]), [0])])
-    assert isinstance(batch, DocumentBatch)
-    assert batch.sentences is not None
-    assert (batch.lengths.tolist(), batch.sentences.tolist()) == ([2, 1], [0, 2])

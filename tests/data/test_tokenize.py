@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import bmtools.data
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
-from bmtools.data.tokenize import check_shard_target, tokenize
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.data.tokenize import tokenize
+from bmtools.errors import BmtoolsError, CheckpointError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.loading import load_tokenizer
@@ -114,14 +113,6 @@ def test_processes_change_no_byte(source: Path, tokenizer: Any, tmp_path: Path) 
     assert files_of(tmp_path / "1") == files_of(tmp_path / "2")
 
 
-def test_block_size_changes_no_byte(source: Path, tokenizer: Any, tmp_path: Path,
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "small", SMALL)
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1 << 20)
-    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "large", SMALL)
-    assert files_of(tmp_path / "small") == files_of(tmp_path / "large")
-
-
 @pytest.mark.parametrize("bound", [150, 2_000, 4_000])
 def test_interrupted_twice_equals_uninterrupted(source: Path, tokenizer: Any, tmp_path: Path,
                                                 bound: int) -> None:
@@ -143,30 +134,6 @@ def test_interrupted_twice_equals_uninterrupted(source: Path, tokenizer: Any, tm
     assert parts["results"] == whole["results"]
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
     assert not (tmp_path / "parts.run").exists()
-
-
-def test_an_interrupted_replacement_can_be_resumed(source: Path, tokenizer: Any,
-                                                   tmp_path: Path) -> None:
-    other = tmp_path / "other.jsonl"
-    other.write_text('{"id": "a", "text": "Il cuore"}\n')
-    tokenize(RecordReader([str(other)]), tokenizer, tmp_path / "parts", SMALL)
-    whole = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "whole", SMALL)
-
-    def go(**options: Any) -> dict[str, Any]:
-        return tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL,
-                        resume=True, **options)
-
-    with pytest.raises(BmtoolsError, match="made of other text than this"):
-        go()
-    with pytest.raises(KeyboardInterrupt):
-        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL,
-                 overwrite=True, watch=stopping_after(5))
-    with pytest.raises(BmtoolsError, match="is not empty; give another name, or overwrite"):
-        go()
-    seen: list[int] = []
-    assert go(overwrite=True, watch=counting(seen))["results"] == whole["results"]
-    assert seen[0] > 1, "encoded what was in shards already"
-    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
 
 
 def test_killed_equals_uninterrupted(tokenizer: Any, vocabulary: Path, source: Path,
@@ -214,23 +181,6 @@ def alive(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_run_that_fails_at_the_very_end_is_not_lost(
-        source: Path, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(tokenizer: Any, directory: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "save_tokenizer", full)
-        with pytest.raises(BmtoolsError, match="no space left"):
-            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL)
-    seen: list[int] = []
-    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL, resume=True,
-             watch=counting(seen))
-    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "whole", SMALL)
-    assert len(seen) == 1, "only the last block"
-    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
-
-
 def test_the_input_must_be_the_same_to_resume(source: Path, tokenizer: Any, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
@@ -259,103 +209,6 @@ def test_a_damaged_unfinished_run_is_named(source: Path, tokenizer: Any, tmp_pat
         path.write_bytes(damage)
         with pytest.raises(CheckpointError, match=path.name):
             tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
-
-
-def test_an_unfinished_run_is_not_lost_by_chance(source: Path, tokenizer: Any,
-                                                 tmp_path: Path) -> None:
-    def go(**options: Any) -> None:
-        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, **options)
-
-    with pytest.raises(KeyboardInterrupt):
-        go(watch=stopping_after(12))
-    with pytest.raises(BmtoolsError, match=r"s\.run holds an unfinished run; resume continues"):
-        go()
-    seen: list[int] = []
-    go(overwrite=True, watch=counting(seen))
-    assert seen[0] == 0
-    with pytest.raises(BmtoolsError, match="s is not empty"):
-        go()
-    with pytest.raises(BmtoolsError, match="s is not empty"):
-        check_shard_target(tmp_path / "s")
-
-
-def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    first = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
-    (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
-    os.utime(tmp_path / "s.run", ns=(0, 0))
-    with monkeypatch.context() as patch:
-        patch.delattr(module, "map_parallel")
-        again = RecordReader([str(source)])
-        assert tokenize(again, tokenizer, tmp_path / "s", SMALL, resume=True) == first
-    assert [*again.hashes.values()] == [*first["inputs"].values()]
-    assert not (tmp_path / "s.run").exists()
-    source.write_bytes(source.read_bytes() + b'{"id": "x", "text": "il"}\n')
-    with pytest.raises(CheckpointError, match="s: made of other text than this"):
-        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
-    with pytest.raises(CheckpointError, match="s: made with sentences False, found True"):
-        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s",
-                 ShardConfig(sentences=True, shard_tokens=2_000), resume=True)
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_first_bad_line_is_named_by_file_and_number(
-        source: Path, tokenizer: Any, tmp_path: Path, processes: int) -> None:
-    raw = source.read_bytes().splitlines(keepends=True)
-    source.write_bytes(b"".join([*raw[:300], b'\n{"id": "x"}\nno JSON\n', *raw[300:]]))
-    with pytest.raises(RecordError, match=r"text\.jsonl:302: key 'text' is missing"):
-        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
-                 processes=processes)
-
-
-def test_bad_lines_are_collected_as_by_the_reader_and_once(
-        source: Path, tokenizer: Any, tmp_path: Path) -> None:
-    raw = source.read_bytes().splitlines(keepends=True)
-    for index in range(550, 0, -50):
-        raw[index:index] = [b'{"id": 3, "text": "il"}\n', b"\n", b"[1]\n", b"\xff\n", b"{\n"]
-    source.write_bytes(b"".join(raw))
-
-    def collect(into: list[Any]) -> Callable[[RecordError], None]:
-        return lambda error: into.append((error.place, error.reason, error.content))
-
-    expected: list[Any] = []
-    read = len(list(RecordReader([str(source)], collect(expected))))
-    assert len(expected) == 44
-    found: list[Any] = []
-    result = tokenize(RecordReader([str(source)], collect(found)), tokenizer, tmp_path / "a", SMALL)
-    assert found == expected
-    assert result["results"]["records"] == read == 600
-    with pytest.raises(KeyboardInterrupt):
-        tokenize(RecordReader([str(source)], collect([])), tokenizer, tmp_path / "b", SMALL,
-                 watch=stopping_after(9))
-    resumed: list[Any] = []
-    tokenize(RecordReader([str(source)], collect(resumed)), tokenizer, tmp_path / "b", SMALL,
-             resume=True)
-    assert resumed == expected
-    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
-
-
-def test_several_files_are_one_corpus(write_lines: Callable[..., Path], tokenizer: Any,
-                                      tmp_path: Path) -> None:
-    whole = write_lines("whole.jsonl", *lines(200))
-    first = write_lines("first.jsonl", *lines(200)[:90])
-    second = write_lines("second.jsonl", *lines(200)[90:])
-    tokenize(RecordReader([str(whole)]), tokenizer, tmp_path / "one", SMALL)
-    tokenize(RecordReader([str(first), str(second)]), tokenizer, tmp_path / "two", SMALL)
-    one, two = files_of(tmp_path / "one"), files_of(tmp_path / "two")
-    assert one.pop("bmtools.json") != two.pop("bmtools.json")
-    assert one == two
-
-
-def test_no_text_is_an_error(write_lines: Callable[..., Path], tokenizer: Any,
-                             tmp_path: Path) -> None:
-    for name, records, message in (
-            ("none.jsonl", [], r"none\.jsonl: found no records, expected at least one"),
-            ("blank.jsonl", [{"id": "a", "text": "  "}], "no text in the input; expected records")):
-        source = write_lines(name, *records)
-        with pytest.raises(DataError, match=message):
-            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["blank.jsonl", "none.jsonl"]
 
 
 def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], tokenizer: Any,
@@ -451,19 +304,3 @@ def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
         peaks.append(int(done.stdout) / 1024)
     assert given.stat().st_size > 10e6
     assert peaks[1] - peaks[0] < 6, f"{peaks} megabytes"
-
-
-def test_workers_import_neither_torch_nor_transformers() -> None:
-    code = ("import sys, bmtools.data.tokenize\n"
-            "assert not {'torch', 'transformers'} & set(sys.modules)")
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_paths_and_settings_are_taken_as_they_are(source: Path, vocabulary: Path,
-                                                  tmp_path: Path) -> None:
-    bmtools.data.tokenize(str(source), str(vocabulary), str(tmp_path / "a"), shard_tokens=500)
-    tokenize(RecordReader([str(source)]), load_tokenizer(vocabulary), tmp_path / "b",
-             ShardConfig(shard_tokens=500))
-    first, second = (sorted((tmp_path / name).glob("*.safetensors")) for name in "ab")
-    assert len(first) > 1
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

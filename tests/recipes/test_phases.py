@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from dataclasses import fields, replace
@@ -29,29 +27,18 @@ from bmtools.recipes.phases import (
     identity,
     learning_rate_at,
     resolved,
-    run_settings,
 )
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
     MaskRateCurve,
     ObjectiveConfig,
-    OptimizationConfig,
     PhaseLengthConfig,
-    RegularizationConfig,
     ReplayConfig,
 )
 from bmtools.recipes.toml import parse_run_config, to_toml
 
 STEPS = Phase("a", PhaseLengthConfig(steps=100), learning_rate=LearningRateConfig(warmup_steps=10))
-
-
-def test_importing_loads_nothing_heavy() -> None:
-    code = ("import sys\nimport bmtools.recipes.toml\n"
-            "print({'torch', 'numpy', 'transformers', 'tokenizers'} & set(sys.modules))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          check=True)
-    assert done.stdout == "set()\n"
 
 
 def test_no_two_settings_share_a_name() -> None:
@@ -60,13 +47,6 @@ def test_no_two_settings_share_a_name() -> None:
     assert [name for name, times in names.items() if times > 1] == []
     assert not {"name", "mixture"} & set(names)
     assert set(names) == {*PHASE_FIELDS, *RUN_FIELDS}
-
-
-def test_resolved_settings_of_a_phase_are_flat() -> None:
-    phase = Phase("a", batch=BatchConfig(max_length=64), objective=ObjectiveConfig(mask_rate=0.3))
-    [values] = resolved(RunConfig((phase,)))["phases"]
-    assert list(values) == ["name", *PHASE_FIELDS]
-    assert (values["max_length"], values["mask_rate"]) == (64, 0.3)
 
 
 @pytest.mark.parametrize(("given", "steps", "tokens", "epochs", "warmup_steps"), [
@@ -125,13 +105,6 @@ def test_nonsense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == message
-
-
-def test_settings_of_a_run_keep_their_defaults() -> None:
-    config = RunConfig((Phase("a"),), run={"dropout": 0.1, "mixout": 0.9})
-    assert run_settings(config.run, OptimizationConfig) == OptimizationConfig(dropout=0.1)
-    assert run_settings(config.run, RegularizationConfig) == RegularizationConfig(mixout=0.9)
-    assert run_settings(config.run, ReplayConfig) == ReplayConfig()
 
 
 def test_resolved_is_plain_and_complete() -> None:
@@ -217,15 +190,6 @@ SECOND = Phase("second", PhaseLengthConfig(steps=5), objective=ObjectiveConfig(
     mask_rate=0.05, mask_rate_end=0.25, mask_curve="steps"))
 
 
-def test_each_step_has_its_phase() -> None:
-    schedule = Schedule([FIRST, SECOND], [4, 5])
-    phase_steps = [schedule.phase_step(number) for number in range(9)]
-    assert [phase_step.phase.name for phase_step in phase_steps] == ["first"] * 4 + ["second"] * 5
-    assert [phase_step.step for phase_step in phase_steps] == [0, 1, 2, 3, 0, 1, 2, 3, 4]
-    assert [number for number in range(9) if phase_steps[number].is_last] == [3, 8]
-    assert schedule.phase_step(20) == phase_steps[-1]
-
-
 def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
     schedule = Schedule([FIRST, SECOND], [4, 5])
     rates = [schedule.phase_step(number).mask_rate for number in range(4, 9)]
@@ -298,16 +262,3 @@ def test_a_mask_rate_may_fall_and_meets_its_ends(curve: MaskRateCurve) -> None:
     assert rates == sorted(rates, reverse=True)
     assert mask_rate_at(-0.001, objective) == 0.3
     assert mask_rate_at(1.0000001, objective) == 0.15
-
-
-def test_a_phase_that_ends_in_its_warmup_is_told() -> None:
-    """The warm-up stays as it was set, as in transformers; `at` then ends below the peak."""
-    late = LearningRateConfig(1e-3, warmup_steps=10)
-    phases = [Phase("main", learning_rate=late), Phase("first", learning_rate=late),
-              Phase("ratio", learning_rate=LearningRateConfig(1e-3, warmup_ratio=1.0))]
-    [warning] = Schedule(phases, [4, 10, 4]).unfinished_warmups()
-    assert warning == (
-        "phase 'main': warmup_steps is 10, but the phase ends after 4: the learning rate rises to "
-        "0.0004 and NEVER REACHES its peak of 0.001; set fewer, or warmup_ratio")
-    assert learning_rate_at(late, 3, 4) == pytest.approx(4e-4)
-    assert learning_rate_at(late, 9, 10) == 1e-3, "a warm-up as long as its phase ends at the peak"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from typing import Any
 
-import click
 import pytest
 
-from bmtools.cli.options import Command
-from bmtools.cli.settings import takes_settings
 from bmtools.recipes.settings import AdversarialConfig, ObjectiveConfig, RegularizationConfig
 
 
@@ -51,30 +47,6 @@ def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
     with pytest.raises(ValueError,
                        match=r"mask_replace_prob and random_replace_prob: .* add up to 1"):
         ObjectiveConfig(mask_replace_prob=shares[0], random_replace_prob=shares[1])
-
-
-def test_a_rounding_above_one_is_no_mistake() -> None:
-    assert 0.8 + 0.2000000000000001 > 1
-    ObjectiveConfig(mask_replace_prob=0.8, random_replace_prob=0.2000000000000001)
-
-
-@pytest.mark.parametrize("kind", [RegularizationConfig, AdversarialConfig])
-def test_every_field_becomes_an_option_with_help(kind: Any) -> None:
-    @click.command(cls=Command)
-    @takes_settings(kind, "settings")
-    def command(settings: Any) -> None:
-        assert settings == kind()
-
-    options = {option.name: option for option in command.params
-               if option.name not in ("config", "traceback", "help_all")}
-    assert options.keys() == {field.name for field in dataclasses.fields(kind)}
-    assert all(getattr(option, "help", "") for option in options.values())
-    command.main([], standalone_mode=False)
-
-
-def test_settings_do_not_import_torch() -> None:
-    code = "import sys, bmtools.recipes.settings; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(("modules", "heavy"), [

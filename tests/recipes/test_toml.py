@@ -32,7 +32,6 @@ from bmtools.recipes.toml import (
     parse_run_config,
     read_run_config,
     recipe_names,
-    recipe_text,
 )
 
 WHOLE = """
@@ -181,18 +180,9 @@ def test_what_is_not_toml_is_said(content: bytes) -> None:
         parse_run_config(content, "phases.toml")
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file or directory; expected a readable file"):
-        read_run_config(str(tmp_path / "phases.toml"))
-
-
 TWO = RunConfig((Phase("easy", PhaseLengthConfig(steps=100)),
                  Phase("hard", PhaseLengthConfig(tokens=900))),
                 title="Two", architecture="bert-tiny", run={"seed": 1, "dropout": 0.1})
-
-
-def test_nothing_given_changes_nothing() -> None:
-    assert override(TWO, {}) == TWO
 
 
 def test_values_change_all_phases_and_the_run() -> None:
@@ -262,24 +252,6 @@ def test_a_wrong_set_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:
         override(TWO, {}, [text])
     assert str(error.value) == f"set {text}: {message}"
-
-
-def test_values_that_do_not_fit_name_the_phase_where_there_are_several() -> None:
-    found = "initial_batch_size: found 64, expected 0, or up to batch_size"
-    with pytest.raises(ValueError) as error:
-        override(TWO, {"initial_batch_size": 64}, ["easy.batch_size=64"])
-    assert str(error.value) == f"phase 'hard': {found}"
-    with pytest.raises(ValueError) as error:
-        override(RunConfig((Phase("main"),)), {"initial_batch_size": 64})
-    assert str(error.value) == found
-    with pytest.raises(ValueError) as error:
-        override(TWO, {}, ["dropout=1"])
-    assert str(error.value) == "dropout: found 1.0, expected 0 to less than 1"
-
-
-def test_recipes_are_found_by_name() -> None:
-    assert "pubmedbert" in recipe_names()
-    assert load_recipe("pubmedbert") == parse_run_config(recipe_text("pubmedbert").encode(), "x")
 
 
 def test_an_unknown_recipe_is_one_line_with_all_names() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from bmtools.errors import BmtoolsError
 from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, ReportingConfig
@@ -65,13 +64,6 @@ def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None
     assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
 
 
-def test_float32_is_called_by_its_name_too(suits: Callable[..., None]) -> None:
-    suits(PrecisionChoice("no", "as bf16 is slow"))
-    found, notes = resolve_precision(OptimizationConfig(), None, state())
-    assert found.mixed_precision == "no"
-    assert notes == ["mixed_precision auto: no (float32), as bf16 is slow"]
-
-
 def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., None]) -> None:
     suits(None)
     said = replace(plan, optimization=OptimizationConfig(mixed_precision="bf16"))
@@ -96,16 +88,6 @@ def test_a_run_that_goes_on_keeps_its_precision(
     assert notes == [note]
 
 
-def test_a_run_in_fp16_does_not_go_on_without_a_gpu(
-        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None]) -> None:
-    suits(FAST)
-    recorded(mixed_precision="fp16")
-    with pytest.raises(BmtoolsError, match=r"out\.run: the unfinished run trains in fp16, which a "
-                                           "CPU cannot; resume it on a GPU, or start again with"):
-        resolve_auto(plan, None, state())
-    assert resolve_auto(plan, None, state("cuda"))[0].optimization.mixed_precision == "fp16"
-
-
 def test_sharded_weights_and_adversarial_noise_stay_in_float32(
         plan: TrainingPlan, suits: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     suits(OLD)
@@ -120,22 +102,3 @@ def test_sharded_weights_and_adversarial_noise_stay_in_float32(
     found, [note] = resolve_auto(noisy, None, state("cuda"))
     assert found.optimization.mixed_precision == "no"
     assert "blurs the noise" in note
-
-
-def test_the_first_process_decides_for_all(plan: TrainingPlan, suits: Callable[..., None],
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are told, and measure nothing: on another machine they could find otherwise."""
-    told: list[Any] = []
-
-    def send(objects: list[Any]) -> None:
-        if objects[0] is None:
-            objects[:] = told
-        else:
-            told[:] = objects
-
-    monkeypatch.setattr(distributed, "broadcast_object_list", send)
-    suits(FAST)
-    first = resolve_auto(plan, None, state(processes=2))
-    suits(None)
-    assert resolve_auto(plan, None, state("cuda", 2, main=False)) == first
-    assert first[0].optimization.mixed_precision == "bf16"

@@ -88,12 +88,6 @@ def test_only_the_newest_stay(model: Any, save: Any, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000006", "step-00000008"]
 
 
-def test_a_process_that_does_not_write_writes_nothing(model: Any, save: Any,
-                                                      tmp_path: Path) -> None:
-    save(*trained(model), Progress({}), writes=False)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("damage", [
     lambda state: (state / "model.safetensors").write_bytes(b"\0" * 5),
     lambda state: (state / "optimizer.safetensors").unlink(),
@@ -153,16 +147,6 @@ def test_weights_damaged_inside_are_named(model: Any, save: Any, tmp_path: Path)
         restore_optimizer(state, objective, optimizer)
     with pytest.raises(CheckpointError, match=r"objective\.safetensors: cannot be restored \("):
         restore_heads(state, objective)
-
-
-@pytest.mark.parametrize("changes", [{"step": "x"}, {"metrics": 3}, {"identity": [1]}])
-def test_progress_of_other_types_is_refused(model: Any, save: Any, tmp_path: Path,
-                                            changes: dict[str, Any]) -> None:
-    save(*trained(model), Progress({}, 3))
-    path = tmp_path / "step-00000003" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(CheckpointError, match="written by another version of bmtools"):
-        read_progress(path.parent, {})
 
 
 def test_a_state_with_another_order_of_documents_is_refused(model: Any, save: Any,

@@ -14,7 +14,6 @@ from bmtools.data.batches import SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.objectives import MaskedObjective, PairObjective
@@ -81,21 +80,6 @@ def test_pairs_have_the_mean_loss_of_their_head(model: Any, toy: Any, tokenizer:
     assert found["pairs"] > 0 and 0.2 < np.mean(right) < 0.8
 
 
-def test_a_single_process_moves_no_float64_to_its_device(
-        model: Any, tokenizer: Any, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apple's GPUs have none, as torch says when asked to."""
-    move = torch.Tensor.to
-
-    def refusing(tensor: torch.Tensor, *where: Any, **how: Any) -> torch.Tensor:
-        if tensor.dtype is torch.float64 and any(isinstance(one, torch.device) for one in where):
-            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
-        return move(tensor, *where, **how)
-
-    monkeypatch.setattr(torch.Tensor, "to", refusing)
-    found = evaluation_set(corpus, tokenizer).score(MaskedObjective(model), Accelerator(cpu=True))
-    assert found["masked"] > 0
-
-
 def test_every_evaluation_is_the_same_and_has_no_side_effects(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
     """Neither batches, generators nor the mode of the model change."""
@@ -111,15 +95,6 @@ def test_every_evaluation_is_the_same_and_has_no_side_effects(
     assert torch.equal(torch.rand(2), expected)
     assert objective.training and model.training
     assert all(weight.grad is None for weight in model.parameters())
-
-
-def test_a_model_prepared_for_packing_scores_the_same(
-        model: Any, tokenizer: Any, corpus: Corpus) -> None:
-    held_out = evaluation_set(corpus, tokenizer)
-    before = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
-    prepare_packed(model)
-    assert held_out.score(MaskedObjective(model), Accelerator(cpu=True)) == \
-        pytest.approx(before, abs=1e-5)
 
 
 class SimulatedProcesses:

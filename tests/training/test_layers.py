@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import nn
 from toy_models import tiny_config
-from transformers import AutoModelForMaskedLM, BertForTokenClassification
+from transformers import AutoModelForMaskedLM
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.layers import (
-    encoder_layers,
     freeze,
     frozen_names,
     layer_numbers,
@@ -56,36 +55,6 @@ def test_depths_are_those_of_the_table(family: str) -> None:
     assert {name: found[name] for name in EXPECTED[family]} == EXPECTED[family]
     assert found.keys() == dict(model.named_parameters()).keys()
     assert set(found.values()) == {0, 1, 2, 3, 4}
-
-
-def test_a_head_for_tags_and_a_pooler_are_on_top() -> None:
-    model = BertForTokenClassification(tiny_config("BERT"))
-    assert layer_numbers(model)["classifier.weight"] == 4
-    encoder = build("BERT").bert.__class__(tiny_config("BERT"))
-    assert layer_numbers(encoder)["pooler.dense.weight"] == 4
-
-
-class Custom(nn.Module):
-    """No config, no base model; layers hold lists of their own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Embedding(5, 4)
-        self.blocks = nn.ModuleList(
-            nn.ModuleDict({"experts": nn.ModuleList(nn.Linear(4, 4) for _ in range(7))})
-            for _ in range(2))
-        self.heads = nn.ModuleList([nn.Linear(4, 5, bias=False)])
-        self.heads[0].weight = self.stem.weight
-
-
-def test_any_module_with_a_list_of_layers_will_do() -> None:
-    model = Custom()
-    assert encoder_layers(model) is model.blocks
-    assert {name.split(".")[1] if "." in name else name: depth
-            for name, depth in layer_numbers(model).items() if name.startswith("blocks")} == \
-        {"0": 1, "1": 2}
-    assert layer_numbers(model)["stem.weight"] == 0
-    assert "heads.0.weight" not in layer_numbers(model)
 
 
 def test_a_model_without_layers_is_refused() -> None:
@@ -136,11 +105,6 @@ def test_more_layers_than_there_are_is_an_error() -> None:
     assert frozen_names(build("BERT"), FreezeConfig(3))
     with pytest.raises(BmtoolsError, match="frozen_layers: found 4, but the model has 3 layers"):
         frozen_names(build("BERT"), FreezeConfig(4))
-
-
-def test_something_must_be_left_to_train() -> None:
-    with pytest.raises(BmtoolsError, match="freeze every weight"):
-        frozen_names(build("BERT"), FreezeConfig(frozen="*"))
 
 
 def test_freezing_is_undone_and_leaves_what_was_frozen_before() -> None:

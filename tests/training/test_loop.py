@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.loop import LoopHooks, Trainer, set_dropout
@@ -40,24 +39,6 @@ def test_micro_batches_add_up_to_their_batch(model: Any, toy: Any, toy_phase: An
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
-def test_packed_passes_may_be_padded(model: Any, toy: Any, toy_phase: Any,
-                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where shapes should repeat."""
-    prepare_packed(model)
-    plain = losses(model, toy, toy_phase(), packed=True)
-    prepare = MaskedObjective.prepare
-    shapes = set()
-
-    def padded(self: Any, micro_batch: Any, _padded: bool) -> Any:
-        inputs = prepare(self, micro_batch, True)
-        shapes.add(inputs["lengths"].tokens % 64)
-        return inputs
-
-    monkeypatch.setattr(MaskedObjective, "prepare", padded)
-    assert losses(model, toy, toy_phase(), packed=True) == pytest.approx(plain, rel=1e-5)
-    assert shapes == {0}
-
-
 def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     """One step of the loop against torch's own optimizer on transformers' own loss."""
     twin = copy.deepcopy(model)
@@ -79,20 +60,6 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     assert step.gradient_norm == pytest.approx(float(norm), rel=1e-4)
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
-
-
-def test_accuracy_is_that_of_masked_tokens(model: Any, toy: Any, toy_phase: Any) -> None:
-    batches = toy.batches(TEXTS, toy_phase())
-    trainer = Trainer(MaskedObjective(model), 1, lambda _number: 1e-9, SETTINGS,
-                      Accelerator(cpu=True))
-    [step] = trainer.run(batches)
-    [given] = batches.batch(0).micro_batches
-    with torch.inference_mode():
-        logits = model.eval()(input_ids=given["input_ids"],
-                              attention_mask=given["attention_mask"].long()).logits
-    masked = given["labels"] >= 0
-    right = (logits.argmax(-1) == given["labels"])[masked].float().mean()
-    assert step.losses["mlm_accuracy"] == pytest.approx(float(right), abs=1e-6)
 
 
 def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
@@ -188,25 +155,3 @@ def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
         model.bert.embeddings.LayerNorm.weight[3] = float("inf")
     with pytest.raises(DivergedError, match="a weight is not finite; lower learning_rate"):
         trainer.require_finite_weights()
-
-
-def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
-    prepare_packed(model)
-    whole = losses(model, toy, toy_phase(), packed=True)
-    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)
-    assert whole[-1] < whole[0]
-    assert cut == pytest.approx(whole, rel=1e-5)
-
-
-def test_compiling_leaves_room_for_every_kind_of_layer(
-        model: Any, toy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch._dynamo
-
-    compiled = []
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)
-    monkeypatch.setattr(torch.nn.Module, "compile",
-                        lambda module, **named: compiled.append((type(module).__name__, named)))
-    Trainer(MaskedObjective(model), 1, lambda _number: 1e-3, replace(SETTINGS, compile=True),
-            Accelerator(cpu=True))
-    assert compiled == [("BertLayer", {"dynamic": True})] * 2
-    assert torch._dynamo.config.recompile_limit == 64

@@ -7,12 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
@@ -21,7 +18,6 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
-from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.memory import training_state_bytes
 from bmtools.models.next_sentence import NextSentenceHead
@@ -32,17 +28,14 @@ from bmtools.recipes.settings import (
     BatchConfig,
     OptimizationConfig,
     PhaseLengthConfig,
-    RegularizationConfig,
     ReportingConfig,
 )
-from bmtools.training import microbatch
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.checks import require_memory
 from bmtools.training.loop import Trainer
 from bmtools.training.microbatch import (
     StepMemory,
     fit_micro_batches,
-    full_sequences,
     measure_activations,
     measure_memory,
 )
@@ -81,12 +74,6 @@ def trainer(model: Any) -> Trainer:
                    Accelerator(cpu=True))
 
 
-def test_a_size_that_is_set_counts(plan: Callable[..., TrainingPlan], trainer: Trainer) -> None:
-    for loop, size in (({}, 0), ({"micro_batch_size": 3}, 3),
-                       ({"micro_batch_size": 3, "memory_gib": 9}, 3)):
-        assert fit_micro_batches(plan(**loop), trainer, False, 1) == {"short": size, "long": size}
-
-
 @pytest.mark.parametrize("processes", [1, 16])
 def test_a_bound_that_holds_the_batch_leaves_it_whole(
         plan: Callable[..., TrainingPlan], trainer: Trainer, processes: int) -> None:
@@ -102,45 +89,6 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
     found = fit_micro_batches(plan(memory_gib=long.total_bytes(100) / GIB), trainer, False, 1)
     assert found["short"] == 0, "a whole batch fits"
     assert found["long"] == pytest.approx(100, rel=0.2)
-
-
-def test_a_bound_on_a_single_gpu_holds_for_its_allocator(
-        plan: Callable[..., TrainingPlan], trainer: Trainer,
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accelerate calls a single GPU `cuda`, without the number that torch's allocator asks for."""
-    given: list[tuple[float, int]] = []
-    monkeypatch.setattr(microbatch, "measure_memory", lambda *_: SimpleNamespace(
-        sequences_within=lambda _limit: 8))
-    monkeypatch.setattr(trainer, "accelerator", SimpleNamespace(
-        device=torch.device("cuda"), gather=lambda own: own))
-    monkeypatch.setattr(torch, "tensor", lambda values, device: np.array(values))
-    for name, answer in (("is_initialized", True), ("empty_cache", None), ("current_device", 0),
-                         ("device_count", 1),
-                         ("_get_device_properties", SimpleNamespace(total_memory=80 * GIB))):
-        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer,
-                            raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_setMemoryFraction",
-                        lambda fraction, number: given.append((fraction, number)), raising=False)
-    assert fit_micro_batches(plan(memory_gib=21), trainer, False, 1) == {"short": 8, "long": 8}
-    assert given == [(0.25, 0)]
-
-
-def test_other_copies_of_weights_leave_less_memory(plan: Callable[..., TrainingPlan],
-                                                   trainer: Trainer,
-                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradients between processes, and weights of the start."""
-    given: list[int] = []
-
-    class Nothing:
-        def __init__(self, *arguments: Any) -> None:
-            given.append(arguments[3])
-
-    monkeypatch.setattr(microbatch, "StepMemory", Nothing)
-    bound = plan(memory_gib=1)
-    regularized = replace(bound, regularization=RegularizationConfig(mixout=0.5))
-    for one, processes in ((bound, 1), (bound, 2), (regularized, 1), (regularized, 2)):
-        measure_memory(one, trainer, one.config.phases[0], False, processes, GIB)
-    assert given == [0, 1, 1, 2]
 
 
 def test_too_little_for_a_sequence_is_one_clear_line(
@@ -241,17 +189,6 @@ def test_a_process_stays_below_its_bound(corpus: Path, vocabulary: Path, tokeniz
     assert 0.4 * GIB < peak < bound * GIB
 
 
-def test_a_bound_below_the_process_itself_is_one_clear_line(
-        run: Callable[..., Any], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
-    outcome = run("pretrain", corpus, "--tokenizer", vocabulary, "--architecture", "bert-1x64",
-                  "--max-length", 32, "-o", tmp_path / "out", "--memory-gib", 0.1)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(
-        "bmtools: --memory-gib: found 0.1, but a single sequence of 32 tokens")
-    assert len(outcome.err.splitlines()) == 1
-    assert not list(tmp_path.glob("out*"))
-
-
 OBJECTIVES = ("masked", "masked+nsp", "causal", "adversarial")
 
 
@@ -307,90 +244,6 @@ def test_activations_cover_what_a_larger_micro_batch_really_takes(
         assert 0.95 * taken < memory.activation_bytes(sequences) < 1.2 * taken
 
 
-def test_measuring_stays_within_the_limit(make_trainer: Callable[..., Trainer],
-                                          toy_phase: Callable[..., Phase],
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    measure = microbatch.measure_activations
-
-    def spy(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:
-        tried.append(sequences)
-        return measure(trainer, phase, packed, sequences)
-
-    monkeypatch.setattr(microbatch, "measure_activations", spy)
-    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
-    made, phase = make_trainer(), phase_of(toy_phase, "masked")
-    memory = StepMemory(made, phase, False)
-    assert tried == [1, 2, 4, 8, 16, 32]
-    tried.clear()
-    StepMemory(made, phase, False, limit=memory.total_bytes(8))
-    assert 2 <= max(tried) <= 8
-    tried.clear()
-    StepMemory(made, replace(phase, batch=BatchConfig(64, 3)), False)
-    assert tried == [1, 2], "no more than a batch"
-
-
-@pytest.fixture
-def two_that_shard(make_trainer: Callable[..., Trainer],
-                   monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trainer]:
-    """Make a trainer that shards its weights with a process that holds `other` bytes."""
-
-    def make(other: int) -> Trainer:
-        made = make_trainer()
-        monkeypatch.setattr(microbatch, "is_sharded", lambda _accelerator: True)
-        monkeypatch.setattr(made, "accelerator", SimpleNamespace(
-            device=torch.device("cpu"), num_processes=2, autocast=made.accelerator.autocast,
-            gather=lambda own: torch.cat([own, torch.full_like(own, other)])))
-        return made
-
-    return make
-
-
-def test_gradients_of_sharded_weights_are_whole_while_they_accumulate(
-        two_that_shard: Callable[..., Trainer], toy_phase: Callable[..., Phase],
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    made, phase = two_that_shard(0), phase_of(toy_phase, "masked")
-    weights = sum(weight.nbytes for weight in made.objective.parameters())
-    monkeypatch.setattr(microbatch, "measure_activations", lambda *_: weights // 8)
-    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
-    memory = StepMemory(made, replace(phase, batch=BatchConfig(64, 4)), False, returns_freed=True)
-    one, whole = memory.total_bytes(1), memory.total_bytes(2)
-    assert one - whole == weights, "the process's share of a batch is reduced at once"
-    assert whole == pytest.approx(2 * weights + 128 * 2**20 + 1.15 * weights / 8, abs=8)
-    assert memory.sequences_within(whole) == 2
-    assert memory.sequences_within(whole - 1) == 0
-
-
-def test_processes_that_shard_measure_alike(two_that_shard: Callable[..., Trainer],
-                                            toy_phase: Callable[..., Phase],
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that one of them leaves out would wait forever; the fullest one decides."""
-    tried: list[int] = []
-
-    def spy(_trainer: Trainer, _phase: Phase, _packed: bool, sequences: int) -> int:
-        tried.append(sequences)
-        return sequences * 2**20
-
-    monkeypatch.setattr(microbatch, "measure_activations", spy)
-    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
-    for other, expected in ((0, [1, 2, 4, 8, 16, 32]), (GIB, [1])):
-        tried.clear()
-        StepMemory(two_that_shard(other), phase_of(toy_phase, "masked"), False, limit=GIB)
-        assert tried == expected
-
-
-def test_copies_of_weights_and_kept_memory_add_up(make_trainer: Callable[..., Trainer],
-                                                  toy_phase: Callable[..., Phase],
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
-    made, phase = make_trainer(), phase_of(toy_phase, "masked")
-    weights = sum(weight.nbytes for weight in made.objective.parameters())
-    one, three = (StepMemory(made, phase, False, copies, True) for copies in (1, 3))
-    assert three.total_bytes(4) - one.total_bytes(4) == 2 * weights
-    kept = StepMemory(made, phase, False, 1, returns_freed=False)
-    assert kept.total_bytes(400) > one.total_bytes(400)
-
-
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_measuring_leaves_nothing_behind(
         make_trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], name: str) -> None:
@@ -403,53 +256,3 @@ def test_measuring_leaves_nothing_behind(
     for key, weight in made.objective.named_parameters():
         assert weight.grad is None
         assert torch.equal(weight, before[key])
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_full_sequences_are_masked_at_least_as_often_as_those_of_a_phase(
-        toy_phase: Callable[..., Phase], packed: bool) -> None:
-    phase = toy_phase(batch=BatchConfig(40, 8), objective="masked+nsp", mask_rate=0.1,
-                      mask_rate_end=0.4, mask_curve="linear")
-    inputs = full_sequences(phase, packed, 3, 100)
-    assert int((inputs["labels"] >= 0).sum()) >= 0.4 * 3 * 40
-    assert inputs["input_ids"].shape == ((120,) if packed else (3, 40))
-    assert int(inputs["input_ids"].max()) < 100
-    assert inputs["nsp_labels"].shape == (3,)
-    if packed:
-        assert inputs["lengths"].tolist() == [40, 40, 40]
-
-
-def test_a_causal_phase_predicts_every_token(toy_phase: Callable[..., Phase]) -> None:
-    batch = BatchConfig(40, 8)
-    causal = toy_phase(batch=batch, objective="causal")
-    assert bool((full_sequences(causal, False, 3, 100)["labels"] >= 0).all())
-    falling = toy_phase(batch=batch, mask_rate=0.3, mask_rate_end=0.1, mask_curve="cosine")
-    labels = full_sequences(falling, False, 3, 100)["labels"]
-    assert 0.3 <= float((labels >= 0).float().mean()) < 0.4
-
-
-def test_rows_for_tensor_cores_count_as_memory(make_trainer: Callable[..., Trainer],
-                                               toy_phase: Callable[..., Phase],
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy of the output table with more rows lives from the head's forward to its backward."""
-    made, phase = make_trainer(), phase_of(toy_phase, "masked")
-    plain = microbatch.measure_activations(made, phase, False, 2)
-    multiple = 4096
-    monkeypatch.setattr(mlm, "_row_multiple", lambda _device: multiple)
-    table = 4 * multiple * made.objective.model.config.hidden_size
-    found = microbatch.measure_activations(made, phase, False, 2) - plain
-    assert table <= found, "the copy; logits and gradients of its rows come on top"
-
-
-def test_the_leak_check_holds_whole_weights_before_they_are_sharded(
-        two_that_shard: Callable[..., Trainer], toy_phase: Callable[..., Phase],
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    made, phase = two_that_shard(0), phase_of(toy_phase, "masked")
-    weights = sum(weight.nbytes for weight in made.objective.parameters())
-    monkeypatch.setattr(microbatch, "measure_activations", lambda *_: 1000)
-    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
-    whole = replace(phase, batch=BatchConfig(64, 2))
-    padded, packed = (StepMemory(made, whole, layout, returns_freed=True).total_bytes(1)
-                      for layout in (False, True))
-    assert padded == pytest.approx(2 * weights + 128 * 2**20, abs=2000)
-    assert packed == pytest.approx(4 * weights + 128 * 2**20, abs=5000)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed.utils import _to_kwargs
 from toy_batches import make_batch, packed_of, taught_by
 from toy_models import join_nsp_head
 
@@ -72,16 +71,6 @@ def test_inputs_made_before_a_pass_change_nothing(
     raw = objective.raw_inputs(prepared)
     assert raw.keys() == inputs.keys()
     assert all(torch.equal(raw[name], value) for name, value in inputs.items())
-
-
-@torch.no_grad()
-def test_data_parallelism_leaves_lengths_on_the_cpu(model: Any, batch: dict) -> None:
-    """As DDP and FSDP2 move what a module is called with."""
-    packed = packed_of(batch)
-    moved = {name: _to_kwargs((), given, torch.device("meta"), False)[1][0] for name, given in (
-        ("raw", packed), ("prepared", MaskedObjective(model).prepare(packed)))}
-    assert moved["raw"]["lengths"].is_meta and moved["prepared"]["masked"].is_meta
-    assert moved["prepared"]["lengths"].lengths.tolist() == packed["lengths"].tolist()
 
 
 @pytest.mark.parametrize("term", ["nsp", "sop"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,9 @@ import pytest
 from bmtools.errors import BmtoolsError
 from bmtools.io.unfinished import hidden_path
 from bmtools.recipes.distillation import DistillationConfig
-from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
+from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
-    BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     RegularizationConfig,
@@ -123,47 +120,6 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
         check(deterministic=True, memory_gib=3)
 
 
-def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
-    single = replace(plan, config=RunConfig(plan.config.phases[:1]))
-    assert single.identity(CONTENTS, "v", (4, 5))["learning_rate"] == 5e-4
-
-
-def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
-    plan.check_targets()
-    (plan.output.parent / "out.run").mkdir()
-    with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; resume continues"):
-        plan.check_targets()
-    replace(plan, resume=True).check_targets()
-    replace(plan, overwrite=True).check_targets()
-
-
-@pytest.mark.parametrize(("batch", "processes", "message"), [
-    (BatchConfig(batch_size=9), 2, "phase 'b': batch_size: found 9, expected a multiple of the "
-                                   "2 processes"),
-    (BatchConfig(batch_size=9, initial_batch_size=3), 9,
-     "initial_batch_size: found 3, expected a multiple"),
-    (BatchConfig(layout="packed"), 1, "layout: found auto and packed, expected one"),
-])
-def test_batches_that_processes_cannot_share_are_refused(
-        plan: TrainingPlan, batch: BatchConfig, processes: int, message: str) -> None:
-    first, second = plan.config.phases
-    batch_of_first = replace(first, batch=BatchConfig(batch_size=18))
-    config = RunConfig((batch_of_first, replace(second, batch=batch)))
-    with pytest.raises(BmtoolsError, match=message):
-        check_settings(replace(plan, config=config), corpora("text"), processes, False)
-
-
-def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
-    mixed = replace(plan.config.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
-    mixed_plan = replace(plan, config=RunConfig((plan.config.phases[1], mixed)))
-    check_settings(mixed_plan, corpora("text", "clinical"), 1, False)
-    with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
-                                           "corpus NAME=PATH gives a text its name"):
-        check_settings(mixed_plan, corpora("text"), 1, False)
-    with pytest.raises(BmtoolsError, match=r"found 'clinical', did you mean 'clinic'\?"):
-        check_settings(mixed_plan, corpora("clinic", "text"), 1, False)
-
-
 @pytest.mark.parametrize(("change", "message"), [
     ({"regularization": RegularizationConfig(mixout=0.5)}, "mixout: found 0.5"),
     ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
@@ -179,12 +135,6 @@ def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
     check_settings(changed, corpora("text"), 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
         check_settings(changed, corpora("text"), 2, True)
-
-
-def test_it_costs_nothing_to_import() -> None:
-    code = ("import sys, bmtools.training.plan\n"
-            "assert not {'torch', 'numpy', 'transformers'} & set(sys.modules)")
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def fill(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_models import SENTENCES, tiny_config
+from toy_models import SENTENCES
 from transformers import BertForPreTraining
 
 import bmtools.training
@@ -106,16 +105,6 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     assert {"mlm", "kl", "cosine"} <= small["last"].keys()
 
 
-def test_a_deterministic_run_uses_deterministic_algorithms_until_it_ends(
-        corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
-    found: list[bool] = []
-    bmtools.training.pretrain(
-        corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=1,
-        max_length=16, batch_size=8, deterministic=True,
-        on_report=lambda _: found.append(torch.are_deterministic_algorithms_enabled()))
-    assert found and all(found) and not torch.are_deterministic_algorithms_enabled()
-
-
 @pytest.mark.parametrize(("settings", "message"), [
     ({}, "expected one of model and architecture"),
     ({"architecture": "bert-1x64"}, "architecture and tokenizer go together"),
@@ -129,11 +118,6 @@ def test_wrong_settings_are_named_before_anything_loads(settings: dict[str, Any]
                                                         message: str) -> None:
     with pytest.raises(ValueError, match=message):
         bmtools.training.pretrain("corpus.jsonl", "out", **settings)
-
-
-def test_a_corpus_has_a_plain_name() -> None:
-    with pytest.raises(ValueError, match="corpus: found the name 'evaluate', expected letters"):
-        bmtools.training.pretrain({"evaluate": "corpus.jsonl"}, "out", model="m")
 
 
 def test_an_unfinished_run_is_not_thrown_away(run, unfinished: list[str]) -> None:
@@ -208,10 +192,6 @@ def test_weights_and_evaluations_stay_in_float32(corpus: Path, vocabulary: Path,
     assert {weight.dtype for weight in weights.values()} == {torch.float32}
 
 
-def test_the_layout_may_be_named_when_a_run_goes_on(run, unfinished: list[str]) -> None:
-    assert run(*unfinished, "--resume", "--layout", "padded").code == 0
-
-
 def test_a_resumed_run_has_the_steps_it_had(run, unfinished: list[str],
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     """Another way to count an epoch would move the learning rate's horizon."""
@@ -227,25 +207,6 @@ def test_resuming_on_other_text_is_refused(run, unfinished: list[str], corpus: P
     outcome = run(*unfinished, "--resume")
     assert outcome.code == 1
     assert "made of other text than this" in outcome.err
-
-
-def test_resuming_on_other_shards_is_refused(run, corpus: Path, vocabulary: Path,
-                                             tmp_path: Path) -> None:
-    """Two texts that change places are other texts, though together they hash alike."""
-    lines = corpus.read_text().splitlines(keepends=True)
-    for name, part in (("a", lines[:60]), ("b", lines[60:])):
-        (tmp_path / f"{name}.jsonl").write_text("".join(part))
-        assert run("tokenize", tmp_path / f"{name}.jsonl", "--tokenizer", vocabulary,
-                   "-o", tmp_path / name, "--workers", 1).code == 0
-    given = ["pretrain", "--architecture", "bert-1x64", "--tokenizer", vocabulary, *SIZES,
-             "-o", tmp_path / "m", "--steps", 4, "--budget", "0.01s"]
-    texts = ["--corpus", f"one={tmp_path / 'a'}", "--corpus", f"two={tmp_path / 'b'}"]
-    swapped = ["--corpus", f"one={tmp_path / 'b'}", "--corpus", f"two={tmp_path / 'a'}"]
-    assert run(*given, *texts).code == 75
-    assert "the unfinished run has inputs of one" in run(*given, *swapped, "--resume").err
-    shutil.move(tmp_path / "a", tmp_path / "moved")
-    moved = ["--corpus", f"one={tmp_path / 'moved'}", *texts[2:]]
-    assert run(*given, *moved, "--resume").code == 0
 
 
 def test_weights_that_are_no_numbers_are_not_saved(run, corpus: Path, vocabulary: Path,
@@ -312,37 +273,6 @@ def test_a_start_without_what_pairs_teach_says_so(run, corpus: Path, vocabulary:
     assert (f"{tmp_path / 'masked'} has no head of next-sentence prediction; a new one is "
             "trained") in outcome.err
     assert len(read_heads(tmp_path / "pairs")) == 4
-
-
-def test_a_family_without_a_place_for_the_head_says_so(run, corpus: Path, vocabulary: Path,
-                                                      tmp_path: Path) -> None:
-    tiny_config("ELECTRA").save_pretrained(tmp_path / "electra")
-    outcome = run("pretrain", corpus, "--architecture", tmp_path / "electra", "--tokenizer",
-                  vocabulary, "-o", tmp_path / "m", *SIZES, "--steps", 1, "--lang", "it",
-                  "--objective", "masked+sop")
-    assert outcome.code == 0, outcome.err
-    assert ("the head of sentence-order prediction is trained but NOT SAVED: checkpoints of "
-            "electra have no place for it") in outcome.err
-    assert not [name for name in load_file(tmp_path / "m" / "model.safetensors")
-                if "pooler" in name]
-
-
-def test_a_finished_run_is_left_alone(run, unfinished: list[str], tmp_path: Path) -> None:
-    assert run(*unfinished, "--resume").code == 0
-    (tmp_path / "m.run").mkdir()  # a kill came just before its end
-    os.utime(tmp_path / "m.run", ns=(0, 0))
-    outcome = run(*unfinished, "--resume")
-    assert (outcome.code, outcome.out) == (0, "")
-    assert "finished already" in outcome.err
-    assert not (tmp_path / "m.run").exists()
-
-
-def test_processes_cannot_share_stdin(run, vocabulary: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    outcome = run("pretrain", "--architecture", "bert-1x64", "--tokenizer", vocabulary,
-                  "-o", tmp_path / "m")
-    assert outcome.code == 2
-    assert "name the files instead" in outcome.err
 
 
 Launched = Callable[..., "subprocess.Popen[str]"]

@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 from torch.func import functional_call
-from torch.nn.parallel import DistributedDataParallel
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.data.batches import Batches, Collator, RankBatch, ScheduledBatches, SpecialTokens
@@ -39,7 +38,6 @@ from bmtools.training.regularization import (
     copy_initial_weights,
     load_initial_weights,
     make_hooks,
-    mix,
     mixed_names,
     save_initial_weights,
 )
@@ -88,17 +86,6 @@ def test_initial_weights_have_no_penalty(model: Any) -> None:
     assert all(map(torch.equal, before, after))
 
 
-def test_scaled_gradients_get_a_scaled_penalty(model: Any) -> None:
-    l2_sp = L2SP(model, moved(model), 0.7)
-    bias = model.cls.predictions.bias
-    bias.grad = torch.zeros_like(bias)
-    l2_sp.add_gradients()
-    plain = bias.grad.clone()
-    bias.grad.zero_()
-    l2_sp.add_gradients(scale=1024.0)
-    torch.testing.assert_close(bias.grad, plain * 1024)
-
-
 def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
     initial = moved(model)
     bias, norm = model.cls.predictions.bias, model.cls.predictions.transform.LayerNorm
@@ -110,22 +97,6 @@ def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
     assert not bias.grad.any() and not norm.bias.grad.any()
     assert norm.weight.grad is None
     assert L2SP(model, {}, 1.0).penalty() == 0
-
-
-def test_a_tied_weight_counts_once(model: Any) -> None:
-    initial = copy_initial_weights(model)
-    with torch.no_grad():
-        model.get_input_embeddings().weight[3, 4] += 2.0
-    assert L2SP(model, initial, 1.0).penalty().item() == pytest.approx(2.0, rel=1e-5)
-
-
-def test_initial_weights_are_read_back(model: Any, tmp_path: Path) -> None:
-    initial = copy_initial_weights(model)
-    save_initial_weights(tmp_path / "initial.safetensors", initial)
-    moved(model)
-    again = load_initial_weights(tmp_path / "initial.safetensors", model)
-    assert again.keys() == initial.keys()
-    assert all(torch.equal(again[name], initial[name]) for name in initial)
 
 
 @pytest.mark.parametrize(("settings", "needed"), [
@@ -268,29 +239,6 @@ def test_values_and_gradients_are_those_of_the_published_formula(
             torch.testing.assert_close(weight.grad, weights[name].grad, rtol=1e-6, atol=1e-6)
 
 
-def test_one_map_by_hand() -> None:
-    weight, initial = torch.tensor([[2.0, 2.0], [4.0, 4.0]]), torch.ones(2, 2)
-    found = mix(weight, initial, torch.tensor([4.0, 0.0]))  # p = 0.75, the second input dropped
-    assert found.tolist() == [[1 + 4 * 1, 1], [1 + 4 * 3, 1]]
-    torch.testing.assert_close(found, published(weight, initial, torch.tensor([1.0, 0.0]), 0.75))
-
-
-def test_probability_0_changes_no_bit(model: Any, initial: dict) -> None:
-    loss(model).backward()
-    plain = gradients(model)
-    found = mixed_gradients(model, mixout_of(model, initial, 0.0, seed=0))
-    assert all(torch.equal(found[name], plain[name]) for name in plain)
-
-
-def test_the_mean_mixture_is_the_weight(model: Any, initial: dict) -> None:
-    mixout = mixout_of(model, initial, 0.6, seed=1)
-    draws = torch.stack([torch.cat(mixout.masks(number)) for number in range(3000)]) / 0.4
-    # A scale is 0 or 2.5: mean 1, deviation 1.22; the mean over steps strays by 0.022.
-    assert draws.unique().tolist() == [0, pytest.approx(2.5)]
-    assert draws.mean(0).sub(1).abs().max() < 5 * 0.0224
-    assert draws.mean() == pytest.approx(1, abs=0.002)
-
-
 def test_steps_differ_and_repeat(model: Any, initial: dict) -> None:
     mixout = mixout_of(model, initial, 0.5, seed=1)
     first = mixed_gradients(model, mixout, 4)
@@ -300,19 +248,6 @@ def test_steps_differ_and_repeat(model: Any, initial: dict) -> None:
     assert torch.equal(first[name], again[name]) and not torch.equal(first[name], other[name])
     seeded = mixed_gradients(model, mixout_of(model, initial, 0.5, seed=2), 4)
     assert not torch.equal(first[name], seeded[name])
-
-
-def test_weights_and_their_names_come_back(model: Any, initial: dict) -> None:
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    addresses = {name: weight.data_ptr() for name, weight in model.named_parameters()}
-    mixout = mixout_of(model, initial, 0.5, seed=1)
-    mixed_gradients(model, mixout)
-    with pytest.raises(RuntimeError, match="interrupted"), mixout.mixed(1):
-        assert model.state_dict().keys() == before.keys()
-        raise RuntimeError("interrupted")
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert {name: weight.data_ptr() for name, weight in model.named_parameters()} == addresses
-    assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 def test_micro_batches_add_up_to_their_batch(model: Any, initial: dict) -> None:
@@ -337,35 +272,6 @@ def test_recomputed_activations_meet_the_same_mixture(model: Any, initial: dict)
         assert torch.equal(gradient, plain[name])
 
 
-def test_bfloat16_computes_with_the_mixture(model: Any, initial: dict) -> None:
-    mixout = mixout_of(model, initial, 0.5, seed=1)
-    full = mixed_gradients(model, mixout)
-    loss(model).backward()
-    unmixed = gradients(model)
-    with mixout.mixed(0), torch.autocast("cpu", torch.bfloat16):
-        loss(model).backward()
-    found = gradients(model)
-    name = "bert.encoder.layer.1.output.dense.weight"
-    assert (found[name] - full[name]).norm() < 0.05 * full[name].norm()
-    assert (found[name] - unmixed[name]).norm() > 0.5 * unmixed[name].norm()
-
-
-def test_wrapped_for_many_processes_it_is_the_same(model: Any, initial: dict,
-                                                   tmp_path: Path) -> None:
-    mixout = mixout_of(model, initial, 0.5, seed=1)
-    alone = mixed_gradients(model, mixout)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
-    try:
-        wrapped = DistributedDataParallel(model)
-        with mixout.mixed(0):
-            wrapped(input_ids=IDS, labels=IDS).loss.backward()
-        for name, gradient in gradients(model).items():
-            torch.testing.assert_close(gradient, alone[name])
-    finally:
-        torch.distributed.destroy_process_group()
-
-
 def test_a_resumed_run_mixes_with_the_same_initial_weights(
         model: Any, initial: dict, tmp_path: Path) -> None:
     matrices = {name: initial[name] for name in mixed_names(model)}
@@ -381,12 +287,6 @@ def test_a_matrix_without_initial_weights_is_refused(model: Any, initial: dict) 
     del initial["bert.encoder.layer.1.output.dense.weight"]
     with pytest.raises(CheckpointError, match="found no initial weight"):
         mixout_of(model, initial, 0.5, seed=1)
-
-
-def test_a_new_head_is_left_out(model: Any, initial: dict) -> None:
-    of_encoder = {name: weight for name, weight in initial.items() if name.startswith("bert.")}
-    found = mixout_of(model, of_encoder, 0.5, mixout_scope="linear")
-    assert len(found.masks(0)) == len(mixed_names(model))
 
 
 class Spy:
@@ -483,16 +383,3 @@ def test_a_summed_update_has_the_gradients_of_both_batches(
     assert step.replayed.following == batch.replayed.following != step.following
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-5)
-
-
-def test_it_updates_weights_at_the_rate_of_its_step(
-        model: Any, replay: Callable[..., tuple[Replay, Schedule]]) -> None:
-    made, _ = replay(2)
-    rates = [0.0, 1e-2, 0.0]
-    trainer = Trainer(MaskedObjective(model), 3, lambda number: rates[number],
-                      OptimizationConfig(), Accelerator(cpu=True))
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    step = made.after(StepResult(2, {"loss": 1.0}, 1e-2, {}), trainer)
-    assert step is not None and step.learning_rate == 1e-2
-    moved = (model.state_dict()["cls.predictions.bias"] - before["cls.predictions.bias"]).abs()
-    assert 0 < moved.max() < 2e-2

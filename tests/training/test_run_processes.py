@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import random
 import runpy
-import shutil
 import signal
 import socket
 import time
@@ -343,29 +342,6 @@ def test_a_damaged_state_is_skipped_with_a_message(
     same_run(tmp_path / "out", never_stopped("padded"))
 
 
-def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, data: Path,
-                                                         tmp_path: Path) -> None:
-    """If it counted, the only whole state would be deleted."""
-    given = ["--steps", 20, "--save-steps", 4, *SIZES]
-    start("out", *given, "--set", "save_total_limit=2", hook=dies_at(12)).wait()
-    (tmp_path / "out.run/step-00000012/config.json").unlink()
-    assert start("out", *given, "--resume", "--set", "save_total_limit=1", hook=dies_at(12,
-                                                                                        "before")
-                 ).wait() == [-signal.SIGKILL]
-    assert [path.name for path in (tmp_path / "out.run").glob("step-*")] == ["step-00000008"]
-
-
-def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 9, "--save-steps", 4, *SIZES]
-    start("out", *given, hook=dies_at(4)).wait()
-    (tmp_path / "out.run/step-00000004/state.json").write_text("{")
-    job = start("out", *given, "--resume")
-    assert job.wait() == [1]
-    assert job.err == (f"bmtools: {tmp_path / 'out.run'}: found no whole state (step-00000004 is "
-                       "damaged); start again with --overwrite\n")
-    start("out", *given, "--overwrite").succeed()
-
-
 STOPPING = ("bmtools: stopping after this step, then saving a state; a second Ctrl-C leaves at "
             "once, without it\n")
 
@@ -402,21 +378,6 @@ def test_only_a_finished_run_has_model_cards(start: Start, data: Path, tmp_path:
     assert {path: path.read_bytes() for path in tmp_path.rglob("README.md")} == cards
 
 
-def test_a_spent_budget_ends_the_sitting_with_a_state(
-        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    """It is spent at once, so each session ends after the two steps it takes to notice."""
-    given = [*phased(data), "--layout", "padded", "--save-steps", 0, "--budget", "0.01s"]
-    reached = []
-    for session in range(STEPS):
-        job = start("out", *given, *(["--resume"] if session else []))
-        if job.wait() == [0]:
-            break
-        assert job.wait() == [75], job.err
-        reached.append(job.records[-1]["stopped"])
-    assert reached == list(range(2, STEPS, 2))
-    same_run(tmp_path / "out", never_stopped("padded"))
-
-
 SLOW = """
 from bmtools.training.loop import Trainer
 step = Trainer.step
@@ -444,23 +405,6 @@ def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
     assert not list((tmp_path / "out.run").glob(".*"))
 
 
-LOADING = """
-import time
-import bmtools.training.pretrain
-room = sys.modules["bmtools.training.pretrain"]
-room.load_initial_model = lambda *_, **__: (print("loading", flush=True), time.sleep(60))
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: Path,
-                                                        number: int) -> None:
-    job = start("out", "--steps", 4, *SIZES, hook=LOADING)
-    job.until(lambda: job.out).send(number)
-    code, word = (143, "terminated") if number == signal.SIGTERM else (130, "interrupted")
-    assert job.wait() == [code], job.err + job.out
-    assert job.err == f"bmtools: {word}: nothing to save yet; the same command starts again\n"
-    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("settings", [
@@ -475,21 +419,6 @@ def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_pat
     assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume").succeed()
     same_run(tmp_path / "out", tmp_path / "whole")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling models needs g++")
-def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 5, *SIZES, "--save-steps", 0]
-    compiled = [*given, "--set", "compile=true"]
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    start("plain", *given).succeed()
-    assert start("out", *compiled, "--budget", "0.01s", **cache).wait() == [75]
-    start("out", *compiled, "--resume", **cache).succeed()
-    assert losses(metrics(tmp_path / "out")) == pytest.approx(
-        losses(metrics(tmp_path / "plain")), abs=1e-4)
-    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "plain"))
-    assert ours.keys() == theirs.keys()
 
 
 # Several processes
@@ -543,15 +472,6 @@ def test_the_first_process_tells_the_others_where_to_resume(start: Start, tmp_pa
     assert [line["step"] for line in metrics(tmp_path / "out") if "of" in line] == [2, 4, 6]
 
 
-def test_an_error_of_the_first_process_ends_all(start: Start, tmp_path: Path) -> None:
-    """A state of other settings, which only the first one reads."""
-    given = ("--steps", 6, "--save-steps", 2, *SIZES)
-    assert start("out", *given, hook=dies_at(4)).wait() == [-signal.SIGKILL]
-    job = start("out", *given, "--seed", 3, "--resume", processes=2, hook=SEES_NO_STATE)
-    assert job.wait() == [1, 1]
-    assert "the unfinished run has seed 0, found 3" in job.err
-
-
 def test_two_processes_stop_together(start: Start, data: Path, tmp_path: Path) -> None:
     """Only one of them receives the signal."""
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
@@ -591,15 +511,6 @@ def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
         assert all(value.isfinite().all()
                    for value in load_file(state / f"{name}.safetensors").values())
     assert first_step(start("out", *given, "--resume", "--logging-steps", 1).succeed()) == 3
-
-
-def test_a_batch_that_processes_cannot_share_is_refused_at_once(
-        start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 4, *SIZES, "--batch-size", 9, processes=2)
-    assert job.wait() == [1, 1]
-    assert job.err == ("bmtools: phase 'main': --batch-size: found 9, expected a multiple of the "
-                       "2 processes that share it\n")
-    assert not list(tmp_path.glob("out*"))
 
 
 def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path, tmp_path: Path,
@@ -662,37 +573,6 @@ def test_sharded_weights_are_resumed_by_other_processes(
     start("out", *given, "--resume").succeed()
     assert losses(metrics(tmp_path / "out")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
-
-
-def test_sharded_weights_in_bf16_give_the_losses_of_one_process(
-        start: Start, data: Path, tmp_path: Path) -> None:
-    """One process evaluates in float32, for which shards have no weights."""
-    given = ["--steps", 6, "--mixed-precision", "bf16", "--learning-rate", 2e-3, *SIZES,
-             "--evaluate", data / "old.jsonl"]
-    jobs = [start("whole", *given), start("shards", *given, "--shard", "--micro-batch-size", 2,
-                                          processes=2)]
-    for job in jobs:
-        job.succeed()
-    ours, theirs = (metrics(tmp_path / name) for name in ("shards", "whole"))
-    assert losses(ours) == pytest.approx(losses(theirs), abs=1e-2)
-    mine, other = (line["evaluate"]["loss"] for lines in (ours, theirs) for line in lines
-                   if "evaluate" in line)
-    assert mine == pytest.approx(other, abs=1e-2)
-    assert [line["gradient_norm"] for line in ours if "of" in line] == pytest.approx(
-        [line["gradient_norm"] for line in theirs if "of" in line], rel=0.05)
-    weights = load_file(tmp_path / "shards" / "model.safetensors")
-    assert {weight.dtype for weight in weights.values()} == {torch.float32}
-    assert any((weight != weight.bfloat16()).any() for weight in weights.values()), \
-        "weights keep the digits that bfloat16 has not"
-
-
-def test_settings_that_need_whole_weights_are_refused_with_shards(start: Start, data: Path,
-                                                                  tmp_path: Path) -> None:
-    job = start("out", *phased(data), "--shard", processes=2)
-    assert job.wait() == [1, 1]
-    assert job.err.startswith(
-        "bmtools: --set mixout: found 0.4, which does not go with sharded weights")
-    assert not list(tmp_path.glob("out*"))
 
 
 # On GPUs
