@@ -90,7 +90,7 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
     wanted = max_length * (_PAIRS_SAMPLE if term else _PACKED_SAMPLE)
     sample = _sample_documents(corpus, wanted / size(corpus), seed)
     epochs = min(math.ceil(wanted / size(sample)), _MOST_EPOCHS)
-    counted = replace(phase, batch=replace(phase.batch, batch_size=1, initial_batch_size=0),
+    counted = replace(phase, batch=replace(phase.batch, batch_size=1),
                       mixture=(MixtureWeight("sample", 1.0, epochs=epochs),))
     sampler = Sampler({"sample": sample}, Schedule([counted], [2**62]), packed, seed)
     lengths: list[int] = []

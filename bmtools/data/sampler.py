@@ -160,7 +160,7 @@ class Sampler:
             if phase_step.phase_number != self._after.phase:
                 left = [self._after.pool, self._ready[self._used:].samples]
                 self._make(replace(self._after, batch=self._next, pool=np.concatenate(left)))
-            parts, missing = [], phase_step.batch_size
+            parts, missing = [], phase_step.phase.batch.batch_size
             while missing:
                 if self._used == len(self._ready):
                     self._make(replace(self._after, batch=self._next))
@@ -236,7 +236,7 @@ class Sampler:
         Returns:
             sequences of a sample each, and the samples that do not fill a batch.
         """
-        samples, size = np.concatenate([waiting, drawn]), phase_step.batch_size
+        samples, size = np.concatenate([waiting, drawn]), phase_step.phase.batch.batch_size
         members = np.concatenate([np.arange(len(waiting)),
                                   len(waiting) + rng.permutation(len(drawn))])
         used = members[:len(members) // size * size]

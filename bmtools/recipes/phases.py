@@ -277,20 +277,6 @@ class PhaseStep:
         return self.step == self.steps - 1
 
     @property
-    def batch_size(self) -> int:
-        """Sequences of this batch, over all processes.
-
-        A linear ramp leads to the full size, in steps of the initial size.
-        """
-        batch = self.phase.batch
-        ramp = round(batch.ramp_ratio * self.steps) if batch.initial_batch_size else 0
-        if self.step >= ramp:
-            return batch.batch_size
-        start = batch.initial_batch_size
-        grown = start + (batch.batch_size - start) * self.step / ramp
-        return max(start, int(grown) // start * start)
-
-    @property
     def mask_rate(self) -> float:
         """Share of tokens to mask.
 
@@ -373,16 +359,8 @@ def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> i
         sequences: sequences of an epoch.
         tokens_per_sequence: average tokens of a full sequence.
     """
-    length, batch = phase.length, phase.batch
+    length = phase.length
     if length.steps:
         return length.steps
     total = length.tokens / tokens_per_sequence if length.tokens else length.epochs * sequences
-    return max(1, math.ceil(total / _mean_batch_size(batch) - 1e-6))
-
-
-def _mean_batch_size(batch: BatchConfig) -> float:
-    """Average the sizes of a phase's batches; those of a ramp are multiples of the initial size."""
-    start, end = batch.initial_batch_size or batch.batch_size, batch.batch_size
-    missing = sum((end - size) * (min(size + start, end) - size)
-                  for size in range(start, end, start))
-    return end - batch.ramp_ratio * missing / max(end - start, 1)
+    return max(1, math.ceil(total / phase.batch.batch_size - 1e-6))

@@ -114,9 +114,6 @@ class BatchConfig(Settings, title="Batches of sequences"):
 
     max_length: int = option(128, "Longest sequence, special tokens included.")
     batch_size: int = option(32, "Sequences per step, over all processes.")
-    initial_batch_size: int = option(
-        0, "Sequences per step at the beginning of the phase; 0 for no ramp.")
-    ramp_ratio: float = option(0.1, "Share of the phase over which the batch size grows, linearly.")
     layout: Literal["auto", "padded", "packed"] = option(
         "auto", "padded (one document per sequence, batches of similar length), packed (several "
                 "documents per sequence, each with attention and positions of its own) or auto "
@@ -127,9 +124,6 @@ class BatchConfig(Settings, title="Batches of sequences"):
         require_at_least(self, max_length=8, batch_size=1)
         require(self.batch_size <= _LARGEST_BATCH, "batch_size", self.batch_size,
                 f"up to {_LARGEST_BATCH:,}")
-        require(0 <= self.initial_batch_size <= self.batch_size, "initial_batch_size",
-                self.initial_batch_size, f"0, or up to {setting('batch_size')}")
-        require(0 <= self.ramp_ratio <= 1, "ramp_ratio", self.ramp_ratio, "0 to 1")
 
 
 class ObjectiveConfig(Settings, title="Objective and masking of a phase"):

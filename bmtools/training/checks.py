@@ -143,11 +143,9 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
                 raise BmtoolsError(f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
                                    f"{suggestion(one.corpus, known)}; {setting('corpus')} "
                                    "NAME=PATH gives a text its name")
-        for name in ("batch_size", "initial_batch_size"):
-            size = getattr(phase.batch, name)
-            if size % processes:
-                raise BmtoolsError(f"phase {phase.name!r}: {setting(name)}: found {size}, expected "
-                                   f"a multiple of the {processes} processes that share it")
+        if (size := phase.batch.batch_size) % processes:
+            raise BmtoolsError(f"phase {phase.name!r}: {setting('batch_size')}: found {size}, "
+                               f"expected a multiple of the {processes} processes that share it")
         if phase.objective.masking == "terms" and data.terms is None:
             raise BmtoolsError(f"{setting('masking')} terms: found no terms, expected "
                                f"{setting('terms')} as well")

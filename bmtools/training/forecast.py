@@ -20,7 +20,7 @@ from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.models.precision import choose_precision
 from bmtools.models.varlen import loops_over_documents
-from bmtools.recipes.phases import Phase, PhaseStep, Schedule
+from bmtools.recipes.phases import Phase, Schedule
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.checks import check_settings
@@ -127,7 +127,7 @@ class _Forecaster:
     def _forecast_phase(self, number: int) -> JsonObject:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
-        sequences = sum(PhaseStep(number, phase, step, steps).batch_size for step in range(steps))
+        sequences = steps * phase.batch.batch_size
         _, tokens_per_sequence = epoch_size(phase, run.datasets.train, run.packed,
                                             run.trainer.settings.seed)
         tokens = round(sequences * tokens_per_sequence)
@@ -213,7 +213,7 @@ class _ProbeBatches:
     """
 
     def __init__(self, run: Run, phase: Phase, steps: int, batch_size: int) -> None:
-        batch = replace(phase.batch, batch_size=batch_size, initial_batch_size=0)
+        batch = replace(phase.batch, batch_size=batch_size)
         sampler = Sampler(run.datasets.train, Schedule([replace(phase, batch=batch)], [steps]),
                           run.packed, run.trainer.settings.seed)
         self._run = run

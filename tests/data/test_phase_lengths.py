@@ -104,12 +104,3 @@ def test_a_mixture_counts_by_its_weights(end_weight: float | None) -> None:
     phase = replace(phase, length=PhaseLengthConfig(epochs=40))
     total = sum(corpus.tokens for corpus in corpora.values())
     assert shown(corpora, phase, False, 4)[1] / total == pytest.approx(40, rel=0.02)
-
-
-def test_a_growing_batch_counts_by_its_steps() -> None:
-    """Its sizes are multiples of the first one, so their mean is not half way up."""
-    corpora = {"text": prose(1, *TEXTS["short"])}
-    batch = BatchConfig(64, 8, initial_batch_size=4, ramp_ratio=0.8)
-    phase = Phase("main", PhaseLengthConfig(epochs=4), batch)
-    assert shown(corpora, phase, False, 3)[1] / corpora["text"].tokens \
-        == pytest.approx(4, rel=0.02)

@@ -69,8 +69,6 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
     ({"mask_rat": 0.2}, "found unknown setting 'mask_rat', did you mean 'mask_rate'?"),
     ({"seed": 1}, f"found unknown setting 'seed', expected one of {', '.join(PHASE_FIELDS)}, "
                   "mixture"),
-    ({"initial_batch_size": 64},
-     "initial_batch_size: found 64, expected 0, or up to batch_size"),
 ])
 def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -209,13 +207,6 @@ def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
 def test_learning_rates(schedule: LearningRateConfig, expected: list[float]) -> None:
     rates = [learning_rate_at(schedule, step, 10) for step in range(10)]
     assert rates == pytest.approx(expected)
-
-
-def test_batches_grow_in_steps_of_the_first() -> None:
-    ramp = Phase("main", batch=BatchConfig(batch_size=32, initial_batch_size=8, ramp_ratio=0.5))
-    sizes = [PhaseStep(0, ramp, step, 10).batch_size for step in range(7)]
-    assert sizes == [8, 8, 16, 16, 24, 32, 32]
-    assert PhaseStep(0, Phase("main", batch=BatchConfig(batch_size=32)), 0, 10).batch_size == 32
 
 
 @pytest.mark.parametrize(("length", "steps"), [

@@ -150,8 +150,6 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
                                     "expected a share above 0 beside mask_curve linear"),
     (ONE + f"batch_size = {2**63}", "phase 'a': batch_size: found 9223372036854775808, "
                                     "expected up to 1,048,576"),
-    (ONE + "initial_batch_size = 99", "phase 'a': initial_batch_size: found 99, "
-                                      "expected 0, or up to batch_size"),
     (ONE + "mask_replace_prob = 0.95",
      "phase 'a': mask_replace_prob and random_replace_prob: found 0.95 and 0.1, "
      "expected shares that add up to 1 at most"),
@@ -207,7 +205,6 @@ def test_values_change_all_phases_and_the_run() -> None:
     (("frozen=7",), "frozen", ("7", "7")),
     (("steps=5e3",), "steps", (5000, 5000)),
     (("hard.steps=1_000",), "steps", (100, 1000)),
-    (("initial_batch_size=64", "batch_size=128"), "initial_batch_size", (64, 64)),
 ])
 def test_one_phase_may_be_changed(sets: Sequence[str], key: str, found: tuple[Any, Any]) -> None:
     changed = override(TWO, {}, sets)

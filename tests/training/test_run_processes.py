@@ -60,8 +60,6 @@ mixture = { text = 1.0, more = { weight = 2.0, end = 0.5 } }
 [[phases]]
 name = "late"
 steps = 7
-initial_batch_size = 4
-ramp_ratio = 0.5
 mask_rate = 0.1
 mask_rate_end = 0.3
 mask_curve = "linear"
@@ -270,7 +268,7 @@ checkpoints.Checkpointer.save = die
 def test_killed_in_each_phase_and_at_their_borders_equals_an_uninterrupted_run(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         layout: str) -> None:
-    """With replay, mixout, L2-SP, a mixture, a ramp and dropout."""
+    """With replay, mixout, L2-SP, a mixture and dropout."""
     given = [*phased(data), *LAYOUTS[layout], "--save-steps", 1]
     rng = random.Random()
     deaths = {"padded": [(rng.randrange(2, 5), "after"), (5, "amid"), (5, "after"), (7, "before"),

@@ -150,11 +150,6 @@ class Coverage:
         return self.masked / max(self.maskable, 1)
 
     @property
-    def touched_share(self) -> float:
-        """Share of words with a masked token."""
-        return self.touched / max(self.words, 1)
-
-    @property
     def whole_share(self) -> float:
         """Share of touched words that are wholly masked; 1 for whole-word masking."""
         return self.whole / max(self.touched, 1)

@@ -63,18 +63,6 @@ def test_lengths_are_those_of_the_paper() -> None:
     assert np.divide(chances[1:], chances[:-1]) == pytest.approx(np.full(9, 0.8))
 
 
-def test_one_span_is_as_long_as_drawn(lay: Callable[..., TokenBatch]) -> None:
-    # Of 2,000 words a rate this low takes one word; the rest of the span is beyond the budget.
-    text = lay([(list(range(9, 2009)), [True] * 2000)] * 50)
-    one = np.flatnonzero(mask_spans(text, 1e-6)).searchsorted(text.borders)
-    assert one.tolist() == list(range(51))
-    # A budget of ten words holds the first span whole; it goes on at the beginning of the sample.
-    first = [int(bits(key, np.arange(2000), Purpose.ORDER).argmin()) for key in text.keys]
-    picked = mask_spans(text, 10 / 2000).reshape(50, 2002)[:, 1:-1]
-    for row, (start, key) in enumerate(zip(first, text.keys, strict=True)):
-        assert picked[row, np.arange(start, start + plain_length(int(key), start)) % 2000].all()
-
-
 @pytest.mark.parametrize("words", [7, 40])
 def test_every_place_of_a_sample_is_as_likely_as_any_other(lay: Callable[..., TokenBatch],
                                                            words: int) -> None:

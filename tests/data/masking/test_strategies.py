@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -14,11 +13,9 @@ from bmtools.data.masking.strategies import (
     make_strategy,
     mask_tokens,
     mask_units_by_rank,
-    mask_words,
 )
 from bmtools.data.masking.terms import TermList
 from bmtools.keyed_random import Purpose, bits_per_key, uniforms
-from bmtools.ragged import ranges
 from bmtools.recipes.settings import Masking
 
 TERMS = TermList([[number, number + 1] for number in range(5, 200, 3)] + [[7], [100]])
@@ -51,20 +48,6 @@ def test_neither_order_nor_company_matters(lay: Callable[..., TokenBatch], made_
     assert shuffled == [together[n] for n in order]
 
 
-def test_special_tokens_around_a_sample_do_not_matter(lay: Callable[..., TokenBatch],
-                                                      long_words: Any,
-                                                      pick: Any) -> None:
-    assert shown(lay(long_words[:30]), pick) == shown(lay(long_words[:30], special=False), pick)
-
-
-def test_the_rates_of_others_do_not_matter(lay: Callable[..., TokenBatch], made_up: Any,
-                                           pick: Any) -> None:
-    text = lay(made_up)
-    rates = np.full(60, 0.15)
-    rates[::2] = 0.9
-    assert shown(text, pick, rates)[1::2] == shown(text, pick)[1::2]
-
-
 def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch], made_up: Any,
                                                  pick: Any) -> None:
     text = lay(made_up)
@@ -89,12 +72,6 @@ def test_strategies_say_what_they_need() -> None:
         make_strategy("terms")
     with pytest.raises(ValueError, match="masking: found other, expected tokens or words or"):
         make_strategy("other")
-
-
-def test_each_token_is_a_word(lay: Callable[..., TokenBatch], made_up: Any) -> None:
-    text = lay(made_up)
-    alone = replace(text, word_starts=np.ones(len(text.ids), dtype=bool))
-    assert (mask_tokens(text, 0.15) == mask_words(alone, 0.15)).all()
 
 
 def test_each_sample_meets_its_budget(lay: Callable[..., TokenBatch], long_words: Any) -> None:
@@ -166,33 +143,3 @@ def test_budgets_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_u
     assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rates)).tolist() == expected
     if not isinstance(rate, str):
         assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rate)).tolist() == expected
-
-
-def test_units_of_low_rank_need_not_suffice(lay: Callable[..., TokenBatch],
-                                            long_words: Any) -> None:
-    text = lay(long_words[:20])
-    units = text.words
-    counts = np.diff(units.borders)
-    drawn = bits_per_key(text.keys, units.borders, Purpose.ORDER)
-    ranks = np.uint64(2**64 - 1) - (drawn >> np.uint64(10))
-    expected = plain_take(text, plain_words(text), grouped(ranks, counts), [0.15] * 20)
-    assert np.flatnonzero(mask_units_by_rank(text, units, ranks, 0.15)).tolist() == expected
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), np.array([0.1, 2.0])])
-def test_a_rate_of_units_is_a_share(lay: Callable[..., TokenBatch], rate: Any) -> None:
-    text = lay([([9], [True]), ([9], [True])])
-    with pytest.raises(ValueError, match=r"masking rate: found .*, expected 0 to 1"):
-        mask_units_by_rank(text, text.words, np.zeros(2, dtype=np.uint64), rate)
-
-
-def test_rates_are_one_or_as_many_as_samples(lay: Callable[..., TokenBatch]) -> None:
-    text = lay([([9], [True]), ([9], [True])])
-    with pytest.raises(ValueError, match="expected 1 or 2"):
-        mask_units_by_rank(text, text.words, np.zeros(2, dtype=np.uint64), np.full(3, 0.1))
-
-
-def test_ranges() -> None:
-    found = ranges(np.array([5, 0, 7]), np.array([2, 0, 3]))
-    assert found.tolist() == [5, 6, 7, 8, 9]
-    assert ranges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).tolist() == []

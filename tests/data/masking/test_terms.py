@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.masking.corruption import TokenBatch, count_coverage
+from bmtools.data.masking.corruption import TokenBatch
 from bmtools.data.masking.strategies import mask_words
 from bmtools.data.masking.terms import TermList, mask_terms, spellings
 
@@ -96,29 +96,6 @@ def test_terms_that_share_tokens_are_one_and_those_that_touch_are_two(
     assert inside.all()
 
 
-def test_ids_beyond_those_of_the_terms_are_no_other_ids(lay: Callable[..., TokenBatch]) -> None:
-    # Steps are coded as node * 7 + id here, so 12 would be the step from node 1 by 5.
-    text = lay([([12, 9], [True, True]), ([6, 5], [True, True])], special=False)
-    assert TermList([[6, 5]]).mark(text)[0].tolist() == [False, False, True, True]
-
-
-def test_marks_of_two_samples_that_touch_are_two_terms(lay: Callable[..., TokenBatch]) -> None:
-    text = lay([([9, 10, 11], [True] * 3)] * 500, special=False)
-    ends = np.array([True, False, True] * 500)
-    picked = mask_terms(text, 1 / 3, ends).reshape(500, 3)
-    assert picked.sum(axis=1).tolist() == [1] * 500
-    assert not picked[:, 1].any()
-
-
-def test_no_terms(lay: Callable[..., TokenBatch], made_up: Any) -> None:
-    text = lay(made_up)
-    for terms in ([], [[]], [[10_000_000]]):
-        assert not TermList(terms).mark(text)[0].any()
-        assert (TermList(terms)(text, 0.15)
-                == mask_terms(text, 0.15, np.zeros(len(text.ids), dtype=bool))).all()
-    assert len(TermList([[9]])(lay([]), 0.15)) == 0
-
-
 def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]) -> None:
     # A tenth of the tokens are in terms of two words: less than the budget of 15 %.
     ids = ([10, 11] + [20] * 18) * 10
@@ -160,33 +137,6 @@ def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBa
     picked = mask_terms(text, 2 / 8, marks, begins).reshape(400, 8)
     assert set(picked[:, :3].sum(axis=1).tolist()) == {1, 2, 3}
     assert not picked[:, 3:].any()
-
-
-def test_no_word_is_half_hidden(lay: Callable[..., TokenBatch], long_words: Any) -> None:
-    text = lay(long_words)
-    marks = np.random.default_rng(0).random(len(text.ids)) < 0.1
-    found = count_coverage(text, mask_terms(text, 0.3, marks))
-    assert found.touched == found.whole > 0
-
-
-def test_terms_are_picked_in_the_order_of_no_one_but_chance(lay: Callable[..., TokenBatch]) -> None:
-    ids = [10, 20, 10, 20, 10, 20, 10, 20]
-    text = lay([(ids, [True] * 8)] * 4000, special=False)
-    share = TermList([[10]])(text, 2 / 8).reshape(4000, 8).mean(axis=0)
-    assert share[1::2].tolist() == [0] * 4
-    assert np.abs(share[::2] - 0.5).max() < 4.5 * 0.5 / np.sqrt(4000)
-
-
-def test_many_terms_are_found_together(lay: Callable[..., TokenBatch]) -> None:
-    rng = np.random.default_rng(3)
-    terms = {tuple(rng.integers(5, 30_000, size=length).tolist())
-             for length in rng.integers(1, 12, size=20_000).tolist()}
-    listed = sorted(terms)
-    samples = [([*listed[n], 4999], [True] * (len(listed[n]) + 1))
-               for n in rng.integers(0, len(listed), size=300).tolist()]
-    inside = TermList(listed).mark(lay(samples, special=False))[0]
-    ids = np.concatenate([ids for ids, _ in samples])
-    assert inside[ids != 4999].all()
 
 
 def test_spellings_are_with_and_without_a_space(

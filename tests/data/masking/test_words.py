@@ -94,25 +94,3 @@ def test_each_sample_with_words_gets_one_at_least(lay: Callable[..., TokenBatch]
     picked = mask_words(text, 0.0001)
     assert (np.bincount(text.sample[picked], minlength=len(text.keys)) > 0).tolist() \
         == (np.bincount(text.sample[text.maskable], minlength=len(text.keys)) > 0).tolist()
-
-
-def test_everything_or_nothing(lay: Callable[..., TokenBatch], made_up: Any) -> None:
-    text = lay(made_up)
-    assert not mask_words(text, 0.0).any()
-    assert (mask_words(text, 1.0) == text.maskable).all()
-    assert len(mask_words(lay([]), 0.5)) == 0
-    assert not mask_words(lay([([], []), ([], [])]), 0.5).any()
-
-
-def test_samples_may_have_rates_of_their_own(lay: Callable[..., TokenBatch],
-                                             long_words: Any) -> None:
-    text = lay(long_words[:100])
-    mixed = mask_words(text, np.repeat([0.1, 0.6], 50))
-    expected = np.where(text.sample < 50, mask_words(text, 0.1), mask_words(text, 0.6))
-    assert (mixed == expected).all()
-
-
-def test_other_seeds_give_other_words(lay: Callable[..., TokenBatch], made_up: Any) -> None:
-    first, again, other = (mask_words(lay(made_up, seed=seed), 0.15) for seed in (1, 1, 2))
-    assert (first == again).all()
-    assert (first & other).sum() < 0.3 * first.sum()
