@@ -270,21 +270,6 @@ def pretraining_init(model: str | Path | None, architecture: str | None,
                      Path(tokenizer) if tokenizer else None)
 
 
-def plan_pretraining(data: Data, output: str | Path, model: str | Path | None,
-                     architecture: str | None, tokenizer: str | Path | None, recipe: str | None,
-                     phases: str | Path | None, settings: Values, resume: bool = False,
-                     overwrite: bool = False) -> tuple[TrainingPlan, ModelInit, DataConfig]:
-    """Plan a run from the arguments of the Python function `pretrain`.
-
-    Returns:
-        the plan, the initial weights and the corpora.
-    """
-    data_config, settings = make_data_config(data, settings)
-    config = make_run_config(recipe, phases, settings)
-    init = pretraining_init(model, architecture, tokenizer, config)
-    return make_plan(Path(output), config, init, data_config, resume, overwrite), init, data_config
-
-
 def distillation_init(teacher: str | Path, student: str | Path | None, architecture: str | None,
                       tokenizer: str | Path | None, take_layers: str) -> ModelInit:
     """Take a student's initial weights from settings, or layers from its teacher.

@@ -9,7 +9,16 @@ from bmtools.errors import Reject, refuse
 from bmtools.records import JsonObject
 from bmtools.training.forecast import forecast
 from bmtools.training.model_init import load_initial_model
-from bmtools.training.plan import Data, DataConfig, ModelInit, TrainingPlan, plan_pretraining
+from bmtools.training.plan import (
+    Data,
+    DataConfig,
+    ModelInit,
+    TrainingPlan,
+    make_data_config,
+    make_plan,
+    make_run_config,
+    pretraining_init,
+)
 from bmtools.training.run import StartRun, run_to_end, train
 
 
@@ -50,8 +59,10 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
         ValueError: a setting that is unknown, out of range or at odds with another one.
         BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
     """
-    plan, init, data_config = plan_pretraining(data, output, model, architecture, tokenizer, recipe,
-                                               phases, settings, resume, overwrite)
+    data_config, settings = make_data_config(data, settings)
+    config = make_run_config(recipe, phases, settings)
+    init = pretraining_init(model, architecture, tokenizer, config)
+    plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
     if dry_run:
         [line] = pretrain_lines(plan, init, data_config, refuse, forecast)
         return line

@@ -250,14 +250,6 @@ def test_an_empty_document_among_others_is_passed_over(run: Run, fresh: list[Any
     assert outcome.records[-1]["corpora"]["text"]["documents"] == 8
 
 
-def test_bf16_trains_on_a_cpu(run: Run, fresh: list[Any], corpus: Path) -> None:
-    exact = [line["loss"] for line in run(*fresh, corpus).records if "loss" in line]
-    outcome = run(*fresh, corpus, "--mixed-precision", "bf16", "--overwrite")
-    assert outcome.code == 0, outcome.err
-    half = [line["loss"] for line in outcome.records if "loss" in line]
-    assert half == pytest.approx(exact, abs=0.02) and half != exact
-
-
 def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Path,
                                           tmp_path: Path, manifest: Callable[..., Any]) -> None:
     outcome = run(*fresh, corpus, "--keep-steps", "2", "--evaluate", corpus,
@@ -277,15 +269,6 @@ def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Pa
         (tmp_path / "out/model.safetensors").read_bytes()
     AutoModelForMaskedLM.from_pretrained(kept / "step-00000002")
     assert manifest(kept / "step-00000002")["results"]["last"]["step"] == 2
-
-
-def test_as_many_states_are_kept_as_asked_for(run: Run, interrupted: Run, fresh: list[Any],
-                                              corpus: Path, tmp_path: Path) -> None:
-    fresh[1:1] = ["--save-steps", "1", "--set", "save_total_limit=3", "--budget", "1h"]
-    for _ in range(3):
-        assert interrupted(run, *fresh, corpus, "--resume").code == 130
-    assert sorted(path.name for path in (tmp_path / "out.run").glob("step-*")) == [
-        "step-00000001", "step-00000002", "step-00000003"]
 
 
 def test_a_spent_budget_says_what_is_left(run: Run, fresh: list[Any], corpus: Path,
@@ -310,14 +293,6 @@ def test_bad_records_outlive_a_stop(run: Run, fresh: list[Any], bad_corpus: Path
     assert json.loads(rejects.read_text())["record"] == {"id": "c"}
 
 
-def test_several_processes_cannot_share_stdin(piped: Run, fresh: list[Any], corpus: Path,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    outcome = piped(corpus, *fresh)
-    assert outcome.code == 2
-    assert "several processes cannot share stdin" in outcome.err
-
-
 @pytest.mark.parametrize(("more", "message"), [
     (("--architecture", "gpt"), "--architecture: found 'gpt', expected bert-tiny, "),
     (("--architecture", "bert-1x65"), "a width that is a multiple of 64"),
@@ -328,25 +303,6 @@ def test_what_cannot_be_built_is_one_line(run: Run, fresh: list[Any], corpus: Pa
     outcome = run(*fresh, *more, corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert message in outcome.err and outcome.err.count("\n") == 1
-    assert not fresh[-1].exists()
-
-
-@pytest.mark.parametrize(("content", "message"), [
-    ("{", "not a valid JSON file"),
-    ("[]", "Unrecognized model"),
-    ('{"model_type": "strange"}', "model type `strange`"),
-    ('{"model_type": "gpt2"}', "found model_type 'gpt2'"),
-])
-def test_a_config_of_something_else_is_one_line(run: Run, fresh: list[Any], corpus: Path,
-                                                tmp_path: Path, content: str,
-                                                message: str) -> None:
-    fresh[2] = tmp_path / "config.json"
-    fresh[2].write_text(content)
-    outcome = run(*fresh, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: --architecture: {fresh[2]}: ")
-    assert message in outcome.err
-    assert outcome.err.endswith(" expected the config.json of a masked language model\n")
     assert not fresh[-1].exists()
 
 
@@ -403,25 +359,6 @@ def test_a_full_directory_is_kept_unless_told(run: Run, fresh: list[Any], corpus
     assert {path.name for path in target.iterdir()} == FILES
 
 
-def test_a_model_may_replace_itself(run: Run, continued: list[Any], corpus: Path,
-                                    tiny_checkpoint: Path,
-                                    manifest: Callable[..., Any]) -> None:
-    own = shutil.copytree(tiny_checkpoint, continued[-1])
-    parent = hash_directory(own)
-    continued[2] = own
-    assert run(*continued, corpus, "--overwrite").code == 0
-    assert manifest(own)["parents"] == {"model": parent}
-
-
-def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corpus: Path,
-                                                tmp_path: Path) -> None:
-    outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--set", "warmup_ratio=0")
-    assert outcome.code == 1
-    assert "the loss is nan; lower --learning-rate" in outcome.err
-    assert outcome.err.endswith("no state was saved yet; --save-steps sets how often one is\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-
-
 def test_a_loss_that_leaves_names_the_last_good_state(
         run: Run, fresh: list[Any], corpus: Path, tmp_path: Path) -> None:
     """Two phases: a calm one, whose state must stay as it is, and one that explodes."""
@@ -473,21 +410,6 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     assert [line.get("step") for line in resumed.records] == [4, 5, None]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not (tmp_path / "out.run").exists()
-
-
-def test_only_the_same_run_is_resumed(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
-                                      write_lines: Run, tmp_path: Path) -> None:
-    fresh[1:1] = ["--save-steps", "2"]
-    interrupted(run, *fresh, corpus)
-    outcome = run(*fresh, corpus, "--resume", "--mask-rate", "0.3")
-    assert outcome.code == 1
-    assert f"{tmp_path / 'out.run'}: the unfinished run has mask_rate 0.15, found 0.3" \
-        in outcome.err
-    other = write_lines("other.jsonl", {"id": "a", "text": "Il cuore"})
-    assert f"{tmp_path / 'out.run/text-text'}: made of other text than this" in \
-        run(*fresh, other, "--resume").err
-    moved = corpus.rename(tmp_path / "moved.jsonl")
-    assert run(*fresh, moved, "--resume").code == 0
 
 
 def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) -> None:

@@ -59,24 +59,3 @@ def test_an_unknown_segmenter_is_one_line(go: Run, corpus: Path, tmp_path: Path)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith("bmtools: --segmenter: found klingon, expected tokenizer or ")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-
-
-def test_a_full_directory_is_kept_unless_told(go: Run, corpus: Path, tmp_path: Path) -> None:
-    target = tmp_path / "s"
-    target.mkdir()
-    (target / "precious").write_text("x")
-    outcome = go(corpus, "-o", target)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {target} is not empty; give another name, or --overwrite " \
-                          "to replace it\n"
-    assert [path.name for path in target.iterdir()] == ["precious"]
-    assert go(corpus, "-o", target, "--overwrite").code == 0
-    assert not (target / "precious").exists()
-
-
-def test_resuming_what_is_finished_says_the_same(go: Run, corpus: Path, tmp_path: Path) -> None:
-    first = go(corpus, "-o", tmp_path / "s")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
-    again = go(corpus, "-o", tmp_path / "s", "--resume")
-    assert (again.code, again.out) == (0, first.out)
-    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
