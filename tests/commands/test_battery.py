@@ -396,7 +396,6 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--grow", "12 x 768"), "--grow: found '12 x 768', expected LAYERSxWIDTH, such as 12x768"),
         (("--rope-base", "-1"), "--rope-base: found -1.0, expected 0 or more"),
         (("--rope-base", "inf"), "--rope-base: found inf, expected a finite number above 1, or 0"),
-        (("--held-out-ratio", "1"), "--held-out-ratio: found 1.0, expected above 0, below 1"),
         (("--distil-learning-rate", "0"), "--distil-learning-rate: found 0.0, expected above 0"),
         (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
         (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
