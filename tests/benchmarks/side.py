@@ -41,7 +41,7 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher, needs_of
+from bmtools.training.distillation.teacher import Teacher
 from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
@@ -143,9 +143,8 @@ def _objective(side: Side, model: Any, packed: bool) -> Objective:
     if packed:
         prepare_packed(teacher)
     config = DistillationConfig(kl_positions=side.positions)
-    _, needs = needs_of(config, model.config, teacher.config)
     torch.manual_seed(0)
-    return DistillationObjective(model, Teacher(teacher, needs), config)
+    return DistillationObjective(model, Teacher(teacher), config)
 
 
 def train_in_loop(side: Side, after_step: AfterStep) -> None:
