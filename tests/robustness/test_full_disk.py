@@ -17,8 +17,7 @@ from bmtools.text.languages import load_identifier
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
-WRITERS = {**{name: case for name, case in CASES.items() if name != "table"},
-           "import jsonl": Case((), ())}
+WRITERS = {**CASES, "import jsonl": Case((), ())}
 
 
 @contextmanager

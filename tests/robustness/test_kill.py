@@ -19,24 +19,18 @@ from typing import Any
 
 import pytest
 from commands.test_battery import kit_paths  # noqa: F401
-from commands.test_outputs import ALL, DIRECTORIES, FURTHER, WRITE_NOTHING, make_kit
+from commands.test_outputs import ALL, DIRECTORIES, FURTHER, make_kit
 from robustness.kill_processes import Ending, Moment, run_pipeline
 
 KILLS = int(os.environ.get("BMTOOLS_KILLS", "6"))
 SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT: 1}
-RESUMED = ("tokenize", "pretrain", "distill", "translate", "import jsonl", "clean", "dedup")
-MORE = {"tokenize": ("--shard-tokens", "500"), "pretrain": ("--save-steps", "1"),
-        "distill": ("--save-steps", "1"), "find-contexts": ("--max-sentences", "500"),
-        "init-weights": ("--method", "contextual"), "clean": ("--workers", "2", "--min-words", "8")}
-PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
-             ("import jsonl", "finetune ner"), ("translate", "tokenize"), ("predict", "score-pppl"),
-             ("find-contexts", "init-weights"))
+RESUMED = ("pretrain", "translate", "import jsonl", "clean")
+MORE = {"pretrain": ("--save-steps", "1"), "clean": ("--workers", "2", "--min-words", "8")}
 # The first ones are those of the short form.
-_FIRST = ("tokenize", "score-mrr", "translate", "clean", "dedup")
-NAMES = [("import jsonl", "build-vocab"), *((name,) for name in _FIRST),
-         *((name,) for name in ALL if name not in (*WRITE_NOTHING, *_FIRST)), *PIPELINES[1:]]
-STREAM, COPIES = ("import jsonl", "translate", "predict", "find-contexts", "tokenize", "clean",
-                  "dedup"), 120
+NAMES = [("clean",), ("translate",), ("import jsonl", "pretrain"), ("import jsonl", "clean"),
+         ("score-pppl",), ("import jsonl", "finetune ner"),
+         ("import jsonl",), ("pretrain",), ("finetune ner",)]
+STREAM, COPIES = ("import jsonl", "translate", "clean"), 120
 AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal
 FREE, OLDER, FILLED = "a free name", "an older output", "an older directory that stays"
 STATES = ("nothing", "old", "whole", "between")
