@@ -1,5 +1,6 @@
 # make demo   installs, without the packages of the tests, and runs the quickstart
-# make test   installs, checks and runs the tests
+# make test   installs, checks and runs the quick tests
+# make test-all   runs the slow ones and those of the benchmarks' code, too
 # make dist   builds a wheel and a source archive in dist
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
@@ -16,7 +17,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check docs man dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
+.PHONY: demo test test-all check docs man dist bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -36,8 +37,13 @@ check: $(READY)
 
 # Tiny models lose more to threads than they win; a process a core does the work. A test that hangs
 # fails alone.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
+
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
+	$(PYTEST) -m "not slow" --ignore tests/benchmarks
+
+test-all: check
+	$(PYTEST)
 
 dist: $(READY)
 	rm -rf dist build man

@@ -19,8 +19,6 @@ import click
 import pyarrow.parquet
 import pytest
 import torch
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from safetensors.torch import load_file
 from toy_documents import PAGE, epub, pdf, warc
 from toy_models import SENTENCES
@@ -100,9 +98,6 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     torch.save(load_file(weights), folder / "published" / "pytorch_model.bin")
     weights.unlink()
 
-    (folder / "key.pem").write_bytes(ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption()))
 
     def write(name: str, *records: dict[str, Any]) -> None:
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -261,6 +256,7 @@ def undeclared(command: click.Command, words: Sequence[str], folder: Path,
     return faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), [
     (name, line) for name, lines in EXAMPLES.items() for line in lines])
 def test_examples_run(in_shell: Callable[[str], Any], tmp_path: Path, name: str,
@@ -270,6 +266,7 @@ def test_examples_run(in_shell: Callable[[str], Any], tmp_path: Path, name: str,
     check_run(in_shell, tmp_path, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("topic", "line"), [
     (topic, line) for topic in topics() for line in runnable(topic)])
 def test_examples_of_topics_run(in_shell: Callable[[str], Any], tmp_path: Path, topic: str,
