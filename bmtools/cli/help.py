@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from bmtools.errors import did_you_mean, suggestion
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _SHOWS_ALL = "bmtools.cli.help.shows_all"
+_GIVEN = "bmtools.cli.help.given"
 _WIDEST_TERM = 24
 # As many options fit a screen, so `--help` lists them all.
 _FEW = 14
@@ -51,6 +53,45 @@ class SettingOption(click.Option):
     def __init__(self, *args: Any, group: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.group = group
+
+
+class KeyOption(SettingOption):
+    """A setting that no option names: `--set KEY=VALUE` gives it, as a TOML file does."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.opts, self.secondary_opts = [], []
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add nothing: there is no flag."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return f"'--set {self.name}'"
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
+        given = ctx.meta.get(_GIVEN, {})
+        if self.name in given:
+            return given[self.name], ParameterSource.COMMANDLINE
+        return super().consume_value(ctx, opts)
+
+
+def set_option() -> click.Option:
+    """Make the option that gives keys to a command that has some."""
+    return click.Option(
+        ["--set", "assignments"], multiple=True, is_eager=True, expose_value=False,
+        allow_from_autoenv=False, metavar="KEY=VALUE", callback=_read_assignments,
+        help="Give a setting that has no option; --help-all lists the keys.")
+
+
+def _read_assignments(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> None:
+    keys = [one.name or "" for one in ctx.command.params if isinstance(one, KeyOption)]
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise click.BadParameter(f"found {text!r}, expected KEY=VALUE", ctx, param)
+        if key not in keys:
+            raise click.BadParameter(f"found the unknown key {key!r}{meant(key, keys)}", ctx, param)
+        ctx.meta.setdefault(_GIVEN, {})[key] = value
 
 
 class Choice(click.Choice[str]):
@@ -166,7 +207,7 @@ class DocumentedCommand(click.Command):
 
     def _record(self, option: click.Option, name: str, ctx: click.Context) -> tuple[str, str]:
         """Return an option's flags with its values, and its meaning with its default."""
-        flags = {one.name: f"--{long_name(one)}" for one in self.params if one.name
+        flags = {one.name: f"--{long_name(one)}" for one in self.params if one.name and one.opts
                  and isinstance(one, click.Option)}
         text = re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: flags.get(found[0], found[0]),
                       self._meanings.get(name, option.help or ""))
@@ -277,12 +318,15 @@ def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 
 def long_name(option: click.Parameter) -> str:
-    """Return the longest name of an option, without its dashes."""
-    return max(option.opts, key=len).lstrip("-")
+    """Return the longest name of an option, without its dashes; that of a key with some."""
+    return max(option.opts, key=len, default=str(option.name).replace("_", "-")).lstrip("-")
 
 
 def _term(option: click.Option, ctx: click.Context) -> str:
     """Spell an option's flags and its values."""
+    if isinstance(option, KeyOption):
+        value = "BOOL" if option.is_flag else option.metavar or _metavar(option, ctx)
+        return f"--set {option.name}={value}"
     names = ", ".join(sorted(option.opts, key=len))
     if option.is_flag:
         shows_both = option.secondary_opts and option.get_default(ctx) is not False

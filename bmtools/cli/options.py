@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from bmtools.cli.help import DocumentedCommand, long_name
+from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, set_option
 from bmtools.cli.main import TRACEBACK
 from bmtools.cli.origins import keep_config, key_place
 from bmtools.cli.outputs import OVERWRITE, writes_output
@@ -32,6 +32,7 @@ from bmtools.errors import (
     Reject,
     count_of,
     refuse,
+    settings_spelled_as_flags,
     suggestion,
 )
 from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
@@ -83,6 +84,8 @@ class Command(DocumentedCommand):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        if any(isinstance(param, KeyOption) for param in self.params):
+            self.params.append(set_option())
         self._takes_overwrite = any(param.name == OVERWRITE for param in self.params)
         if writes_output(self) and not self._takes_overwrite:
             self.params.append(click.Option(["--overwrite"], is_flag=True, help=_OVERWRITE_HELP))
@@ -105,7 +108,10 @@ class Command(DocumentedCommand):
         overwrite = ctx.params.get(OVERWRITE, False)
         if writes_output(self) and not self._takes_overwrite:
             del ctx.params[OVERWRITE]
-        return step.run(overwrite or ctx.params.get("resume", False), partial(self._work, step))
+        names = {long_name(param).replace("-", "_") for param in self.params if param.opts}
+        with settings_spelled_as_flags(names if "set" in names else True):
+            return step.run(overwrite or ctx.params.get("resume", False),
+                            partial(self._work, step))
 
     def _work(self, step: CommandStep) -> object:
         """Convert the values of the options, and call the function."""

@@ -58,7 +58,7 @@ def refuse_projection_options(ctx: click.Context) -> None:
     """
     given = click.core.ParameterSource.COMMANDLINE
     for param in ctx.command.params:
-        flag = max(param.opts, key=len).removeprefix("--")
+        flag = max(param.opts, key=len, default="").removeprefix("--")
         if flag in (*PROJECTION_OPTIONS.split(), "translate-mentions") \
                 and ctx.get_parameter_source(param.name or "") is given:
             raise click.UsageError(f"--{flag} means nothing without --project", ctx)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.help import Choice, SettingOption
+from bmtools.cli.help import Choice, KeyOption, SettingOption
 from bmtools.cli.options import Decorator, Function, Values, add_options
 from bmtools.cli.parameters import InputPath, WorkDirectory
 from bmtools.cli.step import CommandStep
@@ -23,6 +23,23 @@ _PATHS = {"convert_to": WorkDirectory(),
           "terms": InputPath(str, exists=False)}
 """Types of settings that name files and are not paths to read."""
 _DEVICES = ("device", "teacher_device")
+_KEYS = """
+    schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
+    adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
+    activation_checkpointing deterministic layer_decay mixout mixout_scope mixout_gradient l2_sp
+    frozen_layers frozen lora_alpha label_weight kl_weight logit_mse_weight temperature
+    group_by_length reinitialize_head dev_fold head_layers head_size head_dropout label_pieces
+    overlapping protocol other_types no_relation_label placeholders pooling
+    null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
+    requests_per_minute retries request_timeout persistent convert_to link_rule layer
+    focus_window focus_dim focus_min_count focus_max_tokens distil_epochs distil_learning_rate
+    held_out_ratio rope_base min_frequency max_alphabet unicode split_digits spell_greek
+    candidates hidden_size labels_separator label_names quoting max_symbol_share max_digit_share
+    max_repeated_lines personal_kinds permutations words_per_band min_count min_letters
+    single_token_words context_characters neighbours projection
+"""
+KEYS = frozenset(_KEYS.split())
+"""Settings that papers and rare cases need: no option names them, `--set KEY=VALUE` gives them."""
 
 
 def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] = (),
@@ -68,7 +85,8 @@ def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str]
     listed = [choice for choice in choices(annotation) if choice is not None]
     return click.option(
         f"{flag}/--no-{flag[2:]}" if annotation is bool and not flag.startswith("--no-") else flag,
-        field.name, cls=SettingOption, group=group, is_flag=annotation is bool, default=default,
+        field.name, cls=KeyOption if field.name in KEYS else SettingOption, group=group,
+        is_flag=annotation is bool, default=default,
         type=Choice(listed) if listed else _value_type(field.name, annotation),
         show_default=True,
         metavar=field.metadata["metavar"]
@@ -88,7 +106,7 @@ def _value_type(name: str, annotation: Any) -> Any:
 
 def _with_flags(text: str, names: Iterable[str]) -> str:
     """Write settings in backticks as flags."""
-    for name in names:
+    for name in set(names) - KEYS:
         text = text.replace(f"`{name}`", f"--{name.replace('_', '-')}")
     return text.replace("`", "")
 

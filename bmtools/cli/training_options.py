@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.help import long_name, offers
+from bmtools.cli.help import offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
 from bmtools.cli.options import (
@@ -40,7 +40,7 @@ from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
-from bmtools.errors import count_of, settings_spelled_as_flags
+from bmtools.errors import count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
@@ -88,8 +88,7 @@ class TrainingCommand(Command):
         if ctx.params["dry_run"]:
             ctx.params |= {"output": None, "overwrite": False, "resume": False,
                            "rejects": ctx.params["rejects"] and os.devnull}
-        with settings_spelled_as_flags({long_name(one).replace("-", "_") for one in self.params}):
-            return super().invoke(ctx)
+        return super().invoke(ctx)
 
 
 def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:

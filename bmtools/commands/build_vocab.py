@@ -52,7 +52,7 @@ def _or_auto(function: Function) -> Function:
     "bmtools build-vocab corpus.jsonl --size 8000 --allow-fewer -o words",
     "bmtools build-vocab corpus.jsonl --extend model --size 8000 --allow-fewer -o more"),
     essential="output overwrite size extend tokenizer-type special-tokens uncased allow-fewer "
-              "min-frequency terms",
+              "terms",
     groups={"Vocabulary": "size extend tokenizer-type special-tokens allow-fewer min-frequency "
                           "max-alphabet",
             "Normalization of text": "uncased strip-accents unicode split-digits spell-greek",
@@ -105,7 +105,7 @@ def _check_usage(extend: Path | None, config: VocabularyConfig, given: set[str])
         if config.size == AUTO:
             raise click.UsageError("found --size auto with --extend, expected a number")
     elif config.tokenizer_type == "bpe" and "max_alphabet" in given:
-        raise click.UsageError("found --max-alphabet with --tokenizer-type bpe, which spells all "
+        raise click.UsageError("found max_alphabet with --tokenizer-type bpe, which spells all "
                                "characters by their bytes; leave it out")
     if config.size != AUTO and (unused := sorted(_given(SizeSearchConfig))):
         raise click.UsageError(f"found {_flags(unused)} without --size auto, expected both or "

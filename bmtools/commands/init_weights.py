@@ -68,7 +68,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     if tokenizer is None and not (
             settings.grow or settings.max_positions or settings.rope_base or is_decoder(base)):
         raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "
-                               "--grow, --max-positions, --rope-base or a decoder as --base")
+                               "--grow, --max-positions, rope_base or a decoder as --base")
     reads_text = tokenizer and settings.method in READING_METHODS
     records = RecordReader(step.sources(files) if reads_text else files, reject)
     from bmtools.models.transfer.init_weights import init_weights

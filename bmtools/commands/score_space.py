@@ -28,11 +28,10 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 
 @click.command("score-space", cls=Command, examples=(
     "bmtools score-space corpus.jsonl --model base --model model --bands 2 "
-    "--words-per-band 6",
-    "bmtools score-space corpus.jsonl --model model --bands 2 --words-per-band 6 "
-    "--single-token-words --vectors words.npz"),
-    essential="model bands words-per-band occurrences min-count single-token-words layers plot "
-              "vectors output",
+    "--set words_per_band=6",
+    "bmtools score-space corpus.jsonl --model model --bands 2 --set words_per_band=6 "
+    "--set single_token_words=true --vectors words.npz"),
+    essential="model bands occurrences layers plot vectors output",
     groups={"Model": "model layers",
             "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
                      "context-characters seed",

@@ -24,7 +24,7 @@ _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, foun
     (rb"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
     (rb"{\\rtf", "an RTF document", _PANDOC),
     (rb"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
-     "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
+     "soffice --headless convert_to txt:Text {}, then bmtools import text"),
     (rb"ARROW1", "an Arrow file", "write it as Parquet or JSON Lines with its library first"),
     (rb"SQLite format 3", "an SQLite database",
      "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),

@@ -114,7 +114,7 @@ GOALS = (
          _value(_PREFLIGHT, "speed"), 0.9, 1.1, "{:.2f}"),
 )
 _EXACT = "test_a_deterministic_gpu_resumes_with_the_same_bytes"
-_EXACT_GOAL = "a killed run resumes with the same bytes (`--deterministic`)"
+_EXACT_GOAL = "a killed run resumes with the same bytes (`--set deterministic=true`)"
 
 
 def judge(record: Record) -> Iterator[tuple[str, str, str, str]]:

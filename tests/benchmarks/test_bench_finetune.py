@@ -56,8 +56,8 @@ class Sides:
         return ["-m", "bmtools", "finetune", self.task, "--model", model or self._model,
                 "--train", self.files["train"], "--dev", self.files["dev"],
                 "-o", self._directory / "ours", "--overwrite", "--seeds", 1, "--batch-size",
-                _BATCH, "--max-length", MAX_LENGTH[self.task], "--weight-decay", 0,
-                "--warmup-ratio", 0, "--mixed-precision", precision, *options]
+                _BATCH, "--max-length", MAX_LENGTH[self.task], "--set", "weight_decay=0",
+                "--set", "warmup_ratio=0", "--mixed-precision", precision, *options]
 
     def theirs(self, model: Path | None = None, **settings: Any) -> list[object]:
         """Give the peer's."""

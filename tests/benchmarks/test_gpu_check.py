@@ -175,7 +175,8 @@ def test_goals_stand_beside_what_was_measured() -> None:
          "not measured: skipped, could not import 'minicons'"),
         ("preflight: memory forecast, as a share of what came", "1.00 to 1.50", "1.60", "missed"),
         ("preflight: speed forecast, as a share of what came", "0.90 to 1.10", "0.95", "met"),
-        ("a killed run resumes with the same bytes (`--deterministic`)", "all cases", "2 of 2",
+        ("a killed run resumes with the same bytes (`--set deterministic=true`)", "all cases",
+         "2 of 2",
          "met")]
 
 

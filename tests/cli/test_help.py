@@ -13,7 +13,14 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from bmtools.cli.help import DocumentedCommand, first_sentence, topic_text, topics
+from bmtools.cli.help import (
+    DocumentedCommand,
+    KeyOption,
+    first_sentence,
+    long_name,
+    topic_text,
+    topics,
+)
 from bmtools.cli.main import COMMANDS, bmtools
 
 Run = Callable[..., object]
@@ -67,7 +74,8 @@ def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, .
 def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, ...]) -> None:
     command, context = find(words)
     short, full = (run(*words, flag).out for flag in ("--help", "--help-all"))
-    flags = [max(option.opts, key=len) for option in command.get_params(context)
+    flags = [f"--set {option.name}" if isinstance(option, KeyOption) else f"--{long_name(option)}"
+             for option in command.get_params(context)
              if isinstance(option, click.Option) and option.name != "help_all"]
 
     def is_listed(flag: str, shown: str) -> bool:
@@ -166,7 +174,7 @@ def test_declared_names_are_options() -> None:
     known, declared = {"files"}, set()
     for words in commands():
         command, context = find(words)
-        known |= {max(option.opts, key=len).lstrip("-") for option in command.get_params(context)}
+        known |= {long_name(option) for option in command.get_params(context)}
         declared |= command.declared_names() if isinstance(command, DocumentedCommand) else set()
     assert declared <= known
 

@@ -73,7 +73,7 @@ def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, 
         return json.loads((out / "bmtools.json").read_text())["settings"]
 
     monkeypatch.setenv("BMTOOLS_BUILD_VOCAB_MAX_ALPHABET", "77")
-    found = settings("--config", config, "--min-frequency", "4")
+    found = settings("--config", config, "--set", "min_frequency=4")
     assert (found["size"], found["min_frequency"], found["max_alphabet"]) == (110, 4, 77)
     monkeypatch.setenv("BMTOOLS_BUILD_VOCAB_SIZE", "120")
     assert settings("--config", config)["size"] == 120

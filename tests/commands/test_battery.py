@@ -106,9 +106,9 @@ BEFORE = {
 USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "clean": (
         (("--repairs", "basic,whitespace"), "--repairs: found 'whitespace', expected names from"),
-        (("--personal-kinds", "mail"), "--personal-kinds: found 'mail', expected names from"),
+        (("--set", "personal_kinds=mail"), "personal_kinds: found 'mail', expected names from"),
         (("--min-words", "9", "--max-words", "8"), "--min-words: found 9, expected at most"),
-        (("--max-digit-share", "20"), "--max-digit-share: found 20.0, expected 0 to 1"),
+        (("--set", "max_digit_share=20"), "max_digit_share: found 20.0, expected 0 to 1"),
         (("--remove", "absent"), "'absent' does not exist"),
         (("--personal-data", "hide"), "'hide' is not one of 'keep', 'flag', 'mask', 'drop'"),
         (("--max-line-copies", "-1"), "--max-line-copies: found -1, expected 0 or more"),

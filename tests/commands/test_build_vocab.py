@@ -174,9 +174,9 @@ def test_a_size_is_chosen_by_data(run: Run, data: Path, tmp_path: Path,
     source = data / "it/corpus/native-clinical.jsonl"
     terms = tmp_path / "terms.txt"
     terms.write_text("diabete mellito\n\npolmonite\n", encoding="utf-8")
-    outcome = run("build-vocab", source, "-o", tmp_path / "tok", "--size", "auto", "--candidates",
-                  "1000,2000,4000,8000", "--terms", terms, "--hidden-size", "100",
-                  "--held-out-ratio", "0.2")
+    outcome = run("build-vocab", source, "-o", tmp_path / "tok", "--size", "auto", "--set",
+                  "candidates=1000,2000,4000,8000", "--terms", terms, "--set", "hidden_size=100",
+                  "--set", "held_out_ratio=0.2")
     assert outcome.code == 0, outcome.err
     [line] = outcome.records
     assert (line["requested_size"], line["vocab_size"]) == ("auto", line["chosen_size"])
@@ -195,8 +195,8 @@ def test_a_size_is_chosen_by_data(run: Run, data: Path, tmp_path: Path,
 def test_too_little_text_for_candidates_is_one_clear_line(run: Run, corpus: Path,
                                                           tmp_path: Path) -> None:
     outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "auto",
-                  "--held-out-ratio",
-                  "0.5")
+                  "--set",
+                  "held_out_ratio=0.5")
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "of which the text supports 0; expected 3 at least" in outcome.err
     assert re.search(r"give others, more text, or a number in place of auto: --size \d+ "

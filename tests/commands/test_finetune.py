@@ -213,7 +213,7 @@ def test_questions_are_answered_from_the_shell(run: Callable[..., Any], checkpoi
     lines = write_lines("squad.jsonl", *QUESTIONS)
     outcome = run("finetune", "qa", "--model", checkpoint, "--train", lines, "--dev", lines,
                   "-o", tmp_path / "squad", *QUICK, "--no-answer", "--no-whole-words",
-                  "--null-score-diff-threshold", "1.5")
+                  "--set", "null_score_diff_threshold=1.5")
     assert outcome.code == 0, outcome.err
     settings = json.loads((tmp_path / "squad/bmtools.json").read_text())["settings"]
     assert (settings["no_answer"], settings["whole_words"]) == (True, False)
@@ -282,7 +282,7 @@ def test_a_fold_stops_the_others(run: Callable[..., Any], checkpoint: Path, labe
     """Bio-LM's way: each fold but one learns from all outside of its test part, as long as that
     one was best."""
     outcome = run(*FOLDED, "--epochs", "3", "--seeds", "2", "--model", checkpoint, "--train",
-                  labelled, "--folds", "4", "--dev-fold", "2", "-o", tmp_path / "out")
+                  labelled, "--folds", "4", "--set", "dev_fold=2", "-o", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     lines = outcome.records
     sizes = {(line["fold"], line["split"]): line["records"] for line in lines if "split" in line}
@@ -312,11 +312,11 @@ def test_folds_without_dev_need_one_that_stops(run: Callable[..., Any], checkpoi
     outcome = run(*arguments)
     assert outcome.code == 1
     assert "folds: found no dev.jsonl in fold-0, expected one that chooses the epoch, or " \
-        "--dev-fold" in outcome.err
-    outcome = run(*arguments, "--dev-fold", "7")
-    assert outcome.code == 1 and "--dev-fold: found 7, expected one of 0, 1, 2" in outcome.err
+        "--set dev_fold" in outcome.err
+    outcome = run(*arguments, "--set", "dev_fold=7")
+    assert outcome.code == 1 and "dev_fold: found 7, expected one of 0, 1, 2" in outcome.err
     (tmp_path / "folds/fold-1/test.jsonl").unlink()
-    outcome = run(*arguments, "--dev-fold", "0")
+    outcome = run(*arguments, "--set", "dev_fold=0")
     assert outcome.code == 1 and "fold-1: found no test.jsonl, expected one in each fold" \
         in outcome.err
     assert not (tmp_path / "out").exists()
@@ -324,8 +324,8 @@ def test_folds_without_dev_need_one_that_stops(run: Callable[..., Any], checkpoi
 
 @pytest.mark.parametrize(("options", "told"), [
     (("--folds", "2"), "--folds: found 2, expected 3 or more"),
-    (("--folds", "4", "--dev-fold", "4"), "--dev-fold: found 4, expected 0 to 3"),
-    (("--dev-fold", "1"), "--dev-fold: found 1, expected none without --folds or a directory"),
+    (("--folds", "4", "--set", "dev_fold=4"), "dev_fold: found 4, expected 0 to 3"),
+    (("--set", "dev_fold=1"), "dev_fold: found 1, expected none without --folds or a directory"),
     (("--folds", "4", "--dev", "FILE"), "--dev: found FILE, expected none beside folds"),
     ((), "Missing option '--dev'")])
 def test_wrong_folds_are_wrong_usage(run: Callable[..., Any], checkpoint: Path, labelled: Path,

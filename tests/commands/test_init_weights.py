@@ -47,7 +47,7 @@ def arguments(base: Path, tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
 @pytest.mark.parametrize("method", METHODS)
 def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus: Path,
                                          method: str) -> None:
-    outcome = run(*arguments, corpus, "--method", method, "--focus-min-count", "1")
+    outcome = run(*arguments, corpus, "--method", method, "--set", "focus_min_count=1")
     assert outcome.code == 0, outcome.err
     (line,) = outcome.records
     assert (line["checkpoint"], line["method"]) == (str(arguments[-1]), method)
@@ -68,7 +68,7 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
 def test_settings_of_a_method_are_kept_where_they_count(
         run: Run, arguments: list[Any], corpus: Path, manifest: Callable[..., Any], method: str,
         own: dict[str, Any]) -> None:
-    run(*arguments, corpus, "--method", method, "--focus-dim", "16")
+    run(*arguments, corpus, "--method", method, "--set", "focus_dim=16")
     found = manifest(arguments[-1])["settings"]
     assert {name: value for name, value in found.items()
             if name.startswith(("focus", "distil"))} == own
@@ -79,7 +79,7 @@ def test_the_same_bytes_again(run: Run, arguments: list[Any], corpus: Path, meth
                               tmp_path: Path, contents: Callable[..., Any]) -> None:
     for name in ("out", "again"):
         assert run(*arguments[:-1], tmp_path / name, corpus, "--method", method,
-                   "--focus-min-count", "1").code == 0
+                   "--set", "focus_min_count=1").code == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
 
 
@@ -226,9 +226,9 @@ def test_a_larger_model_reads_no_records(run: Run, arguments: list[Any], base: P
 
 
 def test_a_base_for_learned_positions_is_one_line(run: Run, base: Path, tmp_path: Path) -> None:
-    outcome = run("init-weights", "--base", base, "--rope-base", "1e5", "-o", tmp_path / "out")
+    outcome = run("init-weights", "--base", base, "--set", "rope_base=1e5", "-o", tmp_path / "out")
     assert (outcome.code, outcome.err) == (
-        1, "bmtools: --rope-base: the base is of the family bert, whose positions are learned; "
+        1, "bmtools: --set rope_base: the base is of the family bert, whose positions are learned; "
            "expected --max-positions alone\n")
 
 
@@ -249,10 +249,6 @@ def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], wr
     outcome = run(*arguments, path, "--rejects", tmp_path / "rejects.jsonl")
     assert outcome.code == 0 and outcome.records[0]["sentences"] == 1
     assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"]["id"] == "b"
-
-
-QUICK = ("--probe-steps", "2", "--probe-batch-size", "2", "--held-out-ratio", "0.4",
-         "--focus-min-count", "1")
 
 
 def _without_seconds(line: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ FAULTS = [
     ("steps", "-1", "found -1, expected 0 or more"),
     ("mask-rate", "0", "found 0.0, expected above 0, at most 1"),
     ("learning-rate", "fast", "found 'fast', expected a number"),
-    ("layout", "pakked", "found 'pakked', expected one of 'auto', 'padded', 'packed'; "
-                         "did you mean 'packed'?"),
+    ("objective", "maskd", "found 'maskd', expected one of 'masked', 'masked+nsp', 'masked+sop', "
+                           "'causal'; did you mean 'masked'?"),
     ("processes", "0", "found 0, expected a number in the range x>=1"),
     ("shard", "maybe", "found 'maybe', expected true or false"),
 ]

@@ -11,7 +11,8 @@ import pytest
 
 from bmtools.installation import install_command
 
-FEW = ("--bands", 2, "--words-per-band", 3, "--min-count", 2, "--occurrences", 2, "--neighbours", 2,
+FEW = ("--bands", 2, "--set", "words_per_band=3", "--set", "min_count=2",
+       "--occurrences", 2, "--set", "neighbours=2",
        "--resamples", 50, "--device", "cpu")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,7 +49,8 @@ def test_a_line_for_each_checkpoint_a_picture_and_vectors(
 
 
 def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", *FEW, "--words-per-band", 2, "--single-token-words", "--model",
+    outcome = run("score-space", *FEW, "--set", "words_per_band=2", "--set",
+                  "single_token_words=true", "--model",
                   tiny_checkpoint, corpus)
     assert outcome.code == 0, outcome.err
     assert {band["tokens_per_word"] for band in outcome.records[0]["bands"]} == {1}
@@ -69,7 +71,7 @@ def test_too_few_words_name_the_way_out(run: Callable[..., Any], corpus: Path,
     outcome = run("score-space", "--model", tiny_checkpoint, corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert "expected 3200 or more for 5 bands of 200" in outcome.err
-    assert "lower --words-per-band, --bands or --min-count" in outcome.err
+    assert "lower --set words_per_band, --bands or --set min_count" in outcome.err
     assert outcome.err.count("\n") == 1
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_documents import PAGE
 
 from bmtools.io.provenance.manifest import hash_directory
 
@@ -89,17 +90,17 @@ def test_hashes_are_of_uncompressed_content(run: Run, notes: Path, tmp_path: Pat
     assert second["sha256"] == second["files"]["plain.jsonl"] == sha256(plain.read_bytes())
 
 
-def test_what_is_read_in_jumps_or_by_workers_is_hashed(run: Run, notes: Path,
-                                                       tmp_path: Path) -> None:
+def test_what_is_read_in_jumps_or_by_workers_is_hashed(run: Run, tmp_path: Path) -> None:
     folder, archive, out = tmp_path / "folder", tmp_path / "notes.zip", tmp_path / "out.jsonl"
     folder.mkdir()
-    (folder / "a.txt").write_bytes(NOTES)
-    (folder / "b.txt").write_bytes(b"Altro.\n")
+    page = PAGE.encode()
+    (folder / "a.html").write_bytes(page)
+    (folder / "b.html").write_bytes(page + b"\n")
     with zipfile.ZipFile(archive, "w") as opened:
-        opened.write(notes, "c.txt")
-    assert run("import", "auto", folder, archive, "--lang", "it", "-o", out,
-               "--workers", 2).code == 0
-    lines = f"a.txt\0{sha256(NOTES)}\nb.txt\0{sha256(b'Altro.' + bytes([10]))}\n"
+        opened.writestr("c.html", page)
+    outcome = run("import", "html", folder, archive, "--lang", "it", "-o", out, "--workers", 2)
+    assert outcome.code == 0, outcome.err
+    lines = f"a.html\0{sha256(page)}\nb.html\0{sha256(page + bytes([10]))}\n"
     assert record_of(out)["inputs"] == {"folder": sha256(lines.encode()),
                                         "notes.zip": sha256(archive.read_bytes())}
 
@@ -208,9 +209,10 @@ def test_a_file_that_cannot_have_a_record_is_written(run: Run, notes: Path,
 def test_records_are_no_sources(run: Run, notes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
+    (folder / "a.html").write_text(PAGE)
     assert run("import", "text", notes, "-o", folder / "a.jsonl").code == 0
-    outcome = run("import", "auto", folder)
-    assert outcome.code == 0 and len(outcome.records) == 2, outcome.err
+    outcome = run("import", "html", folder)
+    assert outcome.code == 0 and len(outcome.records) == 1, outcome.err
 
 
 def test_where_inputs_are_looked_for_is_no_input(run: Run, notes: Path, tmp_path: Path) -> None:

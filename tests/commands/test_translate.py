@@ -139,14 +139,15 @@ def test_a_memory_is_asked_before_a_program(
      "--memory-threshold needs --memory"),
     (("--engine", "command", "--command", "cat", "--processes", "0"),
      "--processes: found 0, expected 1 or more"),
-    (("--engine", "apertium", "--beam-size", "2", "--threads", "2", "--retries", "0"),
+    (("--engine", "apertium", "--beam-size", "2", "--threads", "2", "--set", "retries=0"),
      "--beam-size means nothing to --engine apertium; --threads means nothing to --engine "
-     "apertium; --retries means nothing to --engine apertium. See"),
+     "apertium; --set retries means nothing to --engine apertium. See"),
     (("--engine", "memory", "--memory", __file__, "--processes", "2"),
      "--processes means nothing to --engine memory. See"),
-    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--persistent",
-      "--convert-to", "x"), "--convert-to means nothing to --engine transformers; --persistent "
-                            "means nothing to --engine transformers. See"),
+    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--set", "persistent=true",
+      "--set", "convert_to=x"),
+     "--set convert_to means nothing to --engine transformers; --set persistent means nothing to "
+     "--engine transformers. See"),
     (("--engine", "apertium", "--via", "ca", "--keep-scores", "--round-trip", "0.1",
       "--reverse-model", "m"), "--keep-scores means nothing to --engine apertium; "
                                "--reverse-model means nothing to --engine apertium. See"),
@@ -163,7 +164,7 @@ def test_a_server_that_is_not_there_is_one_line_and_no_file(
         run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
     path = write_lines("notes.jsonl", *NOTES)
     outcome = run("translate", *PAIR, "--engine", "http", "--url", "http://127.0.0.1:9/v1",
-                  "--served-model", "x", "--retries", "0", path, "-o", tmp_path / "out.jsonl")
+                  "--served-model", "x", "--set", "retries=0", path, "-o", tmp_path / "out.jsonl")
     assert outcome.code == 1
     assert outcome.err.startswith("bmtools: http://127.0.0.1:9/v1/chat/completions: ")
     assert "Connection refused" in outcome.err and "start the server" in outcome.err
