@@ -61,7 +61,7 @@ for seed in $SEEDS; do
     for trial in $TRIALS; do
         echo "== $trial, seed $seed, ${length[*]} ($SECONDS s)" >&2
         python "$HERE/trial.py" "$trial" --out "$OUT" --seed "$seed" "${length[@]}" \
-            --threads "$THREADS" --set probe_max_length="$PROBE_TOKENS"
+            --threads "$THREADS" --probe-tokens "$PROBE_TOKENS"
     done
 done
 

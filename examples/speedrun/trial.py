@@ -185,14 +185,14 @@ class Trial:
             "-o", self.folder / output, *more, lines=metrics)
         return metrics
 
-    def plan(self, seconds: float, probe_max_length: int) -> dict[str, int]:
+    def plan(self, seconds: float, probe_tokens: int) -> dict[str, int]:
         """Measure the speed here, once, and return the tokens of each phase that fill the time."""
         path = self.folder / "plan.json"
         if path.exists():
             return json.loads(path.read_text())["tokens"]
         init_seconds = self.init_options()[1]
         total = sum(self.config["tokens"].values())
-        shrunk = {name: max(1, round(tokens * probe_max_length / total))
+        shrunk = {name: max(1, round(tokens * probe_tokens / total))
                   for name, tokens in self.config["tokens"].items()}
         (self.folder / "probe.jsonl").unlink(missing_ok=True)
         started = time.monotonic()
@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--tokens", type=int, default=0,
                         help="tokens instead of minutes, to compare trials on any machine")
-    parser.add_argument("--probe-max-length", type=int, default=300_000)
+    parser.add_argument("--probe-tokens", type=int, default=300_000)
     given = parser.parse_args()
     results = given.out / "trials.jsonl"
     key = {"model": given.name, "seed": given.seed, "threads": given.threads,
@@ -255,7 +255,7 @@ def main() -> None:
                   for name, count in trial.config["tokens"].items()}
         init_seconds = trial.init_options()[1]
     else:
-        tokens = trial.plan(60 * given.minutes, given.probe_max_length)
+        tokens = trial.plan(60 * given.minutes, given.probe_tokens)
         init_seconds = trial.init_options()[1]
     seconds = init_seconds + trial.train(tokens)
     score = trial.score()

@@ -18,7 +18,7 @@ set = "BIOSSES"
 task = "similarity"
 finetune = "--max-length 64"
 plain = "linear"
-variants = {{ mlp = "dropout 0" }}
+variants = {{ mlp = "--set dropout=0" }}
 ["{name}"]
 set = "{questions}"
 task = "{task}"

@@ -217,8 +217,7 @@ READERS = (
     Reader("pubtator.txt", "import pubtator pubtator.txt"),
     Reader("i2b2.xml", "import i2b2-xml i2b2.xml"),
     *(Reader(f"2010/1.{ending}", "import i2b2-2010 2010", weight=.5) for ending in ("con", "rel")),
-    *(Reader("annotated.jsonl", f"export {form} annotated.jsonl", weight=.2)
-      for form in ("conll", "pubtator")),
+    Reader("annotated.jsonl", "export conll annotated.jsonl", weight=.2),
     Reader("squad.json", "import squad squad.json"),
     Reader("bioasq.json", "import bioasq bioasq.json --type factoid"),
     Reader("biobit.json", "import biobit-qa biobit.json --split train"),

@@ -54,9 +54,9 @@ def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
         outcome = run(*arguments)
         assert outcome.code == 0, outcome.err
 
-    text, corpus, ner, vocabulary, model, student, tagger, merged, static = (
+    text, corpus, ner, vocabulary, model, student, tagger, merged, graph = (
         tmp_path / name for name in ("en.txt", "it.jsonl", "ner.jsonl", "vocabulary", "model",
-                                     "student", "tagger", "merged", "static"))
+                                     "student", "tagger", "merged", "graph"))
     text.write_text("\n".join(SENTENCES * 4))
     done("import", "text", text, "--lang", "en", "--licence", "CC BY 4.0", "-o",
          tmp_path / "en.jsonl")
@@ -73,7 +73,7 @@ def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
     done("finetune", "ner", "--model", student, "--train", ner, "--dev", ner, "--seeds", "1",
          "--epochs", "1", "--max-length", "16", "-o", tagger)
     done("merge", tagger, tagger, "-o", merged)
-    done("export", "model", student, "--format", "static", "-o", static)
+    done("export", "model", student, "--format", "onnx", "-o", graph)
     own = {"text": ["CC-BY-NC-4.0"]}
     assert record_of(vocabulary) == (own, "CC-BY-NC-4.0")
     assert record_of(model) == (own, "CC-BY-NC-4.0")
@@ -82,7 +82,7 @@ def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
     assert licences == {"model": ["CC-BY-NC-4.0"], "train": ["unknown", "CC0-1.0", "MIT"]}
     assert licence == "CC-BY-NC-4.0 AND unknown AND MIT"
     assert record_of(merged)[1] == licence
-    [exported] = [path.parent for path in static.rglob("bmtools.json")]
+    [exported] = [path.parent for path in graph.rglob("bmtools.json")]
     assert record_of(exported)[1] == "CC-BY-NC-4.0"
 
 
