@@ -19,8 +19,7 @@ from bmtools.errors import choices
 from bmtools.models.device import check_device
 from bmtools.settings import Settings
 
-_PATHS = {"convert_to": WorkDirectory(),
-          "terms": InputPath(str, exists=False)}
+_PATHS = {"convert_to": WorkDirectory()}
 """Types of settings that name files and are not paths to read."""
 _DEVICES = ("device", "teacher_device")
 _KEYS = """
@@ -33,8 +32,8 @@ _KEYS = """
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
     requests_per_minute retries request_timeout persistent convert_to link_rule layer
     focus_window focus_dim focus_min_count focus_max_tokens distil_epochs distil_learning_rate
-    held_out_ratio rope_base min_frequency max_alphabet unicode split_digits spell_greek
-    candidates hidden_size labels_separator label_names quoting max_symbol_share max_digit_share
+    rope_base min_frequency max_alphabet unicode split_digits
+    labels_separator label_names quoting max_symbol_share max_digit_share
     max_repeated_lines personal_kinds permutations words_per_band min_count min_letters
     single_token_words context_characters neighbours projection
 """

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from tokenizers import Tokenizer, models, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -19,15 +17,13 @@ from bmtools.errors import CheckpointError, DataError, setting
 from bmtools.records import JsonObject
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
-from bmtools.vocab.tokenizer import ENCODING_PARTS, METASPACE, save_tokenizer, unknown_ids
+from bmtools.vocab.tokenizer import ENCODING_PARTS, save_tokenizer, unknown_ids
 
-_TYPES: Mapping[str, TokenizerType] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
+_TYPES: Mapping[str, TokenizerType] = {"WordPiece": "wordpiece", "BPE": "bpe"}
 # Private use, planes 15 and 16: a character for each piece that occurs in the text.
 _SYMBOLS = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
 _RARE_CHARACTER = 1e-6  # of all characters; a rarer one is not worth a token
 _MORE_MERGES = 1.5  # times as many, where too few of the merged pieces can be used
-_UNSEEN_COUNT = 0.5  # so that a piece has a probability
-_NEWTON_STEPS = 20  # of a smooth, convex function; some five are enough
 
 
 @dataclass(frozen=True)
@@ -54,15 +50,13 @@ def tokenizer_type_of(backend: Tokenizer, name: str) -> TokenizerType:
         CheckpointError: another type, or BPE whose pieces cannot be spelled.
     """
     model = json.loads(backend.to_str())["model"]
-    if model["type"] not in _TYPES:
-        raise CheckpointError(
-            f"{name}: found a tokenizer of the type {model['type']}, expected one of "
-            f"{', '.join(_TYPES)}; train a new vocabulary instead")
-    if model["type"] == "BPE" and (model["continuing_subword_prefix"]
-                                   or model["end_of_word_suffix"]):
-        raise CheckpointError(f"{name}: found BPE that marks the inside or the end of words, "
-                              "expected byte-level BPE; train a new vocabulary instead")
-    return _TYPES[model["type"]]
+    found = model["type"]
+    if found == "BPE" and (model["continuing_subword_prefix"] or model["end_of_word_suffix"]):
+        found = "BPE that marks the inside or the end of words"
+    if found not in _TYPES:
+        raise CheckpointError(f"{name}: found a tokenizer of the type {found}, expected WordPiece "
+                              "or byte-level BPE; train a new vocabulary instead")
+    return _TYPES[found]
 
 
 def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config: VocabularyConfig,
@@ -71,15 +65,15 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
 
     The text is split into old pieces, and pairs of them are merged as in BPE, the most frequent
     first. So a piece is worth the tokens that it saves in this text. BPE takes all merges as they
-    come; WordPiece and Unigram do not need the steps towards a longer piece, and take the pieces
+    come; WordPiece does not need the steps towards a longer piece, and takes the pieces
     that save most, of those that the extended tokenizer uses in the text. Ids, normalization,
     casing and special tokens are the old ones, and a word that no new piece occurs in keeps its
-    ids. Unigram's probabilities sum to 1 again.
+    ids.
 
     Characters that the old vocabulary cannot spell are added first.
 
     Args:
-        old: tokenizer of WordPiece, BPE or Unigram.
+        old: tokenizer of WordPiece or BPE.
         texts: read once; their distinct words are held in memory.
         config: `size` counts old tokens and new ones; how merges are limited. All else is the
             old tokenizer's.
@@ -104,7 +98,6 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
     before = vocabulary.count_tokens(words)
     vocabulary.append_characters(words, config)
     vocabulary.append_pieces(words, config)
-    vocabulary.normalize_scores()
     config.require_size(vocabulary.size, f" beside those of {name}")
     return _with_backend(old, vocabulary.backend), {
         "kept_tokens": kept, "added_tokens": vocabulary.size - kept,
@@ -117,20 +110,19 @@ class _GrowingVocabulary:
     def __init__(self, content: JsonObject, size: int) -> None:
         self.content = content
         self.model = content["model"]
-        self.tokenizer_type = _TYPES[self.model["type"]]
+        self.merges_all = self.model["type"] == "BPE"
         self.prefix: str = self.model.get("continuing_subword_prefix") or ""
         self.size = size
         # The library numbers added tokens after all others, so new pieces would take the ids of
         # those at the end: they become part of the model's vocabulary.
-        vocabulary = self.model["vocab"]
         for token in sorted(content["added_tokens"], key=lambda token: token["id"]):
-            if self.tokenizer_type != "unigram":
-                vocabulary.setdefault(token["content"], token["id"])
-            elif token["id"] >= len(vocabulary):
-                vocabulary.append([token["content"], 0.0])
-        self._load()
+            self.model["vocab"].setdefault(token["content"], token["id"])
+        self._append([])
 
-    def _load(self) -> None:
+    def _append(self, tokens: Iterable[str]) -> None:
+        for token in tokens:
+            self.model["vocab"][token] = self.size
+            self.size += 1
         self.backend = Tokenizer.from_str(json.dumps(self.content))
         self.ids = self.backend.get_vocab()
         self.tokens = {number: token for token, number in self.ids.items()}
@@ -154,97 +146,46 @@ class _GrowingVocabulary:
         min_count = max(config.min_frequency, _RARE_CHARACTER * counts.total())
         missing = Counter({token: count for token, count in counts.items()
                            if count >= min_count and token not in self.ids})
-        room = min(config.max_alphabet, config.size - self.size)
-        if missing and room:
-            total = self.count_tokens(words)
-            self._append([(token, missing[token] / total)
-                          for token in most_frequent(missing, room)])
-            self._load()
+        self._append(most_frequent(missing, min(config.max_alphabet, config.size - self.size)))
 
     def append_pieces(self, words: Counter[str], config: VocabularyConfig) -> None:
         """Merge pieces of words, and append the best of the merged ones.
 
-        BPE needs its steps. Of the others, pieces that the words then do not use make room for the
-        next best: longer ones cover them, or Unigram finds their parts likelier.
+        BPE needs its steps. Of WordPiece, pieces that the words then do not use make room for the
+        next best: longer ones cover them.
         """
         runs = self._runs(words)
         room = config.size - self.size
         if not runs or not room:
             return
-        total = sum(count * len(run) for run, count in runs.items())
         old, size = self.model["vocab"], self.size
         unused: set[str] = set()
         candidates = self._new_pieces(runs, room, config.min_frequency)
         while True:
             pieces = [piece for piece in candidates if piece.token not in unused][:room]
             self.model["vocab"], self.size = old.copy(), size
-            self._append([(piece.token, max(piece.count, _UNSEEN_COUNT) / total)
-                          for piece in pieces])
-            if self.tokenizer_type == "bpe":
+            if self.merges_all:
                 self.model["merges"] += [list(piece.halves) for piece in pieces]
-            self._load()
-            found = set() if self.tokenizer_type == "bpe" else self._unused_since(size, words)
-            if not found:
+            self._append(piece.token for piece in pieces)
+            used = {number for word in words for number in self.encode(word)}
+            found = {self.tokens[number] for number in range(size, self.size)
+                     if number not in used}
+            if self.merges_all or not found:
                 return
             unused |= found
             if len(candidates) < room + len(unused):
                 candidates = self._new_pieces(runs, room + len(unused), config.min_frequency)
 
-    def _unused_since(self, size: int, words: Counter[str]) -> set[str]:
-        """Return tokens, of those appended since a size, that no word is encoded with."""
-        used = {number for word in words for number in self.encode(word)}
-        return {self.tokens[number] for number in range(size, self.size) if number not in used}
-
-    def normalize_scores(self) -> None:
-        """Make the probabilities of Unigram's pieces sum to 1, and split no text otherwise.
-
-        The logarithms change in proportion to the pieces' lengths, so all ways to split a text
-        change alike. Special tokens and bytes, with a logarithm of 0, are no part of the sum.
-        """
-        if self.tokenizer_type != "unigram":
-            return
-        pieces = [piece for piece in self.model["vocab"] if piece[1] < 0]
-        scores = np.array([score for _, score in pieces])
-        lengths = np.array([len(token) for token, _ in pieces])
-        slope = 0.0
-        for _ in range(_NEWTON_STEPS):
-            shares = np.exp(scores + slope * lengths)
-            slope -= np.log(shares.sum()) * shares.sum() / (shares @ lengths)
-        for piece, score in zip(pieces, scores + slope * lengths, strict=True):
-            piece[1] = float(score)
-        self._load()
-
-    def _append(self, tokens: Sequence[tuple[str, float]]) -> None:
-        """Append tokens with their shares of all tokens of the text."""
-        if self.tokenizer_type == "unigram":
-            self.model["vocab"] += [[token, math.log(share)] for token, share in tokens]
-        else:
-            self.model["vocab"].update(
-                (token, number) for number, (token, _) in enumerate(tokens, self.size))
-        self.size += len(tokens)
-
     def _runs(self, words: Counter[str]) -> Counter[str]:
-        """Write words as runs of symbols, one for each piece; an unknown piece ends a run.
-
-        So does a place where SentencePiece merges nothing.
-        """
+        """Write words as runs of symbols, one for each piece; an unknown piece ends a run."""
         encoded = {word: self.encode(word) for word in words}
         numbers = sorted({number for ids in encoded.values() for number in ids}
                          - unknown_ids(self.backend))
-        if len(numbers) > len(_SYMBOLS):
-            raise DataError(f"found {len(numbers)} different tokens in the text, expected at most "
-                            f"{len(_SYMBOLS)}; extend a smaller vocabulary")
         symbols = {number: chr(symbol) for number, symbol in zip(numbers, _SYMBOLS, strict=False)}
         self._symbol_tokens = {symbol: self.tokens[number] for number, symbol in symbols.items()}
-        is_unigram = self.tokenizer_type == "unigram"
         runs: Counter[str] = Counter()
         for word, ids in encoded.items():
-            tokens = [self.tokens[number] for number in ids]
-            separators = (" " if is_unigram and _changes_class(before, token) else ""
-                          for before, token in zip(["", *tokens], tokens, strict=False))
-            text = "".join(separator + symbols.get(number, " ")
-                           for separator, number in zip(separators, ids, strict=True))
-            for run in text.split():
+            for run in "".join(symbols.get(number, " ") for number in ids).split():
                 if len(run) > 1:
                     runs[run] += words[word]
         return runs
@@ -254,16 +195,15 @@ class _GrowingVocabulary:
 
         There are as many as there is room for, if the text has them.
         """
-        merges_all = self.tokenizer_type == "bpe"
-        merges = room if merges_all else math.ceil(_MORE_MERGES * room)
+        merges = room if self.merges_all else math.ceil(_MORE_MERGES * room)
         while True:
             pieces, made = self._merge(runs, merges, min_frequency)
-            if not merges_all:
+            if not self.merges_all:
                 pieces = [piece for piece in pieces if piece.count >= min_frequency]
             if len(pieces) >= room or made < merges:
                 break
             merges = math.ceil(_MORE_MERGES * merges)
-        return pieces[:room] if merges_all else sorted(pieces, key=lambda piece: -piece.saved)
+        return pieces[:room] if self.merges_all else sorted(pieces, key=lambda one: -one.saved)
 
     def _merge(self, runs: Counter[str], merges: int,
                min_frequency: int) -> tuple[list[_Piece], int]:
@@ -293,14 +233,6 @@ class _GrowingVocabulary:
         """Write a run of symbols as the token that its pieces become together."""
         first, *others = (self._symbol_tokens[symbol] for symbol in run)
         return first + "".join(other.removeprefix(self.prefix) for other in others)
-
-
-def _changes_class(before: str, after: str) -> bool:
-    """Return whether letters and other signs meet, which SentencePiece allows in no piece."""
-    if not before.strip(METASPACE):
-        return False
-    kinds = (unicodedata.category(character)[0] in "LMN" for character in (before[-1], after[0]))
-    return len({*kinds}) > 1
 
 
 def _with_backend(old: PreTrainedTokenizerFast, backend: Tokenizer) -> PreTrainedTokenizerFast:

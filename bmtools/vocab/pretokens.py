@@ -15,8 +15,6 @@ from bmtools.errors import DataError
 from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 
-MICRO = "[\u00b5\u03bc](?=[A-Za-z])"
-"""The micro sign, or the letter used for it, before a unit."""
 SPACES = r"\s+"
 # Normalizers that treat each character, or run of combining characters, by itself.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
@@ -25,8 +23,7 @@ _KEEP_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
 _SPACE_PATTERNS = ({"Regex": " {2,}"},  # XLM-R
                    {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
                    {"Regex": SPACES})
-_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"},  # ALBERT
-                  {"Regex": MICRO})
+_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"})  # ALBERT
 _SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
 _LETTER = "x"
 _CHUNKS_AT_ONCE = 1_000

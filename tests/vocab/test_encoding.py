@@ -427,7 +427,7 @@ def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> Non
 
 @pytest.mark.parametrize(("found", "content", "allowed"), [
     ("\u03b2", "beta", True), (Regex(r"\s+"), " ", True),
-    (Regex("[\u00b5\u03bc](?=[A-Za-z])"), "u", True), ("\u03b2", " beta", False),
+    ("\u03b2", " beta", False),
     ("\u03b2", "", False), (" ", "_", False), ("ab", "c", False)])
 def test_signs_may_be_spelled_out_one_by_one(found: Any, content: str, allowed: bool) -> None:
     made = made_of(pre_tokenizers.ByteLevel(), normalizers.Replace(found, content))

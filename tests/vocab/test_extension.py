@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError
@@ -21,8 +19,9 @@ from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.trainers import TRAINERS, train_tokenizer
+from bmtools.vocab.trainers import train_tokenizer
 
+TYPES = ("wordpiece", "bpe")
 SYLLABLES = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprstvz" for b in "aeiou" for c in "bcfglmnrst"
              for d in "aeio"]
 OLD = ["il cuore batte e il sangue scorre nelle arterie del paziente",
@@ -53,7 +52,7 @@ def grown(old: Any, more: int, **choices: Any) -> tuple[Any, dict[str, int]]:
     return extend_tokenizer(old, NEW, VocabularyConfig(size=len(old) + more, **choices), "old")
 
 
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_old_ids_stay_and_new_ones_follow(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
     found, figures = grown(old, 12)
@@ -66,7 +65,7 @@ def test_old_ids_stay_and_new_ones_follow(tokenizer_type: str) -> None:
     assert found("la", "la").keys() == old("la", "la").keys()
 
 
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
     new = grown(old, 40, allow_fewer=True)[0]
@@ -82,7 +81,7 @@ def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
     assert same > 5 and changed > 2
 
 
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_frequent_words_become_whole_and_the_text_shorter(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
     found, figures = grown(old, 250, allow_fewer=True)
@@ -103,12 +102,9 @@ def test_missing_characters_come_first() -> None:
     found = grown(old, 12)[0]
     assert "β" in found.convert_ids_to_tokens(range(len(old), len(old) + 6))
     assert "[UNK]" not in found.tokenize("β")
-    unigram = learned("unigram")
-    assert unigram.unk_token_id not in \
-        grown(unigram, 6)[0]("β", add_special_tokens=False)["input_ids"]
 
 
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> None:
     found = {
         subprocess.run([sys.executable, "-c", PROGRAM, __file__, tokenizer_type],
@@ -130,13 +126,7 @@ def unused_pieces(old: Any, new: Any, texts: list[str]) -> list[str]:
     return unused
 
 
-def total_probability(tokenizer: Any) -> float:
-    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
-    return sum(math.exp(score) for token, score in model["vocab"]
-               if token not in tokenizer.all_special_tokens)
-
-
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_every_new_piece_is_used(tokenizer_type: str) -> None:
     """Letters follow each other by chance, so parts of a piece are often likelier than it."""
     rng = random.Random(0)
@@ -148,16 +138,8 @@ def test_every_new_piece_is_used(tokenizer_type: str) -> None:
     assert not unused_pieces(old, new, texts)
 
 
-def test_probabilities_of_unigram_sum_to_one() -> None:
-    old = learned("unigram")
-    new = grown(old, 120, allow_fewer=True)[0]
-    assert total_probability(new) == pytest.approx(1, abs=1e-9)
-    again = extend_tokenizer(new, OLD + NEW, VocabularyConfig(size=len(new) + 20), "new")[0]
-    assert total_probability(again) == pytest.approx(1, abs=1e-9)
-
-
 @pytest.mark.data
-@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+@pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_a_real_text_uses_every_new_piece(data: Path, tokenizer_type: str) -> None:
     general = (data / "it/corpus/general-ud.txt").read_text(encoding="utf-8").splitlines()
     records = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
@@ -169,22 +151,11 @@ def test_a_real_text_uses_every_new_piece(data: Path, tokenizer_type: str) -> No
     for text in general:
         before, after = (tokenizer(text)["input_ids"] for tokenizer in (old, new))
         assert before == after or max(after) >= len(old)
-    if tokenizer_type == "unigram":
-        assert total_probability(new) == pytest.approx(1, abs=1e-9)
-
-
-def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
-    old = learned("unigram")
-    new = grown(old, 60, allow_fewer=True)[0]
-    added = [token for token, number in new.get_vocab().items() if number >= len(old)]
-    assert "\u2581gonartrosi" in added
-    assert not [token for token in added
-                if any(map(str.isalnum, token)) and not token.strip("\u2581").isalnum()]
 
 
 @pytest.mark.parametrize(("tokenizer_type", "special_tokens", "choices"), [
     ("wordpiece", "bert", {"unicode": "none", "uncased": True}), ("wordpiece", "bert", {}),
-    ("bpe", "modernbert", {}), ("bpe", "roberta", {"uncased": True}), ("unigram", "roberta", {})])
+    ("bpe", "modernbert", {}), ("bpe", "roberta", {"uncased": True})])
 def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, special_tokens: str,
                                        choices: dict[str, Any]) -> None:
     old = learned(tokenizer_type, special_tokens=special_tokens, **choices)
@@ -200,7 +171,7 @@ def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, spec
 
 def test_added_tokens_keep_their_places() -> None:
     """Tokens that stand behind the model's own, as T5's and DeBERTa's do."""
-    for tokenizer_type in TRAINERS:
+    for tokenizer_type in TYPES:
         old = learned(tokenizer_type)
         old.add_tokens(["<drug>", "<gene>"])
         found, figures = grown(old, 12)
@@ -225,24 +196,14 @@ def test_a_general_vocabulary_learns_medical_words(data: Path) -> None:
     assert found.tokenize("paziente terapia") == ["paziente", "terapia"]
 
 
-def words_only() -> Any:
-    backend = Tokenizer(models.WordLevel({"<unk>": 0, "il": 1}, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
-
-
-def ends_marked() -> Any:
-    backend = Tokenizer(models.BPE({"a": 0, "a</w>": 1}, [], end_of_word_suffix="</w>"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=backend)
-
-
-@pytest.mark.parametrize(("make", "message"), [
-    (words_only, "old: found a tokenizer of the type WordLevel, expected one of WordPiece, BPE"),
-    (ends_marked, "old: found BPE that marks the inside or the end of words")])
-def test_a_tokenizer_of_another_family_is_an_error(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(CheckpointError, match=message):
-        extend_tokenizer(make(), NEW, VocabularyConfig(size=100), "old")
+@pytest.mark.parametrize(("model", "name"), [
+    (models.WordLevel({"<unk>": 0, "il": 1}, unk_token="<unk>"), "WordLevel"),
+    (models.Unigram(), "Unigram"),
+    (models.BPE({"a": 0, "a</w>": 1}, [], end_of_word_suffix="</w>"), "BPE that marks the inside")])
+def test_a_tokenizer_of_another_family_is_an_error(model: Any, name: str) -> None:
+    old = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(model))
+    with pytest.raises(CheckpointError, match=f"old: found a tokenizer of the type {name}"):
+        extend_tokenizer(old, NEW, VocabularyConfig(size=100), "old")
 
 
 def test_sizes_without_room_or_text_are_errors() -> None:

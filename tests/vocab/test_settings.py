@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
+from bmtools.vocab.settings import VocabularyConfig
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    ({"size": 99}, "size: found 99, expected at least 100"),
+    ({"size": 99}, "size: found 99, expected 100 or more"),
     ({"min_frequency": 0}, "min_frequency: found 0"),
     ({"tokenizer_type": "words"},
      "tokenizer_type: found words, expected wordpiece or bpe or unigram"),
@@ -22,16 +22,6 @@ from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 def test_wrong_values_name_their_option(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VocabularyConfig(**given)
-
-
-@pytest.mark.parametrize("given", ["", "1000,2000", "a,b,c", "99,1000,2000", "1000,1000,2000"])
-def test_three_candidates_are_needed(given: str) -> None:
-    with pytest.raises(ValueError, match="candidates: found"):
-        SizeSearchConfig(candidates=given)
-
-
-def test_candidates_rise() -> None:
-    assert SizeSearchConfig(candidates="300, 100,200").sizes() == [100, 200, 300]
 
 
 @pytest.mark.parametrize(("given", "style"), [
