@@ -31,8 +31,8 @@ _KEYS = """
     overlapping protocol other_types no_relation_label placeholders pooling
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
     requests_per_minute retries request_timeout persistent convert_to link_rule layer
-    focus_window focus_dim focus_min_count focus_max_tokens distil_epochs distil_learning_rate
-    rope_base min_frequency max_alphabet unicode split_digits
+    focus_window focus_dim focus_min_count focus_max_tokens
+    min_frequency max_alphabet unicode split_digits
     labels_separator label_names quoting max_symbol_share max_digit_share
     max_repeated_lines personal_kinds permutations words_per_band min_count min_letters
     single_token_words context_characters neighbours projection

@@ -25,7 +25,6 @@ from bmtools.models.checkpoint_files import is_decoder
 from bmtools.models.settings import (
     READING_METHODS,
     FocusConfig,
-    TokenDistillationConfig,
     TransferConfig,
 )
 from bmtools.status import counted
@@ -36,7 +35,7 @@ from bmtools.status import counted
     "bmtools init-weights --base base --grow 2x128 -o larger"),
     essential="base tokenizer output overwrite grow method layers max-sentences rescale",
     groups={"Models": "base tokenizer output overwrite",
-            "Size": "grow max-positions rope-base",
+            "Size": "grow",
             "Embeddings of new tokens": "method average-of layers rescale max-sentences "
                                         "lang batch-tokens seed"},
     meanings={"output": "Directory for the checkpoint."})
@@ -51,12 +50,11 @@ from bmtools.status import counted
               help="Language of records without one; sentences are split by it.")
 @takes_settings(TransferConfig, "settings")
 @takes_settings(FocusConfig, "focus")
-@takes_settings(TokenDistillationConfig, "distil")
 @prints_results
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: Path,
             overwrite: bool, base: Path, tokenizer: Path | None, lang: str,
-            settings: TransferConfig, focus: FocusConfig, distil: TokenDistillationConfig) -> None:
-    """Give a checkpoint a new vocabulary, a larger size or longer positions.
+            settings: TransferConfig, focus: FocusConfig) -> None:
+    """Give a checkpoint a new vocabulary, a larger size or both.
 
     Tokens, layers and units that are new get a head start from those of the base. A decoder
     (Llama, Mistral, Qwen2) becomes an encoder (EuroBERT), to be trained on masked tokens.
@@ -65,10 +63,9 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     the key "targets", as "bmtools find-contexts" writes them, are sentences already, with the
     words of them to use.
     """
-    if tokenizer is None and not (
-            settings.grow or settings.max_positions or settings.rope_base or is_decoder(base)):
+    if tokenizer is None and not (settings.grow or is_decoder(base)):
         raise click.UsageError("Missing option '--tokenizer'; without a new vocabulary, expected "
-                               "--grow, --max-positions, rope_base or a decoder as --base")
+                               "--grow or a decoder as --base")
     reads_text = tokenizer and settings.method in READING_METHODS
     records = RecordReader(step.sources(files) if reads_text else files, reject)
     from bmtools.models.transfer.init_weights import init_weights
@@ -77,7 +74,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     transferred = init_weights(
         base, tokenizer, records, output, lang=lang, overwrite=overwrite, reject=reject,
         progress=partial(counted, activity="sampling contexts"), step=step,
-        **asdict(settings), **asdict(focus), **asdict(distil))
+        **asdict(settings), **asdict(focus))
     write_cards(output)
     made = {} if tokenizer is None else {"method": settings.method}
     [line] = print_results(step, [{"checkpoint": str(output), **made, **transferred.report}])

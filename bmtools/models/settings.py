@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Literal, get_args
 
 from bmtools.errors import (
     check_choices,
-    require,
-    require_above_0,
     require_at_least,
     require_seed,
     setting,
@@ -16,9 +13,9 @@ from bmtools.errors import (
 from bmtools.models.sizes import parse_size
 from bmtools.settings import Settings, option
 
-Method = Literal["random", "average", "contextual", "focus", "distil"]
+Method = Literal["random", "average", "contextual", "focus"]
 METHODS: tuple[Method, ...] = get_args(Method)
-READING_METHODS: tuple[Method, ...] = ("contextual", "focus", "distil")
+READING_METHODS: tuple[Method, ...] = ("contextual", "focus")
 """Methods that read text."""
 Casing = Literal["cased", "uncased"]
 
@@ -55,9 +52,8 @@ class TransferConfig(Settings,
         "contextual", "random (drawn anew), average (mean of the base's pieces), contextual (mean "
                       "of the base's states at those pieces, where they cover the token and "
                       "nothing else in sentences of the corpus; mean of its pieces if they never "
-                      "do), focus (mixture of the embeddings of known tokens with similar contexts "
-                      "there) or distil (fitted, so that the base's states in sentences stay as "
-                      "they were with the pieces).")
+                      "do) or focus (mixture of the embeddings of known tokens with similar "
+                      "contexts there).")
     average_of: Literal["embeddings", "states"] = option(
         "embeddings", "Values at a token's pieces that average takes the mean of, and contextual "
                       "for tokens that its sentences lack: embeddings (of the base's input), or "
@@ -65,7 +61,7 @@ class TransferConfig(Settings,
                       "2023 can be read both ways: their averaged model (section 4) is a step "
                       "(section 3) that takes states of the last layer.")
     layers: str = option(
-        "last", "States that are taken, and that distil fits, as a mean over them: last, all, or "
+        "last", "States that are taken, as a mean over them: last, all, or "
                 "numbers such as 0,-1 (0: embeddings, -1: last layer).", metavar="last|all|N,...")
     rescale: bool = option(
         False, "Bring embeddings made of states, all by one factor, to the mean norm of the base's "
@@ -75,20 +71,13 @@ class TransferConfig(Settings,
     grow: str = option("", "Size of a larger model to make of the base: LAYERSxWIDTH, such as "
                            "12x768, or a named architecture of its family. Layers are repeated and "
                            "weights tiled.", metavar="LAYERSxWIDTH|NAME")
-    max_positions: int = option(0, "Extend positions to sequences of this many tokens, special "
-                                   "ones included; 0 leaves them as they are.")
-    rope_base: float = option(
-        0.0, "Base of the rotary position embedding in layers that see all tokens, such as 160000 "
-             "for ModernBERT at 8,192 tokens; 0 leaves it as it is.")
     batch_tokens: int = option(4_096, "Tokens run through the base model at a time.")
     seed: int = option(0, "Seed of samples and of random embeddings.")
 
     def __post_init__(self) -> None:
         check_choices(self)
         parse_layers(self.layers)
-        require_at_least(self, max_sentences=1, max_positions=0, rope_base=0, batch_tokens=1)
-        require(self.rope_base == 0 or 1 < self.rope_base < inf, "rope_base", self.rope_base,
-                "a finite number above 1, or 0")
+        require_at_least(self, max_sentences=1, batch_tokens=1)
         require_seed(self.seed)
         if self.grow:
             parse_size(self.grow)
@@ -105,17 +94,6 @@ class FocusConfig(Settings, title="Static vectors of method focus, trained on th
 
     def __post_init__(self) -> None:
         require_at_least(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
-
-
-class TokenDistillationConfig(Settings, title="Fit of embeddings by method distil"):
-    """Fit of embeddings by method distil."""
-
-    distil_epochs: int = option(5, "Passes over the sampled sentences.")
-    distil_learning_rate: float = option(2e-3, "Initial learning rate; it falls to 0, linearly.")
-
-    def __post_init__(self) -> None:
-        require_at_least(self, distil_epochs=1)
-        require_above_0(self, "distil_learning_rate")
 
 
 def parse_layers(layers: str) -> tuple[int, ...] | None:

@@ -12,7 +12,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples" / "reproduce" / "bioptimus-init"
 REVIEWS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 WIKITEXT = ("en/corpus/general-wikitext2-test.txt", "en/corpus/general-wikitext2-valid.txt")
-ARMS = ("average", "contextual-rescaled", "focus", "distil")
+ARMS = ("average", "contextual-rescaled", "focus")
 
 
 @pytest.mark.data

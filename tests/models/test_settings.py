@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from bmtools.models.settings import (
-    METHODS,
-    READING_METHODS,
     FocusConfig,
-    TokenDistillationConfig,
     TransferConfig,
     parse_layers,
 )
@@ -23,12 +20,10 @@ from bmtools.models.settings import (
     (lambda: TransferConfig("magic"), "method: found magic"),
     (lambda: TransferConfig(layers="1,"), "layers: found '1,'"),
     (lambda: TransferConfig(max_sentences=0), "max_sentences: found 0"),
-    (lambda: TransferConfig(max_positions=-1), "max_positions: found -1"),
     (lambda: TransferConfig(batch_tokens=0), "batch_tokens: found 0"),
     (lambda: FocusConfig(focus_dim=1), "focus_dim: found 1"),
     (lambda: FocusConfig(focus_min_count=0), "focus_min_count: found 0"),
     (lambda: FocusConfig(focus_max_tokens=0), "focus_max_tokens: found 0"),
-    (lambda: TokenDistillationConfig(distil_epochs=0), "distil_epochs: found 0"),
 ])
 def test_refused_values_name_their_setting(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -39,10 +34,6 @@ def test_refused_values_name_their_setting(make: Callable[[], Any], option: str)
 def test_layers_are_parsed() -> None:
     assert [parse_layers(one) for one in ("last", "all", "0,-1", "2")] == [
         (-1,), None, (0, -1), (2,)]
-
-
-def test_methods_are_separated_by_commas() -> None:
-    assert set(READING_METHODS) < set(METHODS)
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from tokenizers import Encoding
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import max_tokens
-from bmtools.models.families import first_position
 from bmtools.models.settings import parse_layers
 from bmtools.status import counted
 
@@ -52,7 +52,6 @@ class Occurrences:
         tokens: (occurrences,) new id.
         starts: (occurrences,) position of its first piece, special tokens counted.
         ends: (occurrences,) position after its last piece.
-        is_exact: (occurrences,) bool, whether its pieces cover nothing else.
     """
 
     input_ids: list[np.ndarray]
@@ -60,29 +59,13 @@ class Occurrences:
     tokens: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-    is_exact: np.ndarray
-
-    def batches(self, max_tokens: int) -> Iterator[tuple[int, int]]:
-        """Group sentences into padded batches of at most so many tokens: first, end."""
-        first = 0
-        for number, ids in enumerate(self.input_ids):
-            if number > first and len(ids) * (number + 1 - first) > max_tokens:
-                yield first, number
-                first = number
-        if first < len(self.input_ids):
-            yield first, len(self.input_ids)
-
-    def within(self, first: int, end: int) -> slice:
-        """Find the occurrences in a batch of sentences."""
-        start, stop = np.searchsorted(self.sentences, [first, end])
-        return slice(int(start), int(stop))
 
     def select(self, chosen: np.ndarray) -> Occurrences:
         """Keep some occurrences, and their sentences."""
         needed = np.unique(self.sentences[chosen])
         return Occurrences([self.input_ids[number] for number in needed],
                            np.searchsorted(needed, self.sentences[chosen]), self.tokens[chosen],
-                           self.starts[chosen], self.ends[chosen], self.is_exact[chosen])
+                           self.starts[chosen], self.ends[chosen])
 
 
 @dataclass
@@ -236,9 +219,9 @@ def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurr
                                             tokenizer.sep_token_id], dtype=np.int64), pieces))
     found.sort(key=lambda sentence: len(sentence[0]))
     counts = [len(pieces) for _, pieces in found]
-    pieces = np.concatenate([np.zeros((0, 4), np.int64), *(pieces for _, pieces in found)])
+    pieces = np.concatenate([np.zeros((0, 3), np.int64), *(pieces for _, pieces in found)])
     return Occurrences([ids for ids, _ in found], np.repeat(np.arange(len(found)), counts),
-                       pieces[:, 0], pieces[:, 1], pieces[:, 2], pieces[:, 3].astype(bool))
+                       *pieces.T)
 
 
 def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occurrences:
@@ -255,7 +238,7 @@ def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occur
     tokens = np.array([token for token, _ in found], dtype=np.int64)
     sizes = np.array([len(ids) for _, ids in found], dtype=np.int64)
     return Occurrences([np.array([cls, *ids, sep]) for _, ids in found], np.arange(len(found)),
-                       tokens, np.ones_like(sizes), sizes + 1, np.ones_like(sizes, dtype=bool))
+                       tokens, np.ones_like(sizes), sizes + 1)
 
 
 def _pieces(text: str, offsets: Sequence[tuple[int, int]],
@@ -263,22 +246,18 @@ def _pieces(text: str, offsets: Sequence[tuple[int, int]],
     """Find the pieces that share a character with each span.
 
     Returns:
-        (occurrences, 4), sorted by position: new id, position of the first piece, position after
-        the last one, and 1 if these cover the span and nothing else.
+        (occurrences, 3), sorted by position: new id, position of the first piece, position after
+        the last one.
     """
     if not offsets:
-        return np.zeros((0, 4), dtype=np.int64)
+        return np.zeros((0, 3), dtype=np.int64)
     piece_starts, piece_ends = np.array(
         [_strip(text, *offset) for offset in offsets], dtype=np.int64).T
     tokens, starts, ends = np.array(spans, dtype=np.int64).T
     firsts = np.searchsorted(piece_ends, starts, side="right")
     stops = np.searchsorted(piece_starts, ends, side="left")
-    kept = stops > firsts
-    tokens, starts, ends, firsts, stops = (
-        each[kept] for each in (tokens, starts, ends, firsts, stops))
-    is_exact = (piece_starts[firsts] == starts) & (piece_ends[stops - 1] == ends)
-    found = np.stack([tokens, firsts + 1, stops + 1, is_exact], axis=1)
-    return found[np.argsort(firsts, kind="stable")]
+    found = np.stack([tokens, firsts + 1, stops + 1], axis=1)[stops > firsts]
+    return found[np.argsort(found[:, 1], kind="stable")]
 
 
 class TokenEmbeddings(NamedTuple):
@@ -306,13 +285,14 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     device = base.model.device
     sums = torch.zeros(len(tokens), base.model.config.hidden_size)
-    batches = list(occurrences.batches(batch_tokens))
+    batches = list(_batches(occurrences.input_ids, batch_tokens))
     for first, end in counted(batches, "reading contexts", len(batches), "batches"):
-        input_ids, attention_mask = pad_sequences(occurrences.input_ids[first:end],
-                                                  base.tokenizer.pad_token_id)
-        states = mean_states(base.model, layers, attention_mask.to(device),
-                             input_ids=input_ids.to(device)).cpu()
-        inside = occurrences.within(first, end)
+        sequences = occurrences.input_ids[first:end]
+        input_ids, mask = (pad_sequence(list(map(torch.from_numpy, each)), True, padding)
+                           for each, padding in ((sequences, base.tokenizer.pad_token_id),
+                                                 ([np.ones_like(one) for one in sequences], 0)))
+        states = mean_states(base.model, layers, input_ids.to(device), mask.to(device)).cpu()
+        inside = slice(*np.searchsorted(occurrences.sentences, [first, end]).tolist())
         starts = (occurrences.sentences[inside] - first) * states.shape[1] \
             + occurrences.starts[inside]
         sizes = occurrences.ends[inside] - occurrences.starts[inside]
@@ -325,18 +305,18 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
     return TokenEmbeddings(torch.from_numpy(tokens), sums / counts[:, None])
 
 
-def pad_sequences(sequences: Sequence[np.ndarray], padding: int) -> tuple[Tensor, Tensor]:
-    """Pad sequences of ids to (sequences, tokens), and make their attention mask, bool."""
-    lengths = np.array([len(sequence) for sequence in sequences])
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(mask.shape, padding, dtype=np.int64)
-    ids[mask] = np.concatenate(sequences)
-    return torch.from_numpy(ids), torch.from_numpy(mask)
+def _batches(sequences: Sequence[np.ndarray], most_tokens: int) -> Iterator[tuple[int, int]]:
+    """Group sorted sequences into padded batches of some number of tokens at most: first, end."""
+    first = 0
+    for number, ids in enumerate(sequences):
+        if number > first and len(ids) * (number + 1 - first) > most_tokens:
+            yield first, number
+            first = number
+    if len(sequences):
+        yield first, len(sequences)
 
 
-def mean_states(model: PreTrainedModel, layers: str, attention_mask: Tensor, *,
-                input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None,
-                positions: Tensor | None = None) -> Tensor:
+def mean_states(model: PreTrainedModel, layers: str, input_ids: Tensor, mask: Tensor) -> Tensor:
     """Average the states of some layers, (sequences, tokens, hidden size) float32.
 
     The last layer is taken as the head reads it, after a final layer norm if there is one.
@@ -344,16 +324,12 @@ def mean_states(model: PreTrainedModel, layers: str, attention_mask: Tensor, *,
     Args:
         model: a masked language model that has these layers (`check_layers`).
         layers: as in `TransferConfig`.
-        attention_mask: (sequences, tokens) bool, False on padding.
-        input_ids: (sequences, tokens), or None.
-        inputs_embeds: (sequences, tokens, hidden size) in place of ids.
-        positions: (sequences, tokens), counted from 0; None for consecutive ones.
+        input_ids: (sequences, tokens).
+        mask: (sequences, tokens) int64, 0 on padding.
     """
     numbers = parse_layers(layers)
-    output = model.base_model(
-        input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask.long(),
-        position_ids=None if positions is None else positions + first_position(model.config),
-        output_hidden_states=numbers != (-1,))
+    output = model.base_model(input_ids=input_ids, attention_mask=mask,
+                              output_hidden_states=numbers != (-1,))
     last: Tensor = output.last_hidden_state
     if numbers == (-1,):
         return last.float()

@@ -15,7 +15,6 @@ from bmtools.models.settings import FocusConfig
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows
 
 _TOKENS_AT_ONCE = 256
-_SPARSEMAX_CANDIDATES = 64
 _SENTENCES_AT_ONCE = 2_000
 _PAIRS_AT_ONCE = 2**22
 _POWER_ITERATIONS = 4
@@ -67,23 +66,17 @@ def focus_embeddings(tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
 def sparsemax(scores: Tensor) -> Tensor:
     """Project each row onto probabilities, most of which are 0.
 
-    Sorts only the highest scores, and more of them if all of those are above the threshold.
-
     Source: Martins and Astudillo 2016, algorithm 1.
 
     Args:
         scores: (rows, choices).
     """
-    candidates = _SPARSEMAX_CANDIDATES
-    while True:
-        highest = scores.topk(min(candidates, scores.shape[1]), dim=1).values
-        sums = highest.cumsum(dim=1)
-        ranks = torch.arange(1, highest.shape[1] + 1)
-        support = (1 + ranks * highest > sums).sum(dim=1, keepdim=True)
-        if highest.shape[1] == scores.shape[1] or int(support.max()) < highest.shape[1]:
-            threshold = (sums.gather(1, support - 1) - 1) / support
-            return (scores - threshold).clamp(min=0)
-        candidates *= 8
+    highest = scores.sort(dim=1, descending=True).values
+    sums = highest.cumsum(dim=1)
+    ranks = torch.arange(1, scores.shape[1] + 1)
+    support = (1 + ranks * highest > sums).sum(dim=1, keepdim=True)
+    threshold = (sums.gather(1, support - 1) - 1) / support
+    return (scores - threshold).clamp(min=0)
 
 
 @dataclass(frozen=True)

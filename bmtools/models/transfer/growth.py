@@ -1,21 +1,19 @@
-"""Larger models made of smaller ones: more layers, tiled weights, or more positions."""
+"""Larger models made of smaller ones: more layers, tiled weights."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.io.system import usable_memory_bytes
-from bmtools.models.architectures import build_model, position_embeddings
-from bmtools.models.families import first_position
+from bmtools.models.architectures import build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.sizes import parse_size
-from bmtools.models.transfer.take_layers import layer_number, layer_sources
+from bmtools.models.transfer.plan import fill, layer_number, layer_sources
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -74,12 +72,14 @@ def grow(model: PreTrainedModel, size: str, seed: int = 0) -> PreTrainedModel:
     for number in range(config.num_hidden_layers):
         layers.append(places[number] if number in places else
                       layers[number - (every if number >= every else 1)])
-    names = layer_sources(targets, layers)
-    looked_up = {module.weight for module in grown.modules() if isinstance(module, nn.Embedding)}
-    _fill(targets, {name: sources[source] for name, source in names.items() if source in sources},
-          model.config.hidden_size // model.config.num_attention_heads, seed,
-          unshared={name for name, weight in targets.items() if weight in looked_up},
-          shared=_BEFORE_TIED_TABLE if config.tie_word_embeddings else ())
+    tables = {module.weight for module in grown.modules() if isinstance(module, nn.Embedding)}
+    shared = _BEFORE_TIED_TABLE if config.tie_word_embeddings else ()
+    head_size = model.config.hidden_size // model.config.num_attention_heads
+    rng = torch.Generator().manual_seed(seed)
+    fill(targets, {name: (source, partial(_grown_weight, name, head_size, rng,
+                                          targets[name] in tables, name.startswith(shared)))
+                   for name, source in layer_sources(targets, layers).items()
+                   if source in sources}, sources)
     for name, weight in targets.items():
         if layer_number(name) not in (None, *places) \
                 and name.rpartition(".")[0].endswith(_WRITE_SUMS):
@@ -90,7 +90,9 @@ def grow(model: PreTrainedModel, size: str, seed: int = 0) -> PreTrainedModel:
 def grow_head(head: NextSentenceHead, hidden_size: int, seed: int = 0) -> NextSentenceHead:
     """Make the head of sentence pairs for a grown model; see `grow`."""
     grown = NextSentenceHead(hidden_size)
-    _fill(grown.state_dict(), head.state_dict(), 1, seed)
+    rng = torch.Generator().manual_seed(seed)
+    fill(grown.state_dict(), {name: (name, partial(_grown_weight, name, 1, rng, False, False))
+                              for name in head.state_dict()}, head.state_dict())
     return grown
 
 
@@ -121,11 +123,6 @@ def grown_config(config: PretrainedConfig, size: str) -> PretrainedConfig:
                            "is a multiple of that")
     intermediate = target.intermediate_size \
         or config.intermediate_size * width // config.hidden_size
-    needed = 4 * layers * (4 * width ** 2 + 2 * width * intermediate)
-    memory = usable_memory_bytes()
-    if needed > memory:
-        raise BmtoolsError(f"{found}, whose layers take {needed / 1e9:,.0f} GB; expected a size "
-                           f"that fits into the {memory / 1e9:,.0f} GB of memory here")
     grown = copy.deepcopy(config)
     grown.num_hidden_layers, grown.hidden_size, grown.num_attention_heads = layers, width, heads
     grown.intermediate_size = intermediate
@@ -154,36 +151,34 @@ def _places(count: int, new_count: int, every: int) -> dict[int, int]:
     return {layer + layer // every * (rooms + 1) // groups * every: layer for layer in range(count)}
 
 
-def _fill(targets: Mapping[str, Tensor], sources: Mapping[str, Tensor], head_size: int, seed: int,
-          unshared: Collection[str] = (), shared: tuple[str, ...] = ()) -> None:
-    """Tile weights to the shapes of larger ones of the same name, in place.
+def _grown_weight(name: str, head_size: int, rng: torch.Generator, is_table: bool, is_shared: bool,
+                  source: Tensor, target: Tensor) -> Tensor:
+    """Tile a weight to the shape of a larger one.
 
     Args:
-        targets: of the larger model.
-        sources: of the smaller one.
+        name: of the larger weight.
         head_size: of attention.
-        seed: of shares.
-        unshared: matrices that are looked up, not multiplied: their rows are outputs.
-        shared: beginnings of names of vectors whose places a later matrix cannot share out.
+        rng: of shares.
+        is_table: it is looked up, not multiplied: its rows are outputs.
+        is_shared: no later matrix can share out the copies of this vector's units.
+        source: of the smaller model.
+        target: of the larger one.
     """
-    rng = torch.Generator().manual_seed(seed)
-    for name, source in sources.items():
-        target, module = targets[name], name.rpartition(".")[0]
-        wide = source
-        if len(source) != len(target):
-            parts = next((count for end, count in _FUSED.items() if module.endswith(end)), 1)
-            units = _tile(len(source) // parts, len(target) // parts,
-                          head_size if module.endswith(_MAKE_HEADS) else 1)
-            wide = torch.cat([part[units] for part in source.chunk(parts)])
-            if name.startswith(shared):
-                wide = wide * _shares(units, 1, rng)[0]
-        if source.ndim == 2 and source.shape[1] != target.shape[1]:
-            units = _tile(source.shape[1], target.shape[1],
-                          head_size if module.endswith(_READ_HEADS) else 1)
-            wide = wide[:, units]
-            if name not in unshared:
-                wide = wide * _shares(units, len(wide), rng)
-        target.copy_(wide)
+    module, wide = name.rpartition(".")[0], source
+    if len(source) != len(target):
+        parts = next((count for end, count in _FUSED.items() if module.endswith(end)), 1)
+        units = _tile(len(source) // parts, len(target) // parts,
+                      head_size if module.endswith(_MAKE_HEADS) else 1)
+        wide = torch.cat([part[units] for part in source.chunk(parts)])
+        if is_shared:
+            wide = wide * _shares(units, 1, rng)[0]
+    if source.ndim == 2 and source.shape[1] != target.shape[1]:
+        units = _tile(source.shape[1], target.shape[1],
+                      head_size if module.endswith(_READ_HEADS) else 1)
+        wide = wide[:, units]
+        if not is_table:
+            wide = wide * _shares(units, len(wide), rng)
+    return wide
 
 
 def _tile(size: int, new_size: int, unit: int = 1) -> Tensor:
@@ -198,61 +193,3 @@ def _shares(units: Tensor, rows: int, rng: torch.Generator) -> Tensor:
     parts = torch.rand(rows, len(units), generator=rng) + _LEAST_SHARE
     totals = torch.zeros(rows, int(units.max()) + 1).index_add_(1, units, parts)
     return parts / totals[:, units]
-
-
-def set_positions(config: PretrainedConfig, old: PretrainedConfig, max_positions: int,
-                  rope_base: float) -> None:
-    """Write the number of positions, and the base of rotary ones, into a new configuration.
-
-    Source: Warner et al. 2024 (ModernBERT), section 3.2: 160,000 in global layers at 8,192 tokens.
-
-    Args:
-        config: of the new model, with its padding token.
-        old: of the base.
-        max_positions: tokens that the model will read; 0 for as many as the base.
-        rope_base: of layers that see all tokens; 0 for the base's own.
-
-    Raises:
-        BmtoolsError: fewer positions than the base has, or a base for learned ones.
-    """
-    # No positions get lost; RoBERTa's begin after the padding token, whose id may have changed.
-    positions = old.max_position_embeddings - first_position(old)
-    if max_positions and max_positions < positions:
-        raise BmtoolsError(
-            f"{setting('max_positions')}: found {max_positions}, but the base has "
-            f"{positions} positions; expected more, or 0 to leave them as they are")
-    if getattr(config, "max_relative_positions", 1) < 1:
-        # DeBERTa's distances count on the number of positions; farther ones are cut off at these.
-        config.max_relative_positions = old.max_position_embeddings
-    config.max_position_embeddings = max(positions, max_positions) + first_position(config)
-    if rope_base:
-        rope = getattr(config, "rope_parameters", None)
-        if rope is None:
-            raise BmtoolsError(f"{setting('rope_base')}: the base is of the family "
-                               f"{config.model_type}, whose positions are learned; expected "
-                               f"{setting('max_positions')} alone")
-        rope.get("full_attention", rope)["rope_theta"] = rope_base
-
-
-def repeat_positions(kept: dict[str, Tensor], model: PreTrainedModel,
-                     old: PretrainedConfig) -> None:
-    """Repeat learned positions up to a model's length, from the first on, in its new weights.
-
-    Attention to near neighbours, which depends on differences of positions, works from the start.
-
-    Source: Beltagy et al. 2020 (Longformer), section 5.
-
-    Args:
-        kept: weights of the base by name; positions are replaced.
-        model: the new one.
-        old: configuration of the base.
-    """
-    positions = position_embeddings(model)
-    if positions is None:
-        return
-    name = next(name for name, weight in model.named_parameters() if weight is positions.weight)
-    # RoBERTa's begin after the padding id.
-    learned, unused = kept[name][first_position(old):], first_position(model.config)
-    length = len(positions.weight) - unused
-    repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
-    kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.directories import refuse_existing
@@ -22,17 +23,14 @@ from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.step import Step
 from bmtools.models.architectures import (
     build_model,
+    position_embeddings,
     set_vocabulary,
     token_embeddings,
 )
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.families import first_position
 from bmtools.models.next_sentence import join_head, read_head
-from bmtools.models.settings import (
-    READING_METHODS,
-    FocusConfig,
-    TokenDistillationConfig,
-    TransferConfig,
-)
+from bmtools.models.settings import READING_METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import (
     Sentence,
     TokenEmbeddings,
@@ -44,16 +42,11 @@ from bmtools.models.transfer.context_embeddings import (
 )
 from bmtools.models.transfer.decoders import load_base
 from bmtools.models.transfer.focus import focus_embeddings
-from bmtools.models.transfer.growth import (
-    grow,
-    grow_head,
-    grown_config,
-    repeat_positions,
-    set_positions,
-)
-from bmtools.models.transfer.token_distillation import distil_embeddings
+from bmtools.models.transfer.growth import grow, grow_head, grown_config
+from bmtools.models.transfer.plan import copied, fill
 from bmtools.models.transfer.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
-from bmtools.records import JsonObject, Record, span_faults
+from bmtools.records import JsonObject, Record, readable, span_faults
+from bmtools.settings import split_settings
 from bmtools.status import set_status
 from bmtools.text.segment import sentence_spans
 from bmtools.vocab.loading import load_tokenizer
@@ -75,6 +68,16 @@ class Transfer:
     report: JsonObject
 
 
+class _Target(TypedDict):
+    word: str
+    start: int
+    end: int
+
+
+class _Targets(TypedDict):
+    targets: list[_Target]
+
+
 def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                  records: str | PathLike[str] | Iterable[object] = (),
                  output: str | Path | None = None, *, lang: str = "en", overwrite: bool = False,
@@ -82,15 +85,15 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
                  reject: Reject = refuse,
                  progress: Callable[[Iterable[Record]], Iterable[Record]] = iter,
                  **settings: Any) -> Transfer:
-    """Give a checkpoint a new vocabulary, a larger size or longer positions, or several of these.
+    """Give a checkpoint a new vocabulary, a larger size or both.
 
     Embeddings of new tokens are initialized; a decoder becomes an encoder (`load_decoder`).
 
     Args:
         base: checkpoint whose weights are kept.
         tokenizer: directory of the new vocabulary; None keeps the base's.
-        records: the corpus (files, records or dictionaries), read by methods contextual, focus and
-            distil only. Records with the key "targets", as find-contexts writes them, are
+        records: the corpus (files, records or dictionaries), read by methods contextual and focus
+            only. Records with the key "targets", as find-contexts writes them, are
             sentences with the words to use. Of a `RecordReader`, hashes of the files are recorded.
         output: checkpoint directory to write; None writes nothing.
         lang: language of records without one; sentences are split by it.
@@ -98,14 +101,14 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
         step: the command, if one runs.
         reject: receives records with unusable targets; by default the first one raises.
         progress: passes records on, to show progress.
-        settings: of `TransferConfig`, `FocusConfig` or `TokenDistillationConfig`, by name, such as
+        settings: of `TransferConfig` or `FocusConfig`, by name, such as
             `method="focus", focus_window=3`.
 
     Returns:
         the model, and `report`: `parameters`, and of a new vocabulary `tokens` in all, tokens by
-        the source of their embedding (`copied`, `folded`, `contextual`, `focus`, `distil`,
+        the source of their embedding (`copied`, `folded`, `contextual`, `focus`,
         `averaged`, `random`), `sentences` read, and mean norms of old embeddings and of those of
-        new tokens (`old_norm`, `new_norm`). Of new tokens that methods contextual and distil find
+        new tokens (`old_norm`, `new_norm`). Of new tokens that method contextual finds
         in no sentence as whole pieces of the base, `inexact` counts those that occur otherwise,
         `unseen` the others.
 
@@ -115,70 +118,74 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
         TypeError: an unknown setting.
         ValueError: a setting out of range.
     """
-    configs: list[Any] = [
-        kind(**{name: settings.pop(name) for name in kind.__annotations__ if name in settings})
-        for kind in (TransferConfig, FocusConfig, TokenDistillationConfig)]
-    config, focus, distil = configs
-    if settings:
-        raise TypeError(f"init_weights: unknown settings {', '.join(sorted(settings))}")
+    config, focus = split_settings(settings, TransferConfig, FocusConfig)
     if output is not None:
         refuse_existing(Path(output), overwrite)
     started = time.monotonic()
     checkpoint = load_base(Path(base))
     if config.grow:
         grown_config(checkpoint.model.config, config.grow)  # refuses before anything is read
-    new = checkpoint.tokenizer if tokenizer is None else load_tokenizer(Path(tokenizer))
-    if tokenizer is None:
-        model = checkpoint.model
-        if config.max_positions or config.rope_base:
-            model, _ = _rebuild(model, config, None)
-        transferred = Transfer(model, VocabOverlap({}, {}, {}), {})
-    else:
-        sentences: Iterable[Sentence] = ()
+    model, new, report = checkpoint.model, checkpoint.tokenizer, JsonObject()
+    overlap = VocabOverlap({}, {}, {})
+    if tokenizer is not None:
+        new, sentences = load_tokenizer(Path(tokenizer)), iter(list[Sentence]())
         if config.method in READING_METHODS:
-            sentences = split_sentences(
-                check_targets(progress(as_records(records, reject)), reject), lang)
-        transferred = transfer(checkpoint, new, config, sentences, focus, distil)
-    model, head = transferred.model, read_head(checkpoint.path, checkpoint.model)
+            sentences = split_sentences(progress(as_records(records, reject)), lang, reject)
+        transferred = transfer(checkpoint, new, config, sentences, focus)
+        model, overlap, report = transferred.model, transferred.overlap, transferred.report
+    head = read_head(checkpoint.path, checkpoint.model)
     if config.grow:
         set_status(f"growing to {config.grow}")
         model = grow(model, config.grow, config.seed)
         head = head and grow_head(head, model.config.hidden_size, config.seed)
-    transferred = replace(transferred, model=model, report={
-        "parameters": model.num_parameters(), **transferred.report})
+    report = {"parameters": model.num_parameters(), **report}
     if output is not None:
         set_status(f"writing {output}")
-        own = {"focus": asdict(focus), "distil": asdict(distil)}.get(config.method, {})
         read = records if isinstance(records, RecordReader) else None
         manifest = Manifest(
-            "init-weights", {**asdict(config), **own, "base": str(base),
-                             "tokenizer": tokenizer and str(tokenizer)},
+            "init-weights", {**asdict(config),
+                             **(asdict(focus) if config.method == "focus" else {}),
+                             "base": str(base), "tokenizer": tokenizer and str(tokenizer)},
             fingerprint(new), config.seed,
             read.hashes if read else {},
             DirectoryHashes({"base": checkpoint.path}), wall_seconds=time.monotonic() - started,
-            results={**transferred.report, **(read.origins() if read else {})},
+            results={**report, **(read.origins() if read else {})},
             licences={"text": read.licences()} if read and read.hashes else {}, step=step)
         joined = join_head(model, head.state_dict() if head else {})
         save_checkpoint(Path(output), joined, new, manifest, overwrite)
-    return transferred
+    return Transfer(model, overlap, report)
 
 
-def split_sentences(records: Iterable[Record], lang: str = "en") -> Iterator[Sentence]:
+def split_sentences(records: Iterable[Record], lang: str = "en",
+                    reject: Reject = refuse) -> Iterator[Sentence]:
     """Split records into sentences; those with targets are sentences already.
 
     Args:
         records: with text.
         lang: language of records without one.
+        reject: receives records with unusable targets.
 
     Raises:
         DataError: there are no sentences.
     """
     is_empty = True
     for record in records:
-        text, targets = record["text"], record.get("targets")
-        spans = sentence_spans(text, record.get("lang", lang)) if targets is None else \
-            [(0, len(text))]
-        words = tuple((one["word"], one["start"], one["end"]) for one in targets or ())
+        text, targets = record["text"], list[_Target]()
+        if "targets" not in record:
+            spans = sentence_spans(text, record.get("lang", lang))
+        else:
+            spans = [(0, len(text))]
+            try:
+                targets = msgspec.convert({"targets": record["targets"]}, _Targets)["targets"]
+                faults = [fault for number, one in enumerate(targets) for fault in
+                          span_faults(text, {"start": one["start"], "end": one["end"]},
+                                      f"targets[{number}]")]
+            except msgspec.ValidationError as error:
+                faults = [readable(str(error))]
+            if faults:
+                reject(RecordError(record.place, faults[0], record))
+                continue
+        words = tuple((one["word"], one["start"], one["end"]) for one in targets)
         for start, end in spans:
             is_empty = False
             yield Sentence(text[start:end], words)
@@ -187,42 +194,15 @@ def split_sentences(records: Iterable[Record], lang: str = "en") -> Iterator[Sen
                         f"{setting('method')} average, which reads none")
 
 
-def check_targets(records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
-    """Pass records on, except those with unusable targets, which `reject` receives."""
-    for record in records:
-        fault = _target_fault(record) if "targets" in record else ""
-        if fault:
-            reject(RecordError(record.place, fault, record))
-        else:
-            yield record
-
-
-def _target_fault(record: Record) -> str:
-    """Describe what is wrong with the targets of a record, if anything."""
-    targets = record["targets"]
-    if not isinstance(targets, list):
-        return f"key 'targets': found {type(targets).__name__}, expected a list"
-    for number, one in enumerate(targets):
-        if not isinstance(one, dict) or not isinstance(one.get("word"), str) \
-                or not all(type(one.get(name)) is int for name in ("start", "end")):
-            return (f"key 'targets[{number}]': found {str(one)[:60]}, expected an object with "
-                    "word, start and end")
-        for fault in span_faults(record["text"], {"start": one["start"], "end": one["end"]},
-                                 f"targets[{number}]"):
-            return fault
-    return ""
-
-
 def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
-             sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None,
-             distil: TokenDistillationConfig | None = None) -> Transfer:
+             sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None) -> Transfer:
     """Move a model to a new vocabulary.
 
     Tokens of both vocabularies keep their embedding and bias, special tokens by their role; a
     token known in other spellings (see `find_overlap`) gets the mean of those. A new token gets a
     random embedding, the mean of its pieces' embeddings or states (section 4, "BM averaged"), the
-    mean of the model's states for those pieces in sampled sentences (section 3), a mixture of known
-    tokens (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without
+    mean of the model's states for those pieces in sampled sentences (section 3), or a mixture of
+    known tokens (`focus`). A token without
     sentences in which the base's pieces cover it and nothing else falls back to the mean of its
     pieces; of those, the paper knows only tokens that the corpus lacks.
 
@@ -237,151 +217,120 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
         config: the method and its sample.
         sentences: the corpus; read by methods in `READING_METHODS` only.
         focus: of static vectors.
-        distil: of the fit.
 
     Raises:
         CheckpointError: vocabularies of two types, such as WordPiece and BPE.
-        BmtoolsError: a layer that the base lacks, or fewer positions than it has.
+        BmtoolsError: a layer that the base lacks.
     """
     overlap = find_overlap(base.tokenizer, tokenizer)
     check_layers(base.model.config, config.layers)
-    report, mixtures, embeddings = _initialize(
-        base, tokenizer, overlap, config, sentences, focus or FocusConfig(),
-        distil or TokenDistillationConfig())
-    set_status("filling the new vocabulary's weights")
-    model, vocabulary_tensors = _rebuild(base.model, config, tokenizer)
     is_random = config.method == "random"
-    _fill(base.model, model, vocabulary_tensors, overlap, mixtures, embeddings, is_random)
-    report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **report}
-    others = len(overlap.pieces) - report["contextual"] - report["focus"] - report["distil"]
+    sums = [WeightedRows.means(overlap.folded),
+            WeightedRows.means({} if is_random else overlap.pieces)]
+    report = {"contextual": 0, "focus": 0, "sentences": 0}
+    embeddings = TokenEmbeddings(torch.zeros(0, dtype=torch.int64),
+                                 torch.zeros(0, base.model.config.hidden_size))
+    if config.method == "focus":
+        texts = (sentence.text for sentence in sentences)
+        sums.append(focus_embeddings(tokenizer, overlap, texts, focus or FocusConfig(),
+                                     config.seed))
+        report["focus"] = len(sums[-1].tokens)
+    elif not is_random:
+        found, embeddings = _state_embeddings(base, tokenizer, overlap, config, sentences)
+        report |= found
+    others = len(overlap.pieces) - report["contextual"] - report["focus"]
+    set_status("filling the new vocabulary's weights")
+    model = _rebuild(base.model, tokenizer, config.seed, overlap, sums, is_random)
+    table = token_embeddings(model).weight.detach()
+    table[embeddings.tokens] = embeddings.vectors
     norms = (_mean_norm(token_embeddings(base.model).weight),
-             _mean_norm(token_embeddings(model).weight[list(overlap.pieces)]))
+             _mean_norm(table[list(overlap.pieces)]))
     return Transfer(model, overlap, {
         "tokens": len(overlap.shared) + len(overlap.folded) + len(overlap.pieces),
         "copied": len(overlap.shared), "folded": len(overlap.folded), **report,
         "averaged": 0 if is_random else others, "random": others if is_random else 0,
-        "old_norm": _rounded(norms[0]), "new_norm": _rounded(norms[1])})
+        "old_norm": float(f"{norms[0]:.4g}"), "new_norm": float(f"{norms[1]:.4g}")})
 
 
-def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
-                config: TransferConfig, sentences: Iterable[Sentence], focus: FocusConfig,
-                distil: TokenDistillationConfig
-                ) -> tuple[JsonObject, WeightedRows | None, TokenEmbeddings | None]:
-    """Find a method's values for new tokens, in place of the mean of their pieces.
-
-    Returns:
-        figures about them; mixtures of old rows, for every tensor with a row for each token; and
-        input embeddings.
-    """
-    if config.method == "focus":
-        texts = (sentence.text for sentence in sentences)
-        mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
-        return {"focus": len(mixtures.tokens)}, mixtures, None
-    report: JsonObject = {}
-    found = TokenEmbeddings(torch.zeros(0, dtype=torch.int64),
-                            torch.zeros(0, base.model.config.hidden_size))
-    if config.method in ("contextual", "distil"):
-        report, found = _read_contexts(base, tokenizer, overlap, config, sentences, distil)
-    if config.method in ("average", "contextual") and config.average_of == "states":
-        done = {*found.tokens.tolist()}
-        left = {token: ids for token, ids in overlap.pieces.items() if token not in done}
-        alone = contextual_embeddings(base, pieces_alone(base, left), config.layers,
-                                      config.batch_tokens)
-        found = TokenEmbeddings(*map(torch.cat, zip(found, alone, strict=True)))
-    if config.rescale and len(found.tokens):
-        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(found.vectors)
-        found = found._replace(vectors=found.vectors * factor)
-    return report, None, found
-
-
-def _read_contexts(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
-                   config: TransferConfig, sentences: Iterable[Sentence],
-                   distil: TokenDistillationConfig) -> tuple[JsonObject, TokenEmbeddings]:
-    """Make embeddings from sampled sentences, by method contextual or distil, and count them."""
-    is_new = np.zeros(len(tokenizer), dtype=bool)
-    is_new[list(overlap.pieces)] = True
-    sampled = sample_sentences(base, tokenizer, is_new, sentences, config.max_sentences,
-                               np.random.default_rng(config.seed))
-    occurrences = locate_pieces(base, sampled.spans)
-    table = token_embeddings(base.model).weight.detach()
-    report: JsonObject = {"sentences": len(occurrences.input_ids)}
+def _state_embeddings(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+                      config: TransferConfig, sentences: Iterable[Sentence]
+                      ) -> tuple[dict[str, int], TokenEmbeddings]:
+    """Make embeddings of states, where the settings ask for these, and count them."""
+    report = dict[str, int]()
+    found: list[TokenEmbeddings] = []
     if config.method == "contextual":
-        found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
-    else:
-        means = WeightedRows.means(overlap.pieces)
-        initial = torch.zeros(len(tokenizer), table.shape[1])
-        initial[means.tokens] = means.sum_rows(table.cpu())
-        found, before, after = distil_embeddings(
-            base, occurrences, initial, config.layers, config.batch_tokens, distil,
-            np.random.default_rng(config.seed))
-        report |= {"loss_before": _rounded(before), "loss_after": _rounded(after)}
-    exact, inexact = len(np.unique(occurrences.tokens)), len(sampled.inexact)
-    report |= {config.method: len(found.tokens), "inexact": inexact,
-               "unseen": len(overlap.pieces) - exact - inexact}
-    return report, found
+        is_new = np.zeros(len(tokenizer), dtype=bool)
+        is_new[list(overlap.pieces)] = True
+        sampled = sample_sentences(base, tokenizer, is_new, sentences, config.max_sentences,
+                                   np.random.default_rng(config.seed))
+        occurrences = locate_pieces(base, sampled.spans)
+        found.append(contextual_embeddings(base, occurrences, config.layers, config.batch_tokens))
+        exact, inexact = len(found[0].tokens), len(sampled.inexact)
+        report = {"sentences": len(occurrences.input_ids), "contextual": exact, "inexact": inexact,
+                  "unseen": len(overlap.pieces) - exact - inexact}
+    if config.average_of == "states":
+        done = {token for one in found for token in one.tokens.tolist()}
+        left = {token: ids for token, ids in overlap.pieces.items() if token not in done}
+        found.append(contextual_embeddings(base, pieces_alone(base, left), config.layers,
+                                           config.batch_tokens))
+    made = TokenEmbeddings(
+        torch.cat([torch.zeros(0, dtype=torch.int64), *(one.tokens for one in found)]),
+        torch.cat([torch.zeros(0, base.model.config.hidden_size),
+                   *(one.vectors for one in found)]))
+    if config.rescale and len(made.tokens):
+        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(made.vectors)
+        made = made._replace(vectors=made.vectors * factor)
+    return report, made
 
 
 def _mean_norm(rows: Tensor) -> float:
     return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
 
-def _rebuild(model: PreTrainedModel, config: TransferConfig,
-             tokenizer: PreTrainedTokenizerFast | None) -> tuple[PreTrainedModel, set[str]]:
-    """Build the architecture around a new vocabulary and number of positions, and copy weights.
+def _rebuild(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int,
+             overlap: VocabOverlap, sums: list[WeightedRows], is_random: bool) -> PreTrainedModel:
+    """Build the architecture around a new vocabulary, and fill it by a plan of weights.
 
-    Returns:
-        the model, and the names of the weights that are not copied, because their shape depends on
-        the size of the new vocabulary.
+    Args:
+        model: the base.
+        tokenizer: the new vocabulary.
+        seed: of random embeddings.
+        overlap: of the vocabularies.
+        sums: of old rows, for new tokens; later ones replace earlier ones.
+        is_random: embeddings of new tokens stay random, and their biases are 0.
     """
-    new_config, vocabulary_tensors = copy.deepcopy(model.config), set[str]()
-    if tokenizer is not None:
-        set_vocabulary(new_config, tokenizer)
-        vocabulary_tensors = _vocabulary_tensors(new_config)
-    set_positions(new_config, model.config, config.max_positions, config.rope_base)
+    config = copy.deepcopy(model.config)
+    set_vocabulary(config, tokenizer)
+    # RoBERTa's positions begin after the padding token, whose id may have changed.
+    unused, old_unused = first_position(config), first_position(model.config)
+    config.max_position_embeddings += unused - old_unused
     with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
-        rebuilt = build_model(new_config).eval()
-    kept = {name: tensor for name, tensor in model.state_dict().items()
-            if name not in vocabulary_tensors}
-    repeat_positions(kept, rebuilt, model.config)
-    rebuilt.load_state_dict(kept, strict=False)
-    return rebuilt, vocabulary_tensors
+        torch.manual_seed(seed)
+        rebuilt = build_model(config).eval()
+    new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
 
+    def vocabulary_rows(source: Tensor, target: Tensor) -> Tensor:
+        made = target.clone()
+        made[new_ids] = source[old_ids]
+        if is_random and made.ndim == 1:
+            made[list(overlap.pieces)] = 0.0
+        for rows in sums:
+            made[rows.tokens] = rows.sum_rows(source)
+        return made
 
-def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
-    """Name the weights whose shape depends on the vocabulary's size."""
+    def position_rows(source: Tensor, _target: Tensor) -> Tensor:
+        return torch.cat([torch.zeros(unused, source.shape[1]), source[old_unused:]])
+
     larger = copy.deepcopy(config)
     larger.vocab_size += 1
-    before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
-    return {name for name in before if before[name].shape != after[name].shape}
-
-
-@torch.no_grad()
-def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[str],
-          overlap: VocabOverlap, mixtures: WeightedRows | None,
-          embeddings: TokenEmbeddings | None, is_random: bool) -> None:
-    """Fill every weight that depends on the vocabulary, in place; tied ones are one weight."""
-    table = token_embeddings(new).weight
-    before, after = old.state_dict(), new.state_dict()
-    new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
-    sums = [WeightedRows.means(overlap.folded),
-            WeightedRows.means({} if is_random else overlap.pieces)]
-    if mixtures is not None:
-        sums.append(mixtures)
-    filled: set[int] = set()
-    for name in sorted(vocabulary_tensors):
-        target, source = after[name], before[name].cpu()
-        if target.data_ptr() in filled:
-            continue
-        filled.add(target.data_ptr())
-        target[new_ids] = source[old_ids]
-        if is_random and target.ndim == 1:
-            target[list(overlap.pieces)] = 0.0
-        for rows in sums:
-            target[rows.tokens] = rows.sum_rows(source)
-        if target.data_ptr() == table.data_ptr() and embeddings is not None:
-            target[embeddings.tokens] = embeddings.vectors
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.4g}")
+    shapes, larger_shapes = ({name: weight.shape for name, weight in
+                              build_model(one, "meta").state_dict().items()}
+                             for one in (config, larger))
+    positions = position_embeddings(rebuilt)
+    learned = {name for name, weight in rebuilt.named_parameters()
+               if positions is not None and weight is positions.weight}
+    fill(rebuilt.state_dict(), {
+        name: (name, position_rows if name in learned else
+               copied if shape == larger_shapes[name] else vocabulary_rows)
+        for name, shape in shapes.items()}, model.state_dict())
+    return rebuilt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bmtools.errors import BmtoolsError, setting
@@ -12,7 +11,6 @@ from bmtools.errors import BmtoolsError, setting
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_LAYER = re.compile(r"(?<=\.)\d+(?=\.)")
 # Their layers share weights, or other weights and settings count on the number of layers.
 _BOUND_FAMILIES = ("albert", "esm", "longformer")
 _EXPECTED = "expected even, a number of layers, or rising numbers from 0 such as 0,2,4"
@@ -48,23 +46,6 @@ def taken_layers(layers: str, depth: int) -> list[int]:
     return numbers
 
 
-def layer_number(name: str) -> int | None:
-    """Return the number of the layer that a weight is in, by its name; None outside of layers."""
-    found = _LAYER.search(name)
-    return found and int(found[0])
-
-
-def layer_sources(names: Iterable[str], layers: Sequence[int]) -> dict[str, str]:
-    """Name the weight that each weight of a model comes from.
-
-    Args:
-        names: of the model's weights.
-        layers: for each of its layers, the number of that which it comes from.
-    """
-    return {name: _LAYER.sub(lambda found: str(layers[int(found[0])]), name, count=1)
-            for name in names}
-
-
 def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
     """Make a model of some layers of another, with its embeddings and its head.
 
@@ -79,6 +60,7 @@ def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
             cannot be taken.
     """
     from bmtools.models.architectures import build_model
+    from bmtools.models.transfer.plan import copied, fill, layer_number, layer_sources
 
     family = model.config.model_type
     if family in _BOUND_FAMILIES:
@@ -98,5 +80,5 @@ def take_layers(model: PreTrainedModel, layers: str) -> PreTrainedModel:
         raise BmtoolsError(f"{setting('take_layers')}: found layers from {numbers[0]} on, but a "
                            f"first layer has no place for {min(left_out)}; expected layer 0 among "
                            "them")
-    smaller.load_state_dict({name: sources[source] for name, source in names.items()})
+    fill(smaller.state_dict(), {name: (source, copied) for name, source in names.items()}, sources)
     return smaller.eval()

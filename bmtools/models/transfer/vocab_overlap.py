@@ -13,18 +13,15 @@ from tokenizers import decoders, pre_tokenizers
 from tokenizers.normalizers import Normalizer
 from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
-from bmtools.models.architectures import token_embeddings
-from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import METASPACE, model_name
 
 _CONTINUATION = "##"
 _REPLACEMENT_CHARACTER = "\ufffd"
 _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 _REQUIRED_ROLES = ("pad", "cls", "sep", "mask")
-_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -124,47 +121,6 @@ class WeightedRows(NamedTuple):
         sums = functional.embedding_bag(self.sources, flat, self.offsets, mode="sum",
                                         per_sample_weights=self.weights.to(flat.dtype))
         return sums.reshape(-1, *table.shape[1:])
-
-
-@torch.no_grad()
-def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
-                   model: PreTrainedModel, overlap: VocabOverlap, sample: int, seed: int,
-                   nearest: int = 5) -> list[JsonObject]:
-    """List, for a sample of new tokens, the nearest old ones by cosine of input embeddings.
-
-    Args:
-        old: the base's tokenizer.
-        new: the new one.
-        model: with the new vocabulary.
-        overlap: of the two; old tokens are the shared ones.
-        sample: tokens to draw, from those longer than two letters if there are any.
-        seed: of the draw: one seed draws the same tokens from the same vocabularies.
-        nearest: old tokens to list.
-    """
-    names = {number: token for token, number in new.get_vocab().items()}
-    model_type = model_name(new.backend_tokenizer)
-    special_ids = {*new.all_special_ids}
-    known = np.array([token for token in overlap.shared if token not in special_ids])
-    all_new = sorted(overlap.pieces)
-    candidates = [token for token in all_new
-                  if len(surface(names[token], model_type)) > 2] or all_new
-    if not candidates or not len(known):
-        return []
-    drawn = np.random.default_rng(seed).permutation(candidates)[:sample]
-    table = functional.normalize(token_embeddings(model).weight.float(), dim=1)
-    cosines, columns = (table[drawn] @ table[known].T).topk(min(nearest, len(known)), dim=1)
-    return [{"token": surface(names[token], model_type),
-             "neighbours": [surface(names[known[column]], model_type) for column in near],
-             "cosines": [round(cosine, _DIGITS) for cosine in similarities]}
-            for token, similarities, near in zip(drawn.tolist(), cosines.tolist(),
-                                                 columns.tolist(), strict=True)]
-
-
-def surface(token: str, model_type: str) -> str:
-    """Show a token as text, without the space before it; bytes that are no text stay as is."""
-    if model_type.startswith("byte-level"):
-        return _ByteSplitter.text(token).strip() or token
-    return token.replace(METASPACE, " ").strip() or token
 
 
 def _check_vocabularies(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> str:

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Six initial weights for new tokens compared: the loss at step 0 and while training.
+# Five initial weights for new tokens compared: the loss at step 0 and while training.
 #
 #   DATA=../shared/data examples/reproduce/bioptimus-init/run.sh
 #
 # A small model is pretrained on WikiText-2, then gets a vocabulary of drug-review abstracts: its
 # new tokens are initialised at random, as means of their pieces ("BM averaged"), as means of hidden
 # states in contexts ("BM contextualized", as in the paper and rescaled to the norm of embeddings),
-# as mixtures of known tokens (FOCUS) and by distillation on sentences (Token Distillation). Every
+# and as mixtures of known tokens (FOCUS). Every
 # model then trains on the same batches of abstracts in the same order under one seed. Held-out
 # abstracts are scored before the first step and during training.
 #
@@ -18,7 +18,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/bioptimus-init/run.sh}
 OUT=${OUT:-$HERE/out}
 SEEDS=${SEEDS:-0 1 2}
-ARMS=${ARMS:-random average contextual contextual-rescaled focus distil}
+ARMS=${ARMS:-random average contextual contextual-rescaled focus}
 ABSTRACTS=${ABSTRACTS:-3000}
 HELD_OUT=${HELD_OUT:-200}       # abstracts that are never trained on
 VOCABULARY=${VOCABULARY:-6000}
@@ -74,7 +74,6 @@ for name in $ARMS; do
     case $name in
         random | average | contextual | focus) arm "$name" --method "$name" ;;
         contextual-rescaled) arm "$name" --method contextual --rescale ;;
-        distil) arm "$name" --method distil --max-sentences 5 ;;
         *) echo "ARMS: found $name, expected names from this script" >&2; exit 2 ;;
     esac
 done

@@ -14,7 +14,6 @@ from transformers import BertTokenizer
 
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.transfer import context_embeddings
 from bmtools.models.transfer.context_embeddings import (
     Sentence,
     contextual_embeddings,
@@ -96,26 +95,6 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
             torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
 
 
-def test_each_sampled_sentence_is_encoded_once(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    base = small_bert()
-    rows: list[tuple[int, ...]] = []
-    read = context_embeddings.mean_states
-
-    def counted(model: Any, layers: str, mask: Any, *, input_ids: Any) -> Any:
-        rows.extend(tuple(row[seen].tolist()) for row, seen in zip(input_ids, mask, strict=True))
-        assert len(input_ids) == 1 or input_ids.numel() <= 24
-        return read(model, layers, mask, input_ids=input_ids)
-
-    monkeypatch.setattr(context_embeddings, "mean_states", counted)
-    occurrences = sample_sentences(base, NEW_WORDS, np.arange(len(NEW_WORDS)) >= len(OLD_WORDS),
-                                   map(Sentence, TEXTS * 2), 20, np.random.default_rng(0)).spans
-    assert max(map(len, occurrences.values())) > 2
-    contextual_embeddings(base, locate_pieces(base, occurrences), "last", 24)
-    assert sorted(rows) == sorted(tuple(OLD_WORDS(text)["input_ids"]) for text in TEXTS[:4])
-    assert list(map(len, rows)) == sorted(map(len, rows))
-
-
 def test_a_token_counts_once_a_sentence_at_its_first_position() -> None:
     found = drawn([Sentence(TEXTS[3])])
     assert found == {TEXTS[3]: [("lymphoma", 23, 31), ("carcinoma", 7, 16), ("cells", 40, 45)]}
@@ -164,15 +143,6 @@ def test_sentences_too_long_for_the_base_are_left_out() -> None:
     assert (located.starts.tolist(), located.ends.tolist()) == ([2], [5])
     nothing = locate_pieces(base, {})
     assert not len(contextual_embeddings(base, nothing, "last", 100).tokens)
-
-
-def test_occurrences_covered_exactly_by_pieces_are_marked() -> None:
-    base = small_bert()
-    located = locate_pieces(base, {"the lymphoma": [(20, 4, 12), (21, 4, 9), (22, 8, 12)]})
-    assert dict(zip(located.tokens.tolist(), located.is_exact.tolist(), strict=True)) == {
-        20: True, 21: False, 22: False}
-    chosen = located.select(np.flatnonzero(located.tokens == 20))
-    assert (chosen.tokens.tolist(), len(chosen.input_ids)) == ([20], 1)
 
 
 @pytest.mark.parametrize("most", [1, 20])

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.provenance.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model, max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bmtools.models.families import first_position
-from bmtools.models.fast_encoder import make_encoder
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import Sentence, sample_sentences
 from bmtools.models.transfer.focus import focus_embeddings
-from bmtools.models.transfer.init_weights import init_weights, transfer
-from bmtools.models.transfer.vocab_overlap import find_overlap
+from bmtools.models.transfer.init_weights import transfer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
@@ -71,36 +68,6 @@ def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: st
             assert torch.equal(tensor, kept[name]), name
 
 
-def test_average_is_the_mean_of_the_pieces(base: Checkpoint, new: Any) -> None:
-    made = transfer(base, new, TransferConfig("average"))
-    pieces = base.tokenizer("broncocostrizione", add_special_tokens=False)["input_ids"]
-    assert len(pieces) > 2
-    expected = base.model.get_input_embeddings().weight[pieces].mean(dim=0)
-    torch.testing.assert_close(row(made.model, new, "broncocostrizione"), expected, atol=1e-6,
-                               rtol=0)
-    number = new.convert_tokens_to_ids("broncocostrizione")
-    torch.testing.assert_close(made.model.cls.predictions.bias[number],
-                               base.model.cls.predictions.bias[pieces].mean())
-
-
-@torch.inference_mode()
-def test_contextual_embeddings_equal_a_loop(base: Checkpoint, new: Any) -> None:
-    """Last-layer states at the pieces, averaged over pieces, then over sentences."""
-    made = transfer(base, new, TransferConfig("contextual"), SENTENCES)
-    vectors = []
-    for sentence in (TEXTS[0], TEXTS[3]):
-        given = base.tokenizer(sentence, return_tensors="pt", return_offsets_mapping=True)
-        offsets = given.pop("offset_mapping")[0].tolist()
-        states = base.model.bert(**given).last_hidden_state[0]
-        first = sentence.index("broncocostrizione")
-        inside = [n for n, (start, end) in enumerate(offsets)
-                  if start >= first and end <= first + len("broncocostrizione") and end > start]
-        assert len(inside) > 2
-        vectors.append(states[inside].mean(dim=0))
-    torch.testing.assert_close(row(made.model, new, "broncocostrizione"),
-                               torch.stack(vectors).mean(dim=0), atol=1e-5, rtol=1e-4)
-
-
 @torch.inference_mode()
 def test_contexts_count_where_pieces_cover_a_token_and_nothing_else(base: Checkpoint) -> None:
     """Every new token against a loop over its occurrences; `##stri` cuts into `##s ##triz`."""
@@ -145,14 +112,6 @@ def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> No
     assert lengths.min() < found[0][1].norm() < 2 * lengths.mean() < found[0][0].norm()
 
 
-def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: Any) -> None:
-    average = transfer(base, new, TransferConfig("average"))
-    contextual = transfer(base, new, TransferConfig("contextual"), [Sentence("Nulla.")])
-    assert torch.equal(row(contextual.model, new, "broncocostrizione"),
-                       row(average.model, new, "broncocostrizione"))
-    assert contextual.report["contextual"] == 0
-
-
 @pytest.mark.parametrize("layers", ["last", "1,-1"])
 @torch.no_grad()
 def test_the_other_average_is_of_states_of_the_pieces_alone(base: Checkpoint, new: Any,
@@ -177,27 +136,6 @@ def test_the_other_average_is_of_states_of_the_pieces_alone(base: Checkpoint, ne
     plain = transfer(base, new, TransferConfig("average"))
     bias = [one.model.get_output_embeddings().bias for one in (made, plain)]
     assert torch.equal(*bias)
-
-
-def test_random_rows_follow_the_seed(base: Checkpoint, new: Any) -> None:
-    first, again, other = (
-        row(transfer(base, new, TransferConfig("random", seed=seed)).model, new, "ossigenato")
-        for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_pieces_inside_words_differ_from_those_at_their_start(base: Checkpoint) -> None:
-    new = train_tokenizer(NEW_TEXT, VocabularyConfig(size=140, allow_fewer=True))
-    origins = find_overlap(base.tokenizer, new)
-    by_token = {new.convert_ids_to_tokens(n): base.tokenizer.convert_ids_to_tokens(p)
-                for n, p in origins.pieces.items()}
-    inner = {token: pieces for token, pieces in by_token.items() if token.startswith("##")}
-    assert inner
-    assert all(piece.startswith("##") or piece == "[UNK]"
-               for pieces in inner.values() for piece in pieces)
-    for token in set(by_token) - set(inner):
-        assert by_token[token] == base.tokenizer.tokenize(token)
 
 
 def test_sentences_are_sampled_uniformly() -> None:
@@ -306,77 +244,6 @@ def test_another_spelling_takes_the_known_row(base: Checkpoint) -> None:
                            row(old.model, old.tokenizer, "Fegato"))
         both = [row(old.model, old.tokenizer, token) for token in ("Torace", "TORACE")]
         torch.testing.assert_close(row(made.model, new, "torace"), (both[0] + both[1]) / 2)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architecture: str) -> None:
-    """Longformer's way; what fits the old ones is read as before."""
-    old = checkpoint(architecture, base.tokenizer)
-    before = max_tokens(old.model)
-    made = transfer(old, new, TransferConfig("average", max_positions=2 * before + 10)).model
-    assert max_tokens(made) == 2 * before + 10
-    tokens = ["[CLS]", "cuore", "[MASK]", "[SEP]"]
-    states = [model.base_model(
-        input_ids=torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])).last_hidden_state
-              for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
-    torch.testing.assert_close(*states)
-    table = getattr(made.base_model.embeddings, "position_embeddings", None)
-    if table is not None:
-        rows = table.weight[first_position(made.config):]
-        assert torch.equal(rows[before:2 * before], rows[:before])
-        assert torch.equal(rows[2 * before:], rows[:10])
-    with pytest.raises(BmtoolsError, match="max_positions: found 16, but the base has"):
-        transfer(old, new, TransferConfig("average", max_positions=16))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("family", "buckets"), [("deberta", {}),
-                                                 ("deberta-v2", {"position_buckets": 8})])
-def test_distances_of_deberta_stay_with_more_positions(
-        base: Checkpoint, tmp_path: Path, family: str, buckets: dict[str, int]) -> None:
-    config = AutoConfig.for_model(
-        family, vocab_size=len(base.tokenizer), hidden_size=64, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=64, max_position_embeddings=40,
-        relative_attention=True, pos_att_type=["p2c", "c2p"], position_biased_input=False,
-        type_vocab_size=0, initializer_range=0.3, **buckets)
-    old = build_model(config).eval()
-    save_checkpoint(tmp_path / "base", old, base.tokenizer,
-                    Manifest("test", {}, base.vocabulary))
-    init_weights(tmp_path / "base", output=tmp_path / "out", max_positions=100)
-    made = load_checkpoint(tmp_path / "out").model
-    assert max_tokens(made) == 100
-    ids = torch.randint(5, 60, (1, 100), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(*(model(ids[:, :40]).logits for model in (old, made)))
-    assert made(ids).logits.isfinite().all()
-
-
-@torch.no_grad()
-def test_longer_rotary_positions_have_another_base(base: Checkpoint, tmp_path: Path) -> None:
-    """In global layers alone, and in the fast encoder as in transformers; the vocabulary stays."""
-    old = checkpoint("modernbert-4x64", base.tokenizer)
-    old.model.config.max_position_embeddings = 40
-    for layer in old.model.model.layers:
-        layer.attn.Wqkv.weight.mul_(20)  # so that attention depends on positions
-    save_checkpoint(tmp_path / "base", old.model, base.tokenizer,
-                    Manifest("test", {}, base.vocabulary))
-    init_weights(tmp_path / "base", output=tmp_path / "out", max_positions=300, rope_base=1e6)
-    made = load_checkpoint(tmp_path / "out")
-    assert (max_tokens(made.model), made.vocabulary) == (300, base.vocabulary)
-    ropes = made.model.config.rope_parameters
-    assert {kind: rope["rope_theta"] for kind, rope in ropes.items()} == {
-        "full_attention": 1e6, "sliding_attention": 1e4}
-    kept = made.model.state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in old.model.state_dict().items())
-    ids = torch.randint(5, 60, (1, 280), generator=torch.Generator().manual_seed(0))
-    old.model.config.max_position_embeddings = 300
-    before, after = (one.base_model(ids).last_hidden_state for one in (old.model, made.model))
-    assert (before - after).abs().max() > 0.01
-    fast = make_encoder(made.model)
-    assert fast.implementation == "fast"
-    torch.testing.assert_close(fast.states_at(ids, torch.zeros(3, dtype=torch.int64),
-                                              torch.tensor([0, 41, 279])),
-                               after[0, [0, 41, 279]], atol=1e-4, rtol=0)
 
 
 def test_missing_layers_are_refused_before_reading(base: Checkpoint,

@@ -11,14 +11,10 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.transfer.vocab_overlap import (
     WeightedRows,
     find_overlap,
-    nearest_tokens,
-    surface,
 )
-from bmtools.vocab.tokenizer import model_name
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
@@ -166,13 +162,6 @@ def test_ids_with_gaps_are_refused() -> None:
         find_overlap(word_pieces("a"), gaps)
 
 
-def test_surfaces_of_tokens() -> None:
-    assert model_name(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
-    assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
-    assert surface("\u2581ab", "Unigram") == "ab"
-    assert surface("##ab", "WordPiece") == "##ab"
-
-
 def test_means_of_rows_equal_a_loop() -> None:
     table = torch.randn(30, 7, generator=torch.Generator().manual_seed(0))
     members = {5: [1, 2, 29], 0: [4], 9: [3, 3, 8, 1]}
@@ -200,24 +189,3 @@ OLD = BertTokenizer(vocab={token: n for n, token in enumerate(
     [*SPECIAL, "heart", "liver", "milk", "bread", "##oma", "kid", "##ney"])})
 NEW = BertTokenizer(vocab={token: n for n, token in enumerate(
     [*SPECIAL, "bread", "milk", "kidney", "liver", "heart", "ab"])})
-
-
-def test_nearest_tokens_come_first_and_none_is_special() -> None:
-    model = build_model(build_config("bert-1x64", NEW))
-    table = model.get_input_embeddings().weight.detach()
-    table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(0)))
-    liver, heart, kidney = (table[NEW.convert_tokens_to_ids(word)]
-                            for word in ("liver", "heart", "kidney"))
-    kidney.copy_(liver + 0.5 * heart)
-    table[NEW.mask_token_id] = 3 * kidney
-    overlap = find_overlap(OLD, NEW)
-    [nearest] = nearest_tokens(OLD, NEW, model, overlap, 5, seed=0, nearest=2)
-    assert nearest["token"] == "kidney"  # `ab` is listed only if there is nothing longer
-    assert nearest["neighbours"] == ["liver", "heart"]
-    expected = torch.nn.functional.cosine_similarity(kidney, liver, dim=0).item()
-    assert nearest["cosines"][0] == pytest.approx(expected, abs=1e-3)
-
-
-def test_without_new_tokens_there_are_no_neighbours() -> None:
-    model = build_model(build_config("bert-1x64", OLD))
-    assert nearest_tokens(OLD, OLD, model, find_overlap(OLD, OLD), 5, seed=0) == []
