@@ -45,7 +45,7 @@ COMMANDS = {
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",
     "find-contexts": "Sample sentences that contain new words, for init-weights.",
-    "init-weights": "Give a checkpoint a new vocabulary, a larger size or longer positions.",
+    "init-weights": "Give a checkpoint a new vocabulary, a larger size or both.",
     "recipe": "List and show the papers' pretraining settings.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Train a smaller masked language model to predict as a larger one.",
