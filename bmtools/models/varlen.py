@@ -1,14 +1,12 @@
 """Attention over documents packed end to end in one sequence, none of which sees another.
 
-Two ways are operations of torch, which compiled code sees whole: `bmtools::attend_by_length`, which
-has its lengths in a tensor, and `bmtools::efficient_attention`, torch's memory-efficient kernel.
-The kernel's own gradient cannot be traced: in torch 2.13 the function that describes it lacks an
-argument.
+Compiled code calls the loop over documents and torch's memory-efficient kernel as they are: the
+lengths differ from batch to batch, and in torch 2.13 the kernel's own gradient cannot be traced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -23,10 +21,6 @@ HALF = (torch.bfloat16, torch.float16)
 # sequences are short; from here on it is the faster one (two cores with AMX, heads of 32 and 64).
 _SHORT_TOKENS = 256
 _FROM_TOP_LEFT = 1  # the kernel's name of a causal mask
-_STEP = 32  # the kernel keeps a multiple of so many logarithms
-_PARTS = "Tensor query, Tensor key, Tensor value"
-_SAVED = {"attend_by_length": "",
-          "efficient_attention": "Tensor output, Tensor logsumexp, Tensor seed, Tensor offset, "}
 FLASH, EFFICIENT, BLOCKS = "flash", "efficient", "blocks"
 _AMPERE = (8, 0)
 _UNBOUNDED = -1
@@ -64,12 +58,7 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
         attend = {FLASH: _attend_flash, EFFICIENT: _attend_efficient,
                   BLOCKS: attend_in_blocks}[kernel]
         return attend(query, key, value, documents, scale, window, dropout)
-    if torch.compiler.is_compiling():
-        seed = torch.randint(2**31, ()) if dropout else torch.zeros((), dtype=torch.int64)
-        output: Tensor = torch.ops.bmtools.attend_by_length(
-            query, key, value, documents.lengths, seed, scale, *window, dropout)
-        return output
-    return attend_by_length(query, key, value, documents.lengths.tolist(), scale, window, dropout)
+    return attend_by_length(query, key, value, documents.lengths, scale, window, dropout)
 
 
 def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_size: int,
@@ -108,6 +97,7 @@ def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: Document
     return output.narrow(-1, 0, query.shape[-1])
 
 
+@torch.compiler.disable
 def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                       scale: float, window: tuple[int, int], dropout: float) -> Tensor:
     """Call what nested tensors call for float32 and for GPUs before Ampere.
@@ -119,14 +109,15 @@ def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: Docu
         else query.dtype
     queries, keys, values = (_aligned(part.to(dtype)).unsqueeze(0)
                              for part in (query, key, value))
-    attend = torch.ops.bmtools.efficient_attention if torch.compiler.is_compiling() \
-        else efficient_attention
-    output = attend(queries, keys, values, documents.boundaries, documents.longest, dropout,
-                    documents.causal, scale)[0]
+    boundaries, longest = documents.boundaries, documents.longest
+    output: Tensor = torch.ops.aten._efficient_attention_forward(
+        queries, keys, values, None, boundaries, boundaries, longest, longest, dropout,
+        _FROM_TOP_LEFT if documents.causal else 0, True, scale=scale)[0]
     return output.squeeze(0).narrow(-1, 0, query.shape[-1]).to(query.dtype)
 
 
-def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int],
+@torch.compiler.disable
+def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor,
                      scale: float, window: tuple[int, int], dropout: float = 0.0) -> Tensor:
     """Attend exactly, on any device: neighbours of equal length in one call, without copies.
 
@@ -135,7 +126,7 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequenc
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
-        lengths: tokens of each document.
+        lengths: (documents,) on the CPU.
         scale: multiplies the scores.
         window: tokens seen to the left and to the right; -1 for all.
         dropout: share of attention weights dropped.
@@ -143,11 +134,11 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequenc
     Returns:
         (tokens, heads, head size).
     """
-    runs = [(length, len(list(group))) for length, group in groupby(lengths)]
+    runs = [(length, len(list(group))) for length, group in groupby(lengths.tolist())]
     # One split for all runs, because the gradient of each slice alone is as large as the whole.
     parts = zip(*(tensor.split([length * count for length, count in runs])
                   for tensor in (query, key, value)), strict=True)
-    (left, right), longest, mask = window, max(lengths), None
+    (left, right), longest, mask = window, int(lengths.max()), None
     if left >= longest - 1:
         left = -1
     if left >= 0:
@@ -217,120 +208,3 @@ def _aligned(part: Tensor) -> Tensor:
     """Widen heads with zeros to a size that kernels take."""
     missing = -part.shape[-1] % _HEAD_MULTIPLE
     return pad(part, (0, missing)) if missing else part
-
-
-def _attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, seed: Tensor,
-                      scale: float, left: int, right: int, dropout: float) -> Tensor:
-    devices = [query.device] if query.is_cuda else []
-    with torch.random.fork_rng(devices, enabled=dropout > 0):
-        if dropout:
-            torch.manual_seed(int(seed))
-        return attend_by_length(query, key, value, lengths.tolist(), scale, (left, right),
-                                dropout).to(query.dtype)
-
-
-def _attend_by_length_backward(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor,
-                               *options: Any) -> tuple[Tensor, ...]:
-    """Attend again, as an operation keeps nothing but tensors that it returns."""
-    with torch.enable_grad():
-        parts = query, key, value = [part.detach().requires_grad_()
-                                     for part in (query, key, value)]
-        output = _attend_by_length(query, key, value, *options)
-    return torch.autograd.grad(output, parts, gradient)
-
-
-def efficient_attention(query: Tensor, key: Tensor, value: Tensor, boundaries: Tensor,
-                        longest: int, dropout: float, causal: bool,
-                        scale: float) -> tuple[Tensor, ...]:
-    """Attend with torch's memory-efficient kernel, as nested tensors do.
-
-    Args:
-        query, key, value: (1, tokens, heads, head size), documents end to end.
-        boundaries: (documents + 1,) int32.
-        longest: tokens of the longest document, or more.
-        dropout: share of attention weights dropped.
-        causal: each token sees only itself and those before it in its document.
-        scale: multiplies the scores.
-
-    Returns:
-        attended values, shaped as query; then what the gradient needs: logarithms of the sums of
-        weights, and seed and offset of the random numbers.
-    """
-    outputs: tuple[Tensor, ...] = torch.ops.aten._efficient_attention_forward(
-        query, key, value, None, boundaries, boundaries, longest, longest, dropout,
-        _FROM_TOP_LEFT if causal else 0, True, scale=scale)[:4]
-    return outputs
-
-
-def _efficient_attention_backward(
-        gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor,
-        logsumexp: Tensor, seed: Tensor, offset: Tensor, boundaries: Tensor, longest: int,
-        dropout: float, causal: bool, scale: float) -> tuple[Tensor, ...]:
-    gradients: tuple[Tensor, ...] = torch.ops.aten._efficient_attention_backward(
-        gradient, query, key, value, None, output, boundaries, boundaries, longest, longest,
-        logsumexp, dropout, seed, offset, _FROM_TOP_LEFT if causal else 0, False, scale=scale)[:3]
-    return gradients
-
-
-def _empty(part: Tensor) -> Tensor:
-    return torch.empty_like(part, memory_format=torch.contiguous_format)
-
-
-def _by_length_shape(query: Tensor, *others: object) -> Tensor:
-    return _empty(query)
-
-
-def _efficient_shapes(query: Tensor, key: Tensor, value: Tensor, boundaries: Tensor, longest: int,
-                      dropout: float, *others: object) -> tuple[Tensor, ...]:
-    shape = (boundaries.shape[0] - 1, query.shape[2], (longest + _STEP - 1) // _STEP * _STEP)
-    # The kernel leaves the numbers that it drew on the CPU.
-    seed = torch.empty((), dtype=torch.int64, device="cpu" if dropout else query.device)
-    return (_empty(query), query.new_empty(shape, dtype=torch.float32), seed,
-            torch.empty_like(seed))
-
-
-def _gradient_shapes(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor,
-                     *others: object) -> tuple[Tensor, ...]:
-    return _empty(query), _empty(key), _empty(value)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    outputs = () if isinstance(output, Tensor) else output
-    tensors = [value for value in inputs if isinstance(value, Tensor)]
-    ctx.save_for_backward(*tensors[:3], *outputs, *tensors[3:])
-    ctx.options = [value for value in inputs if not isinstance(value, Tensor)]
-
-
-def _by_length_gradients(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    gradients = torch.ops.bmtools.attend_by_length_backward(
-        gradient, *context.saved_tensors, *context.options)
-    return (*gradients, *(None,) * 6)
-
-
-def _efficient_gradients(context: Any, gradient: Tensor,
-                         *_others: object) -> tuple[Tensor | None, ...]:
-    gradients = torch.ops.bmtools.efficient_attention_backward(
-        gradient, *context.saved_tensors, *context.options)
-    return (*gradients, *(None,) * 5)
-
-
-def _register(name: str, options: str, outputs: str, function: Callable[..., object],
-              backward: Callable[..., object], shapes: Callable[..., object],
-              gradients: Callable[..., object]) -> None:
-    """Register an operation with its gradient, by what they compute and the shapes they return."""
-    for suffix, signature, compute, describe in (
-            ("", f"({_PARTS}, {options}) -> {outputs}", function, shapes),
-            ("_backward", f"(Tensor gradient, {_PARTS}, {_SAVED[name]}{options}) -> "
-                          "(Tensor, Tensor, Tensor)", backward, _gradient_shapes)):
-        torch.library.define(f"bmtools::{name}{suffix}", signature)
-        torch.library.impl(f"bmtools::{name}{suffix}", "default", compute)
-        torch.library.register_fake(f"bmtools::{name}{suffix}", describe)
-    torch.library.register_autograd(f"bmtools::{name}", gradients, setup_context=_keep)
-
-
-_register("attend_by_length", "Tensor lengths, Tensor seed, float scale, SymInt left, "
-          "SymInt right, float dropout", "Tensor", _attend_by_length, _attend_by_length_backward,
-          _by_length_shape, _by_length_gradients)
-_register("efficient_attention", "Tensor boundaries, SymInt longest, float dropout, bool causal, "
-          "float scale", "(Tensor, Tensor, Tensor, Tensor)", efficient_attention,
-          _efficient_attention_backward, _efficient_shapes, _efficient_gradients)

@@ -293,12 +293,12 @@ def test_lengths_that_do_not_fit_are_refused(lengths: list[int], message: str) -
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int]) -> None:
-    lengths = (7, 7, 1, 13, 2, 2, 2, 60)
+    lengths = torch.tensor([7, 7, 1, 13, 2, 2, 2, 60])
     generator = torch.Generator().manual_seed(0)
-    found, expected = ([torch.randn(sum(lengths), 2, 8, generator=generator.manual_seed(0 + part))
+    found, expected = ([torch.randn(94, 2, 8, generator=generator.manual_seed(0 + part))
                         .requires_grad_() for part in range(3)] for _ in range(2))
     ours = attend_by_length(*found, lengths, 0.3, window)
-    boundaries = DocumentLengths.of(torch.tensor(lengths)).boundaries
+    boundaries = DocumentLengths.of(lengths).boundaries
     theirs = attend(*expected, visible(boundaries, window), 0.3)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
     direction = torch.randn(ours.shape, generator=generator)
@@ -397,7 +397,7 @@ def test_self_check_catches_a_leak_in_megatron_bert(
     if ready.config.model_type != "megatron-bert":
         pytest.skip("goes through the interface; tested above")
     monkeypatch.setattr(packed, "varlen_attention", lambda *parts, **more: attend_by_length(
-        *parts[:3], (len(parts[0]),), parts[4], (-1, -1)))
+        *parts[:3], torch.tensor([len(parts[0])]), parts[4], (-1, -1)))
     with pytest.raises(BmtoolsError, match="changes when tokens it must not see change"):
         self_check(ready, *documents_for(ready))
 

@@ -82,7 +82,7 @@ def test_every_way_equals_attention_by_length(
     exact = [part.float().requires_grad_() for part in drawn]
     side = -1 if reach is None else reach
     expected = with_gradients(exact, attend_by_length(
-        *exact, documents.lengths.tolist(), 0.3, (side, 0 if causal else side)), direction)
+        *exact, documents.lengths, 0.3, (side, 0 if causal else side)), direction)
     rounding = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == dtype and one.shape == drawn[0].shape
