@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib import util
-from pathlib import Path
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io import system
@@ -46,27 +44,7 @@ def refuse_device(name: str, reason: str, role: str = "device") -> None:
 
 def missing_for_cuda() -> str:
     """Say why torch cannot find a GPU here; empty where it may, or nothing can be known."""
-    reasons = []
     if sys.platform == "linux" and not any(map(system.matching, _GPU_FILES)):
-        reasons.append("this machine shows no GPU: no file of its driver, such as /dev/nvidia0")
-    elif os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN:
-        reasons.append("CUDA_VISIBLE_DEVICES hides all GPUs")
-    if is_cpu_build():
-        from importlib import metadata
-
-        reasons.append(f"torch {metadata.version('torch')} is built for the CPU alone; "
-                       "pytorch.org/get-started names the command for a build with CUDA")
-    return ", and ".join(reasons)
-
-
-def is_cpu_build() -> bool:
-    """Tell whether the installed torch was built without support for any GPU."""
-    spec = util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return False
-    try:
-        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    backends = dict(re.findall(r"^(cuda|hip)\b[^=\n]*= *(.*)$", text, re.MULTILINE))
-    return bool(backends) and set(backends.values()) == {"None"}
+        return "this machine shows no GPU: no file of its driver, such as /dev/nvidia0"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN
+    return "CUDA_VISIBLE_DEVICES hides all GPUs" if hidden else ""

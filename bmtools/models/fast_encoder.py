@@ -78,59 +78,47 @@ class FastEncoder:
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `Encoder`."""
-        weights, (count, tokens) = self.weights, input_ids.shape
+        count, tokens = input_ids.shape
         size = max(1, _TOKENS_ON_CPU // tokens) if input_ids.device.type == "cpu" else max(1, count)
         starts = range(0, count, size)
         counts = torch.bincount(sequences.div(size, rounding_mode="floor"),
                                 minlength=len(starts)).tolist()
-        *lower, last = weights.layers
         outputs: list[Tensor] = []
         for start, own, own_positions in zip(starts, sequences.split(counts),
                                              positions.split(counts), strict=True):
             # Without any queries one chunk runs all the same, for the shape of its output.
-            if not len(own) and (len(sequences) or outputs):
-                continue
-            states = weights.embed(input_ids[start:start + size])
-            cos_sin = weights.cos_sin(states)
-            for layer in lower:
-                states = run_layer(layer, states, cos_sin.get(layer.rotary))
-            outputs.append(weights.final_norm(run_layer_at(
-                last, states, cos_sin.get(last.rotary), own - start, own_positions)))
+            if len(own) or not (len(sequences) or outputs):
+                outputs.append(self.states(input_ids[start:start + size],
+                                           queries=(own - start, own_positions)))
         return torch.cat(outputs)
 
     @torch.inference_mode()
-    def states(self, input_ids: Tensor, attention_mask: Tensor,
-               token_type_ids: Tensor | None = None) -> Tensor:
-        """Compute the last-layer states of all tokens, padding included.
+    def states(self, input_ids: Tensor, attention_mask: Tensor | None = None,
+               token_type_ids: Tensor | None = None,
+               queries: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """Compute last-layer states.
 
         Args:
             input_ids: (sequences, tokens) int64.
-            attention_mask: (sequences, tokens), 0 on padding, which is at the end.
+            attention_mask: (sequences, tokens), 0 on padding, which is at the end; None without.
             token_type_ids: (sequences, tokens) int64, of pairs.
+            queries: sequences and positions, (queries,) each, the sequences ascending.
 
         Returns:
-            (sequences, tokens, hidden size).
+            (queries, hidden size), or without queries (sequences, tokens, hidden size), padding
+            included.
         """
-        mask = _padding_mask(attention_mask)
-        states = self.weights.embed(input_ids, token_type_ids)
-        cos_sin = self.weights.cos_sin(states)
-        for layer in self.weights.layers:
-            states = run_layer(layer, states, cos_sin.get(layer.rotary), mask)
-        return self.weights.final_norm(states)
-
-    @torch.inference_mode()
-    def first_states(self, input_ids: Tensor, attention_mask: Tensor,
-                     token_type_ids: Tensor | None = None) -> Tensor:
-        """Compute the last-layer state of each first token, (sequences, hidden size)."""
-        mask = _padding_mask(attention_mask)
+        mask = None if attention_mask is None or attention_mask.all() \
+            else attention_mask.bool()[:, None, None]
         states = self.weights.embed(input_ids, token_type_ids)
         cos_sin = self.weights.cos_sin(states)
         *lower, last = self.weights.layers
         for layer in lower:
             states = run_layer(layer, states, cos_sin.get(layer.rotary), mask)
-        sequences = torch.arange(len(states))
-        return self.weights.final_norm(run_layer_at(
-            last, states, cos_sin.get(last.rotary), sequences, torch.zeros_like(sequences), mask))
+        own = cos_sin.get(last.rotary)
+        return self.weights.final_norm(
+            run_layer(last, states, own, mask) if queries is None else
+            run_layer_at(last, states, own, *queries, mask))
 
 
 class InferenceModel(nn.Module):
@@ -161,9 +149,7 @@ class InferenceModel(nn.Module):
 
         On a CPU some inputs run at a time, without the padding that they do not need.
         """
-        encoder = FastEncoder(self.weights)
-        run = encoder.first_states if self._pooled else encoder.states
-        count, tokens = input_ids.shape
+        encoder, (count, tokens) = FastEncoder(self.weights), input_ids.shape
         size = max(1, _TOKENS_ON_CPU // tokens) if input_ids.device.type == "cpu" else count
         found = []
         for ids, mask, types in zip(
@@ -171,8 +157,10 @@ class InferenceModel(nn.Module):
                 [None] * count if token_type_ids is None else token_type_ids.split(size),
                 strict=token_type_ids is not None):
             longest = int(mask.sum(dim=1).max()) if size < count else tokens
-            logits = self.head(run(ids[:, :longest], mask[:, :longest],
-                                   None if types is None else types[:, :longest]))
+            first = torch.arange(len(ids)), torch.zeros(len(ids), dtype=torch.int64)
+            logits = self.head(encoder.states(
+                ids[:, :longest], mask[:, :longest], None if types is None else types[:, :longest],
+                first if self._pooled else None))
             found.append(logits if self._pooled else
                          functional.pad(logits, (0, 0, 0, tokens - longest)))
         return SimpleNamespace(logits=torch.cat(found))
@@ -299,11 +287,6 @@ def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Ten
         hidden = layer.activation(hidden)
     states += functional.linear(hidden, *layer.output)
     return layer.feed_forward_post_norm(states)
-
-
-def _padding_mask(attention_mask: Tensor) -> Tensor | None:
-    """Mask of the tokens that all see, (sequences, 1, 1, tokens) bool; None without padding."""
-    return None if attention_mask.all() else attention_mask.bool()[:, None, None]
 
 
 def _window_mask(sliding_window: int | None, positions: Tensor, tokens: int) -> Tensor | None:

@@ -127,7 +127,8 @@ def resolve_device(name: str, role: str = "device") -> str:
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError):
-        refuse_device(name, f"CUDA devices: {torch.cuda.device_count()}", role)
+        refuse_device(name, f"torch {torch.__version__}, CUDA devices: "
+                            f"{torch.cuda.device_count()}", role)
     return name
 
 

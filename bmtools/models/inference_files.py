@@ -7,7 +7,7 @@ to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,6 @@ from bmtools.models.encoder_weights import (
     linear,
     norm,
 )
-from bmtools.models.families import POSITIONS_AFTER_PADDING
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.model_files import WEIGHTS, read_config
 from bmtools.records import JsonMapping
@@ -46,6 +45,7 @@ _PREFIXES = {"bert": "bert.", "megatron-bert": "bert.", "modernbert": "model."}
 _THETAS = {"full_attention": ("global_rope_theta", 160_000.0),
            "sliding_attention": ("local_rope_theta", 10_000.0)}
 _GLOBAL_EVERY = 3
+_MASKED_LM, _POOLED = "AutoModelForMaskedLM", "AutoModelForSequenceClassification"
 
 
 def read_inference_model(directory: Path, device: str, model_class: str) -> InferenceModel | None:
@@ -77,8 +77,8 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
         else:
             assert weights.embed.positions is not None
             longest = len(weights.embed.positions)
-        head, pooled = HEADS[model_class](state, config, weights.embed.tokens)
-        if model_class != "AutoModelForMaskedLM":
+        head = _read_head(model_class, state, config, weights.embed.tokens)
+        if model_class != _MASKED_LM:
             outputs = head(weights.embed.tokens[:1].clone()).shape[-1]
             config.id2label = config.id2label or {n: f"LABEL_{n}" for n in range(outputs)}
             if len(config.id2label) != outputs:
@@ -88,7 +88,7 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
     except Exception:  # of any kind, at damaged files
         return None  # transformers says what is wrong, or reads it all the same
     config.vocab_size = len(weights.embed.tokens)
-    return InferenceModel(config, weights, head, pooled, longest)
+    return InferenceModel(config, weights, head, model_class == _POOLED, longest)
 
 
 def require_finite(directory: Path, state: Mapping[str, Tensor]) -> None:
@@ -128,85 +128,62 @@ def read_model_config(directory: Path) -> SimpleNamespace | None:
     return config
 
 
-_Head = tuple[Callable[[Tensor], Tensor], bool]
-"""A head, and whether it reads the first token's state alone."""
+def _read_head(model_class: str, state: Mapping[str, Tensor], config: Any,
+               tokens: Tensor) -> TensorMap:
+    """Read the head of an auto class of transformers.
 
-
-def _masked_lm_head(state: Mapping[str, Tensor], config: Any, tokens: Tensor) -> _Head:
-    if config.model_type == "modernbert":
-        dense, normed, decoder, bias = "head.dense", "head.norm", "decoder", "decoder.bias"
-        activation, eps = config.classifier_activation, config.norm_eps
-    elif config.model_type in POSITIONS_AFTER_PADDING:
-        dense, normed, decoder, bias = ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder",
-                                        "lm_head.bias")
-        activation, eps = "gelu", config.layer_norm_eps
-    else:
-        head = "cls.predictions"
-        dense, normed, decoder, bias = (f"{head}.transform.dense", f"{head}.transform.LayerNorm",
-                                        f"{head}.decoder", f"{head}.bias")
-        activation, eps = config.hidden_act, config.layer_norm_eps
-    matrix = state.get(f"{decoder}.weight")
-    if matrix is None and config.tie_word_embeddings:
-        matrix = tokens
-    elif matrix is None or (config.tie_word_embeddings and not torch.equal(matrix, tokens)):
-        raise KeyError(decoder)
-    # Where the table is not tied, neither are the biases, and only the decoder's is used.
-    names = (bias, f"{decoder}.bias")[::1 if config.tie_word_embeddings else -1]
-    offsets = next((state[name] for name in names if name in state), None)
-    if offsets is None and getattr(config, "decoder_bias", True):
-        raise KeyError(bias)
-    return _chain(_linear(state, dense), ACTIVATIONS[activation], norm(state, normed, eps),
-                  partial(functional.linear, weight=matrix, bias=offsets)), False
-
-
-def _token_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
-    steps: list[TensorMap] = []
-    if config.model_type == "modernbert":
-        steps = _modernbert_dense(state, config)
-    return _chain(*steps, _linear(state, "classifier")), False
-
-
-def _span_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
-    if config.model_type == "modernbert":
-        return _chain(*_modernbert_dense(state, config), _linear(state, "classifier")), False
-    return _linear(state, "qa_outputs"), False
-
-
-def _sequence_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
-    if config.model_type == "modernbert":
-        if config.classifier_pooling != "cls":
+    Raises:
+        KeyError: a head that is not known here.
+    """
+    family = config.model_type if config.model_type in _PREFIXES else "roberta"
+    pooled, steps = model_class == _POOLED, list[TensorMap]()
+    if family == "modernbert":
+        steps = [_linear(state, "head.dense"), ACTIVATIONS[config.classifier_activation],
+                 norm(state, "head.norm", config.norm_eps)]
+        if pooled and config.classifier_pooling != "cls":
             raise KeyError("classifier_pooling")
-        steps = [*_modernbert_dense(state, config), _linear(state, "classifier")]
-    elif config.model_type in POSITIONS_AFTER_PADDING:
-        steps = [_linear(state, "classifier.dense"), torch.tanh,
-                 _linear(state, "classifier.out_proj")]
+        last = "classifier"
+    elif model_class == _MASKED_LM:
+        dense, normed = ("lm_head.dense", "lm_head.layer_norm") if family == "roberta" else (
+            "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm")
+        activation = "gelu" if family == "roberta" else config.hidden_act
+        steps = [_linear(state, dense), ACTIVATIONS[activation],
+                 norm(state, normed, config.layer_norm_eps)]
+    elif pooled:
+        dense, last = ("classifier.dense", "classifier.out_proj") if family == "roberta" else (
+            "bert.pooler.dense", "classifier")
+        steps = [_linear(state, dense), torch.tanh]
     else:
-        steps = [_linear(state, "bert.pooler.dense"), torch.tanh, _linear(state, "classifier")]
-    return _chain(*steps), True
+        last = "qa_outputs" if model_class.endswith("QuestionAnswering") else "classifier"
+    if model_class == _MASKED_LM:
+        steps.append(_decoder(state, config, tokens, {
+            "modernbert": "", "roberta": "lm_head."}.get(family, "cls.predictions.")))
+    else:
+        steps.append(_linear(state, last))
 
-
-def _modernbert_dense(state: Mapping[str, Tensor], config: Any) -> list[TensorMap]:
-    return [_linear(state, "head.dense"), ACTIVATIONS[config.classifier_activation],
-            norm(state, "head.norm", config.norm_eps)]
-
-
-HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
-    "AutoModelForMaskedLM": _masked_lm_head,
-    "AutoModelForTokenClassification": _token_head,
-    "AutoModelForQuestionAnswering": _span_head,
-    "AutoModelForSequenceClassification": _sequence_head}
-"""By auto class: makes the head of weights by name, a configuration and the token embeddings."""
-
-
-def _linear(state: Mapping[str, Tensor], name: str) -> TensorMap:
-    weight, bias = linear(state, name)
-    return partial(functional.linear, weight=weight, bias=bias)
-
-
-def _chain(*steps: TensorMap) -> TensorMap:
     def run(states: Tensor) -> Tensor:
         for step in steps:
             states = step(states)
         return states
 
     return run
+
+
+def _decoder(state: Mapping[str, Tensor], config: Any, tokens: Tensor, prefix: str) -> TensorMap:
+    """Read the output table of a masked language model, which may be that of its input."""
+    matrix = state.get(f"{prefix}decoder.weight")
+    if matrix is None and config.tie_word_embeddings:
+        matrix = tokens
+    elif matrix is None or (config.tie_word_embeddings and not torch.equal(matrix, tokens)):
+        raise KeyError("decoder")
+    # Where the table is not tied, neither are the biases, and only the decoder's is used.
+    names = (f"{prefix}bias", f"{prefix}decoder.bias")[::1 if config.tie_word_embeddings else -1]
+    offsets = next((state[name] for name in names if name in state), None)
+    if offsets is None and getattr(config, "decoder_bias", True):
+        raise KeyError("bias")
+    return partial(functional.linear, weight=matrix, bias=offsets)
+
+
+def _linear(state: Mapping[str, Tensor], name: str) -> TensorMap:
+    weight, bias = linear(state, name)
+    return partial(functional.linear, weight=weight, bias=bias)

@@ -63,18 +63,18 @@ def _storages(tree: Any) -> list[UntypedStorage]:
 
 def resident_bytes() -> int:
     """Return the resident memory of this process; where that is not known, its peak so far."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return peak_bytes()
-    return pages * resource.getpagesize()
+    return _process_bytes("VmRSS:")
 
 
 def peak_bytes() -> int:
     """Return the largest resident memory that this process has had."""
+    return _process_bytes("VmHWM:")
+
+
+def _process_bytes(key: str) -> int:
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
-        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+        return 1024 * int(status.partition(key)[2].split()[0])
     except (OSError, IndexError, ValueError):
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,9 +27,6 @@ _LOGITS_ON_GPU = 2**27
 _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
           ("generator_predictions", "generator_lm_head"),
           ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"))
-# Architectures whose head ends with the output table and its bias.
-_DECODER_LAST = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
-                           "xlm-roberta"})
 
 
 def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
@@ -116,56 +111,6 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
                           f"expected one of {', '.join(sorted(MASKED_LM_FAMILIES))}")
 
 
-def _row_multiple(device: torch.device) -> int:
-    """Return what the rows of the output table should be a multiple of, for tensor cores.
-
-    Source: NVIDIA, Matrix Multiplication Background User's Guide: 16 bytes, and 128 since Ampere.
-    """
-    if device.type != "cuda":
-        return 1
-    return 64 if torch.cuda.get_device_capability(device) >= (8, 0) else 8
-
-
-@contextmanager
-def _padded_vocabulary(model: PreTrainedModel, multiple: int) -> Iterator[None]:
-    """Have the head give logits of a multiple of some number of tokens inside.
-
-    Logits beyond the vocabulary are -inf, so their probability and their gradients are 0. Weights
-    stay as they are; rows are added to a copy of the output table, beside the one of autocast.
-    """
-    if multiple == 1 or model.config.model_type not in _DECODER_LAST:
-        yield
-        return
-    decoder: Any = model.get_output_embeddings()
-
-    def forward(states: Tensor) -> Tensor:
-        weight, bias = decoder.weight, decoder.bias
-        extra = -len(weight) % multiple
-        bias = weight.new_zeros(len(weight)) if bias is None else bias
-        kind = states.device.type
-        if torch.is_autocast_enabled(kind):  # as fewer bytes are padded then
-            weight, bias = (part.to(torch.get_autocast_dtype(kind)) for part in (weight, bias))
-        return functional.linear(states, functional.pad(weight, (0, 0, 0, extra)),
-                                 functional.pad(bias, (0, extra), value=-torch.inf))
-
-    decoder.forward = forward
-    try:
-        yield
-    finally:
-        del decoder.forward
-
-
-def _padded_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
-    with _padded_vocabulary(model, _row_multiple(states.device)):
-        logits: Tensor = lm_head(model)(states)
-    return logits
-
-
-def head_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
-    """Apply the head of `lm_head` in training, with a table that suits tensor cores inside."""
-    return _padded_logits(model, states)[..., :model.config.vocab_size]
-
-
 class _EmbeddingHead(nn.Module):
     """DeBERTa's own head, which gets the input embeddings with the states."""
 
@@ -227,7 +172,7 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
         if kind == "cuda" or (kind == "cpu" and torch.is_autocast_enabled(kind)):
             # Each new shape of a half-precision product costs a CPU some milliseconds, too.
             states = functional.pad(states, (0, 0, 0, -len(states) % SHAPE_MULTIPLE))
-        loss, correct = sum_cross_entropy(wide(_padded_logits(model, states)), labels)
+        loss, correct = sum_cross_entropy(wide(lm_head(model)(states)), labels)
     elif torch.is_grad_enabled():
         loss, correct = sum_by_chunks(
             lambda inputs, rows: masked_lm_loss(model, inputs, labels[rows], chunk_size),

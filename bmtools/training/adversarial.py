@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bmtools.models.mlm import head_logits
+from bmtools.models.mlm import lm_head
 from bmtools.training.objectives import (
     EncoderInputs,
     LabelObjective,
@@ -82,7 +82,7 @@ class AdversarialObjective(LabelObjective):
         positions = masked_positions(labels) if masked is None else masked
 
         def predict(states: Tensor) -> Tensor:
-            logits = head_logits(self.model, select_masked(states, labels, positions)[0])
+            logits = lm_head(self.model)(select_masked(states, labels, positions)[0])
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
         states = inputs.encode(self.model)

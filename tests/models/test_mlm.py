@@ -202,53 +202,6 @@ def test_bf16_on_a_cpu_uses_few_shapes(model: Any, monkeypatch: pytest.MonkeyPat
     assert len(set(masked[1::2])) == 1 and set(masked[::2]) == {5, 9}
 
 
-@pytest.mark.parametrize("chunk", [3, None])
-@pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_rows_for_tensor_cores_change_neither_loss_nor_weights(
-        model: Any, monkeypatch: pytest.MonkeyPatch, chunk: int | None,
-        precision: torch.dtype | None) -> None:
-    """60 tokens become 64 inside; the others have no probability and no gradient."""
-    ids, mask = batch()
-    widths: list[int] = []
-    apply = _SummedLoss.apply
-    monkeypatch.setattr(_SummedLoss, "apply", lambda logits, labels: (
-        widths.append(logits.shape[-1]), apply(logits, labels))[1])
-    found = []
-    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
-    for multiple in (1, 64):
-        monkeypatch.setattr(mlm, "_row_multiple", lambda _device, multiple=multiple: multiple)
-        with torch.autocast("cpu", precision or torch.bfloat16, enabled=precision is not None):
-            total, right = masked_lm_loss(model, encode(model, ids, mask)[mask], ids[mask], chunk)
-        total.backward()
-        found.append((total.detach(), right, gradients(model)))
-    assert {*widths} == {60, 64}
-    (total, right, plain), (padded_total, padded_right, padded) = found
-    torch.testing.assert_close(padded_total, total, rtol=1e-6, atol=0)
-    assert padded_right == right
-    assert padded.keys() == plain.keys()
-    for name, value in plain.items():
-        limit = 1e-5 if precision is None else 1e-2
-        assert (padded[name] - value).norm() <= limit * value.norm() + 1e-5, name
-    assert {name: weight.shape for name, weight in model.state_dict().items()} == shapes
-    assert lm_head(model)(torch.zeros(1, 32)).shape == (1, 60), "as before, outside"
-
-
-def test_rows_are_multiples_of_what_a_gpu_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = torch.device("cuda")
-    for capability, expected in (((7, 0), 8), ((7, 5), 8), ((8, 0), 64), ((9, 0), 64)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, one=capability: one)
-        assert mlm._row_multiple(gpu) == expected
-    assert mlm._row_multiple(torch.device("cpu")) == 1
-
-
-def test_heads_that_go_on_after_the_table_keep_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlm, "_row_multiple", lambda _device: 64)
-    model = AutoModelForMaskedLM.from_config(tiny_config("ELECTRA", embedding_size=32)).eval()
-    states = torch.randn(5, 32, generator=torch.Generator().manual_seed(0))
-    expected = functional.cross_entropy(lm_head(model)(states), torch.arange(5), reduction="sum")
-    torch.testing.assert_close(masked_lm_loss(model, states, torch.arange(5))[0], expected)
-
-
 def test_no_masked_positions_give_no_loss(model: Any) -> None:
     total, right = masked_lm_loss(model, torch.zeros(0, 32), torch.zeros(0, dtype=torch.int64))
     assert (total, right) == (0, 0)
@@ -299,13 +252,6 @@ def test_token_types_reach_models_with_segment_embeddings(model: Any) -> None:
                                encode(model, ids, mask))
 
 
-def test_a_single_token_type_is_refused() -> None:
-    model = AutoModelForMaskedLM.from_config(tiny_config("RoBERTa", type_vocab_size=1))
-    assert not has_segment_embeddings(model)
-    with pytest.raises(CheckpointError, match="RobertaForMaskedLM: has no segment embeddings"):
-        encode(model, *batch(), token_type_ids=torch.zeros(3, 20, dtype=torch.int64))
-
-
 @torch.inference_mode()
 def test_causal_states_ignore_later_tokens(model: Any) -> None:
     ids, mask = batch()
@@ -316,14 +262,6 @@ def test_causal_states_ignore_later_tokens(model: Any) -> None:
     torch.testing.assert_close(before[:, :6], after[:, :6])
     assert not torch.allclose(before[:, 6], after[:, 6])
     assert not torch.allclose(before[0, 7], after[0, 7])
-
-
-@torch.inference_mode()
-def test_causal_states_equal_those_of_a_shorter_text(model: Any) -> None:
-    ids, mask = batch()
-    whole = encode(model, ids[:1], mask[:1], causal=True)
-    short = encode(model, ids[:1, :9], mask[:1, :9], causal=True)
-    torch.testing.assert_close(whole[:, :9], short, atol=1e-5, rtol=1e-5)
 
 
 def test_an_unknown_head_is_named() -> None:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from bmtools.models.chunks import sum_by_chunks
 from bmtools.models.mlm import (
     chunks_of_logits,
-    head_logits,
     head_weights,
+    lm_head,
     masked_lm_loss,
     sum_cross_entropy,
     wide,
@@ -88,13 +88,13 @@ class DistillationObjective(LabelObjective):
             selected = states[compared]
             chunks = chunks_of_logits(self.model, selected)
             if len(chunks) == 1:
-                logits = wide(head_logits(self.model, selected))
+                logits = wide(lm_head(self.model)(selected))
                 sums["kl"] = self._divergence(logits, taught, slice(None))
                 if "mlm" in self.loss_terms and compared is masked:
                     sums["mlm"], sums["mlm_accuracy"] = sum_cross_entropy(logits, labels)
             else:
                 sums["kl"] = sum_by_chunks(
-                    lambda inputs, rows: (self._divergence(wide(head_logits(self.model, inputs)),
+                    lambda inputs, rows: (self._divergence(wide(lm_head(self.model)(inputs)),
                                                            taught, rows), 0),
                     chunks, selected, head_weights(self.model))[0]
         if "mlm" in self.loss_terms and "mlm" not in sums:

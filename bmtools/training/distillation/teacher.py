@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bmtools.models.mlm import head_logits
+from bmtools.models.mlm import lm_head
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -68,7 +68,7 @@ class Teacher:
         @torch.no_grad()
         def logits(rows: slice) -> Tensor:
             with self._autocast():
-                return head_logits(self._model, selected[rows]).to(home)
+                return lm_head(self._model)(selected[rows]).to(home)
 
         return TeacherOutputs(logits, inputs.token_states(last).to(home))
 
