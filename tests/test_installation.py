@@ -100,8 +100,8 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     named = {extra or package for file in files
              for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
     named |= {kind.extra for kind in FORMATS.values()}
-    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino", "optuna",
-                     "parquet", "peft", "plot", "ray", "translation"}
+    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino",
+                     "parquet", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
     # names its packages one by one.
     assert named | _BUILT_IN.keys() | {

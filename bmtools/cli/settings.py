@@ -26,8 +26,7 @@ _KEYS = """
     schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
     activation_checkpointing deterministic layer_decay mixout mixout_scope mixout_gradient l2_sp
-    frozen_layers frozen lora_alpha label_weight kl_weight logit_mse_weight temperature
-    group_by_length reinitialize_head dev_fold head_layers head_size head_dropout label_pieces
+    frozen_layers frozen dev_fold head_layers head_size head_dropout label_pieces
     overlapping protocol other_types no_relation_label placeholders pooling
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
     requests_per_minute retries request_timeout persistent convert_to link_rule layer

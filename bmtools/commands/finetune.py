@@ -11,7 +11,6 @@ from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
     checkpoint_directory,
-    inference_directory,
     input_file,
     takes_rejects,
     usage_errors,
@@ -35,8 +34,6 @@ from bmtools.tasks.run_settings import (
     FINETUNE_DEFAULTS,
     FinetuneConfig,
     FinetunePlan,
-    LoraConfig,
-    TaskDistillationConfig,
     uses_folds,
 )
 from bmtools.values import format_figure, heading
@@ -86,47 +83,34 @@ class TaskGroup(Group):
                       help="Records that choose the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
-        @click.option("--teacher", type=inference_directory, metavar="CKPT",
-                      help="Model fine-tuned on the task to learn from as well; it stays as it is.")
-        @click.option("--unlabelled", type=input_file, metavar="FILE", multiple=True,
-                      help="Records that only the teacher labels; may be repeated.")
         @takes_rejects
         @writes_directory
         @takes_settings(config_class, "config")
         @takes_settings(FinetuneConfig, "finetuning")
         @takes_settings(LearningRateConfig, "schedule",
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
-        @takes_settings(TaskDistillationConfig, "distillation")
-        @takes_settings(LoraConfig, "lora")
         @takes_settings(RegularizationConfig, "regularization")
         @takes_settings(FreezeConfig, "freezing")
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
-        def run(step: CommandStep, train: str, dev: str | None, test: str | None,
-                unlabelled: tuple[str, ...], reject: Reject, output: Path, overwrite: bool,
-                **options: Any) -> None:
+        def run(step: CommandStep, train: str, dev: str | None, test: str | None, reject: Reject,
+                output: Path, overwrite: bool, **options: Any) -> None:
             files = {"train": train, **({"dev": dev} if dev else {}),
                      **({"test": test} if test else {})}
-            if [*files.values(), *unlabelled].count(STDIN) > 1:
-                raise click.UsageError("only one of --train, --dev, --test and --unlabelled can be "
-                                       "stdin")
+            if [*files.values()].count(STDIN) > 1:
+                raise click.UsageError("only one of --train, --dev and --test can be stdin")
             with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, step=step, **options)
-                if unlabelled and not plan.teacher:
-                    raise click.UsageError("--unlabelled needs a --teacher")
-                others = {name: file for name, file in files.items() if name != "train"}
-                if not uses_folds(train, others, plan.finetuning) and not dev:
-                    raise click.MissingParameter(ctx=step.context, param_type="option",
-                                                 param_hint="'--dev'")
+                uses_folds(files, plan.finetuning)
             with interruptible(lambda: _LEFTOVER):
                 from bmtools.study.cards.card import write_cards
-                from bmtools.tasks.finetune import run_sources
+                from bmtools.tasks.finetune import run_finetuning
 
                 print_metric = metric_printer(step)
-                summary = run_sources(plan, {
-                    **{name: step.sources((file,))[0] for name, file in files.items()},
-                    **({"unlabelled": unlabelled} if unlabelled else {})}, print_metric, reject)
+                summary = run_finetuning(plan, {
+                    name: step.sources((file,))[0] for name, file in files.items()}, print_metric,
+                    reject)
                 write_cards(output)
                 print_metric(summary)
                 finish(step, *closing(summary))
@@ -137,8 +121,8 @@ class TaskGroup(Group):
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "
                       "learning-rate max-length",
-            groups={"Data": "train dev test unlabelled folds dev-fold rejects",
-                    "Model": "model teacher output overwrite",
+            groups={"Data": "train dev test dev-fold rejects",
+                    "Model": "model output overwrite",
                     "Learning rate": "learning-rate schedule warmup-ratio warmup-steps "
                                      "decay-ratio min-lr-ratio"},
             meanings=_MEANINGS, topics="devices")(run)
@@ -167,5 +151,4 @@ def closing(line: Line) -> Closing:
         ("diverged", "seeds"), ("diverged_folds", "folds")) if key in line]
     return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
             f"({'; '.join([spread, *lost])})",
-            f"{command_line('merge {}', line['checkpoint'])}/fold-* -o merged" if folds else
-            command_line("predict FILE --model {}", line["checkpoint"]))
+            "" if folds else command_line("predict FILE --model {}", line["checkpoint"]))

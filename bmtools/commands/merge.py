@@ -27,7 +27,7 @@ def command(step: CommandStep, models: Sequence[Path], kept: int | None, output:
     """Average the weights of checkpoints: seeds, folds or stages of one run.
 
     They must have one architecture, vocabulary and list of labels. What comes out is an ordinary
-    checkpoint; "bmtools predict" with several --model lets models vote instead.
+    checkpoint.
     """
     from bmtools.models.merge import merge
     from bmtools.study.cards.card import write_cards

@@ -15,52 +15,43 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
-from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.tasks.registry import TASKS, check_into, find_tasks
+from bmtools.tasks.registry import TASKS, check_into, find_task
 from bmtools.tasks.run_settings import PredictConfig
 
 
 @click.command("predict", cls=Command, examples=(
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
-    "bmtools import text notes.txt | bmtools predict --model seed-0 --model seed-1"),
+    "bmtools import text notes.txt | bmtools predict --model tagger"),
     groups={"Model": "model task max-length batch-size device precision",
             "Output": "into output overwrite"}, topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
-@click.option("--model", "models", type=inference_directory, required=True, multiple=True,
-              metavar="DIR", help="Fine-tuned model. May be given again: models vote.")
+@click.option("--model", type=inference_directory, required=True, metavar="DIR",
+              help="Fine-tuned model.")
 @click.option("--task", type=Choice(list(TASKS)), default=None,
               show_default="from bmtools.json",
               help="Task of a model that was fine-tuned elsewhere.")
 @takes_settings(PredictConfig, "config")
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
-            models: tuple[Path, ...], task: str | None, config: PredictConfig) -> None:
+            model: Path, task: str | None, config: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records.
 
     Predictions are an object under the key "predicted": entities, relations, answers, or label,
-    score and probabilities. Annotations stay as they are, unless --into names their key. Several
-    models vote: entities and relations that more than half of them find stay, probabilities, those
-    of answers too, are averaged.
+    score and probabilities. Annotations stay as they are, unless --into names their key.
     """
     with usage_errors():
-        check_into(config.into, find_tasks(models, task or ""))
+        check_into(config.into, find_task(model, task or ""))
     from bmtools.tasks.predict import Predictor
 
-    predictor = Predictor(models, config, task or "")
-    written = write_stream(step, predictor.predict(records), output, "predicting")
-    for note in predictor.notes:
-        click.echo(f"bmtools: {note}", err=True)
-    finish(step, *closing(written, output, " and ".join(map(str, models))))
-
-
-def closing(records: int, output: str, model: object) -> Closing:
-    """Close `predict`."""
-    return (f"{count_of(records, 'records')} with predictions of {model}{to_output(output)}",
-            with_file("score-tasks FILE {}", output))
+    found = Predictor(model, config, task or "").predict(records)
+    written = write_stream(step, found, output, "predicting")
+    finish(step, f"{count_of(written, 'records')} with predictions of {model}{to_output(output)}",
+           with_file("score-tasks FILE {}", output))

@@ -10,7 +10,7 @@ import torch
 
 from bmtools.data.batches import RankBatch
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.task import IMPOSSIBLE, AnyTask, ModelInput
+from bmtools.tasks.task import AnyTask, ModelInput
 
 _BUFFERED_BATCHES = 64
 _LABELS_AT_ONCE = 1024
@@ -25,17 +25,12 @@ class TaskBatches:
         inputs: to learn from.
         order: numbers of the inputs of each batch.
         micro_batch_size: inputs a pass; 0 for the whole batch.
-        taught: a teacher's logits for each input; none without a teacher.
-        labelled: with a teacher, the number of inputs whose labels are learned, before those that
-            it alone labels.
     """
 
     task: AnyTask
     inputs: Sequence[ModelInput]
     order: Sequence[np.ndarray]
     micro_batch_size: int = 0
-    taught: Sequence[np.ndarray] = ()
-    labelled: int = 0
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make one process's part of a batch from its number alone."""
@@ -44,32 +39,16 @@ class TaskBatches:
         batch = self.task.collate(inputs)
         tokens = int(batch["attention_mask"].sum())
         batch["labels"] = labels = self.task.collate_labels(inputs, batch)
-        counts = {}
-        if self.taught:
-            batch["compared"] = compared = labels != IGNORED
-            batch["taught"] = _fill(compared, [self.taught[item] for item in numbers])
-            labels[numbers >= self.labelled] = IGNORED
-            counts["compared"] = int(compared.sum())
         size = self.micro_batch_size or len(inputs)
         micro_batches = [{name: torch.from_numpy(value[start:start + size])
                           for name, value in batch.items()}
                          for start in range(0, len(inputs), size)]
-        return RankBatch(micro_batches, {"tokens": tokens, **counts,
+        return RankBatch(micro_batches, {"tokens": tokens,
                                          "labels": int((labels != IGNORED).sum())})
 
 
-def _fill(compared: np.ndarray, taught: Sequence[np.ndarray]) -> np.ndarray:
-    """Put a teacher's logits where they are compared, (*compared, classes) float32."""
-    classes = max(logits.shape[1] for logits in taught)
-    filled = np.full((*compared.shape, classes), IMPOSSIBLE, dtype=np.float32)
-    filled[compared] = np.concatenate([
-        np.pad(logits, ((0, 0), (0, classes - logits.shape[1])), constant_values=IMPOSSIBLE)
-        for logits in taught])
-    return filled
-
-
-def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int,
-                    grouped: bool = True) -> list[np.ndarray]:
+def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
+                    epoch: int) -> list[np.ndarray]:
     """Shuffle inputs into batches of indices, (batch_size,) each; the last one drawn may be short.
 
     Inputs of some batches at a time are sorted by length, which keeps padding low, and the batches
@@ -80,14 +59,13 @@ def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int,
         batch_size: inputs a batch.
         seed: seed of the order, with the number of the epoch.
         epoch: from 0.
-        grouped: sort by length; else batches are random.
     """
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))
     batches: list[np.ndarray] = []
     for start in range(0, len(order), batch_size * _BUFFERED_BATCHES):
         buffer = order[start:start + batch_size * _BUFFERED_BATCHES]
-        by_length = buffer[np.argsort(lengths[buffer], kind="stable")] if grouped else buffer
+        by_length = buffer[np.argsort(lengths[buffer], kind="stable")]
         similar = np.split(by_length, range(batch_size, len(buffer), batch_size))
         batches.extend(similar[index] for index in rng.permutation(len(similar)))
     return batches

@@ -6,8 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import ClassVar
 
 import numpy as np
 
@@ -46,8 +44,7 @@ class ClassificationTask(TextTask[LabelledExample]):
     problem_type = "single_label_classification"
     key = "label"
     metrics = ("accuracy", "macro_f1", "micro_f1")
-    replaced: ClassVar[Mapping[str, str]] = {"label": "labels of the input replaced",
-                                             "score": "scores of the input replaced"}
+    dependent = ("score",)
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[LabelledExample]:
@@ -90,11 +87,6 @@ class ClassificationTask(TextTask[LabelledExample]):
         [log_probabilities] = outputs
         return _likeliest({label: math.exp(value) for label, value
                            in zip(self.labels, log_probabilities, strict=True)})
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Average the models' probabilities."""
-        return _likeliest({label: fmean(one["probabilities"][label] for one in predictions)
-                           for label in self.labels})
 
     def score(self, examples: Sequence[LabelledExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score labels, and the mean cross-entropy of those that the training set has."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from bmtools.errors import Reject, refuse, require, setting
+from bmtools.errors import Reject, refuse
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
@@ -19,28 +20,23 @@ from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.records import Record, RecordSource
 from bmtools.settings import split_settings
 from bmtools.status import set_status
-from bmtools.tasks.folds import Fold, read_folds
+from bmtools.tasks.folds import read_folds
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.run_settings import (
-    FINETUNE_DEFAULTS,
-    PLAN_PARTS,
-    FinetunePlan,
-    uses_folds,
-)
+from bmtools.tasks.run_settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan, uses_folds
 from bmtools.tasks.runs import Runs, summarize, train_runs
 from bmtools.tasks.seed_run import Report, Reporter, Stop
-from bmtools.tasks.task import DEV, TEST, TRAIN, UNLABELLED
+from bmtools.tasks.task import DEV, TEST, TRAIN
 from bmtools.tasks.trained_model import trained_model
 from bmtools.training.metrics import DivergedError
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
+Sources = Mapping[str, Iterable[Record]]
 
 
 def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: RecordSource | None,
              output: str | PathLike[str], test: RecordSource | None = None, *,
-             teacher: str | PathLike[str] | None = None, unlabelled: RecordSource | None = None,
-             reject: Reject = refuse, overwrite: bool = False,
-             report: Reporter | None = None, **settings: object) -> Report:
+             reject: Reject = refuse, overwrite: bool = False, report: Reporter | None = None,
+             **settings: object) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
@@ -51,15 +47,12 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         dev: records that choose the epoch and the seed; None with folds.
         output: directory to write.
         test: records to score each seed by; they choose nothing.
-        teacher: model fine-tuned on the task, whose predictions are learned beside the labels.
-        unlabelled: records that only the teacher labels.
         reject: receives bad records; by default the first one raises.
         overwrite: replace the content of the output directory.
         report: receives a dictionary for each set, epoch and seed, as the command prints them,
             and `{"note": ...}` about data that cannot be used or expressed fully.
-        settings: of the task, `FinetuneConfig`, `LoraConfig`, `OptimizationConfig`,
-            `LearningRateConfig`, `RegularizationConfig`, `FreezeConfig` or
-            `TaskDistillationConfig`, by name, such as `seeds=1, max_length=128`.
+        settings: of the task, `FinetuneConfig`, `OptimizationConfig`, `LearningRateConfig`,
+            `RegularizationConfig` or `FreezeConfig`, by name, such as `seeds=1, max_length=128`.
 
     Returns:
         `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
@@ -76,106 +69,60 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         ValueError: a setting out of its range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
-    kinds = {"config": load_task(task).config_class, **PLAN_PARTS}
-    known = {field.name for kind in kinds.values() for field in fields(kind)}
-    if unknown := sorted(settings.keys() - known):
-        raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
-                        f"{', '.join(sorted(known))}")
+    kinds: dict[str, Any] = {"config": load_task(task).config_class, **PLAN_PARTS}
     parts = split_settings({**FINETUNE_DEFAULTS, **settings}, *kinds.values())
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
-                        teacher=Path(teacher) if teacher else None,
                         **dict(zip(kinds, parts, strict=True)))
-    sources = {name: source for name, source in (
-        (TRAIN, train), (DEV, dev), (TEST, test), (UNLABELLED, unlabelled)) if source is not None}
+    sources = {name: source for name, source in ((TRAIN, train), (DEV, dev), (TEST, test))
+               if source is not None}
     report = report or (lambda line: None)
     with plan.step.metered():
-        summary = run_sources(plan, sources, report, reject)
+        summary = run_finetuning(plan, sources, report, reject)
     report(summary)
     return summary
 
 
-def run_sources(plan: FinetunePlan, sources: Mapping[str, RecordSource], report: Reporter,
-                reject: Reject = refuse) -> Report:
-    """Fine-tune on sets or on folds.
+def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], report: Reporter,
+                   reject: Reject = refuse) -> Report:
+    """Fine-tune on sets or on folds, write the best models, and return the summary.
+
+    A seed or a fold whose loss diverges is reported, counted and left out.
 
     Args:
         plan: task, checkpoints and settings.
-        sources: of `train`, `dev` and perhaps `test` and `unlabelled`, or of `train` alone with
-            folds; files, several ones in a list, records, or a directory of folds.
-        report: receives what `run_finetuning` or `run_folds` report.
-        reject: receives bad records.
-
-    Returns:
-        the summary, see `finetune`.
+        sources: of `train`, `dev` and perhaps `test`, in this order, or of `train` alone with
+            folds; files, records, or a directory of folds.
+        report: receives a line for each set, evaluation, seed, fold and combination of a grid.
+        reject: receives bad records, and those that the task cannot use.
 
     Raises:
         ValueError: sets or settings that contradict each other.
-        BmtoolsError: see `run_finetuning` and `run_folds`.
-    """
-    others = {name: source for name, source in sources.items() if name not in (TRAIN, UNLABELLED)}
-    unlabelled = UNLABELLED in sources
-    require(plan.teacher is not None or not unlabelled, UNLABELLED, "some",
-            f"none without {setting('teacher')}")
-    if uses_folds(sources[TRAIN], others, plan.finetuning):
-        require(not unlabelled, UNLABELLED, "some", "none beside folds")
-        return run_folds(plan, read_folds(sources[TRAIN], load_task(plan.task).key,
-                                          plan.finetuning, plan.optimization.seed, reject),
-                         report, reject)
-    require(DEV in sources, DEV, "none", "a set that chooses the epoch and the seed")
-    return run_finetuning(plan, {name: _records(source, reject)
-                                 for name, source in sources.items()}, report, reject)
-
-
-def _records(source: RecordSource, reject: Reject) -> Iterable[Record]:
-    """Read records from a file or from several, or take them from memory."""
-    files = [source] if isinstance(source, str | PathLike) else source
-    if isinstance(files, Sequence) and all(isinstance(file, str | PathLike) for file in files):
-        return RecordReader([str(file) for file in files], reject)
-    return as_records(files, reject)
-
-
-def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
-                   reject: Reject = refuse) -> Report:
-    """Fine-tune with each seed, write the one that is best on `dev`, and return the summary.
-
-    A seed whose loss diverges is reported, counted and left out.
-
-    Args:
-        plan: task, checkpoints and settings.
-        sources: records of `train`, `dev` and perhaps `test`, in this order.
-        report: receives a line for each set, evaluation, seed and combination of a grid.
-        reject: receives records that the task cannot use.
-
-    Raises:
         DataError: a set that the model cannot learn from or be scored by.
-        BmtoolsError: several processes, or seeds that all diverge.
+        BmtoolsError: several processes, or runs that all diverge.
     """
     started = time.monotonic()
-    refuse_existing(plan.output, plan.overwrite)
-    summary = _write(train_runs(plan, sources, report, reject), sources, started)
+    if uses_folds(sources, plan.finetuning):
+        summary = _run_folds(plan, Path(str(sources[TRAIN])), report, reject, started)
+    else:
+        refuse_existing(plan.output, plan.overwrite)
+        sets: Sources = {name: RecordReader([str(source)], reject)
+                         if isinstance(source, str | PathLike) else source
+                         if isinstance(source, RecordReader) else as_records(source, reject)
+                         for name, source in sources.items()}
+        summary = _write(train_runs(plan, sets, report, reject), sets, started)
     return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
             "wall_seconds": _seconds_since(started)}
 
 
-def run_folds(plan: FinetunePlan, folds: Sequence[Fold], report: Reporter,
-              reject: Reject = refuse) -> Report:
-    """Fine-tune on each fold, write the best model of each, and return a summary over folds.
+def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Reject,
+               started: float) -> Report:
+    """Fine-tune on each fold and write its best model, as `fold-0` and so on.
 
-    A fold whose seeds all diverge is reported, counted and left out.
-
-    Args:
-        plan: its output gets the models, as `fold-0` and so on.
-        folds: if the first one has no `test`, it chooses epochs, and settings of a grid, for the
-            others, which have no `dev`; no model of it is written.
-        report: receives the lines of `run_finetuning` with the number of their `fold`, each note
-            once, and the scores of each fold.
-        reject: receives records that the task cannot use.
-
-    Raises:
-        DataError: a set that the model cannot learn from or be scored by.
-        BmtoolsError: several processes, or folds that all diverge.
+    Where the first fold has no `test`, it chooses epochs and the settings of a grid for the others,
+    which have no `dev`; no model of it is written. Lines have the number of their `fold`, and a
+    note is reported once.
     """
-    started = time.monotonic()
+    folds = read_folds(directory, plan.finetuning.dev_fold, reject)
     notes: set[str] = set()
     lines: list[Report] = []
     stops: Mapping[int, Stop] | None = None
@@ -190,10 +137,10 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold], report: Reporter,
 
     with new_directory(plan.output, plan.overwrite) as partial_output:
         for fold in folds:
-            own = replace(plan, output=partial_output / f"fold-{fold.number}")
             fold_started = time.monotonic()
             try:
-                runs = train_runs(own, fold.sources, partial(report_of_fold, fold.number), reject,
+                runs = train_runs(replace(plan, output=partial_output / f"fold-{fold.number}"),
+                                  fold.sources, partial(report_of_fold, fold.number), reject,
                                   stops)
             except DivergedError as found:
                 if TEST not in fold.sources:
@@ -203,8 +150,8 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold], report: Reporter,
                 continue
             if TEST not in fold.sources:
                 stops = runs.stops
-                plan = replace(runs.plan, output=plan.output, finetuning=replace(
-                    runs.plan.finetuning, grid="", trials=0))
+                plan = replace(runs.plan, output=plan.output,
+                               finetuning=replace(runs.plan.finetuning, grid=""))
                 continue
             lines.append({"fold": fold.number, **_write(runs, fold.sources, fold_started)})
             report(lines[-1])
@@ -212,12 +159,14 @@ def run_folds(plan: FinetunePlan, folds: Sequence[Fold], report: Reporter,
             raise error
         summary = _summarize_folds(lines, lost)
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
-        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial_output)
-    return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-            "wall_seconds": _seconds_since(started)}
+        hashes = {name: digest for fold in folds for reader in fold.sources.values()
+                  for name, digest in reader.hashes.items()}
+        replace(_manifest(runs, folds[0].sources, summary, started),
+                inputs=hashes).write(partial_output)
+    return summary
 
 
-def _write(runs: Runs, sources: Mapping[str, Iterable[Record]], started: float) -> Report:
+def _write(runs: Runs, sources: Sources, started: float) -> Report:
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
@@ -231,42 +180,35 @@ def _write(runs: Runs, sources: Mapping[str, Iterable[Record]], started: float) 
         if values := [line[name][metric] for line in runs.lines if name in line]:
             summary[f"{name}_{metric}"] = summarize(values)
     set_status(f"writing {plan.output}")
-    model = task.finish(trained_model(plan, task, best))
+    model = task.finish(trained_model(task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
         (partial / SEEDS).write_bytes(encode_lines(runs.lines))
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
-                               _manifest(runs, [sources], summary, started))
+                               _manifest(runs, sources, summary, started))
     return summary
 
 
-def _manifest(runs: Runs, sets: Sequence[Mapping[str, Iterable[Record]]], summary: Report,
-              started: float) -> Manifest:
-    """Describe runs; of several folds the sets of the first are named, and all are hashed."""
+def _manifest(runs: Runs, sources: Sources, summary: Report, started: float) -> Manifest:
+    """Describe runs on some sets."""
     plan, best = runs.plan, runs.best
-    readers = [source for sources in sets for source in sources.values()
-               if isinstance(source, RecordReader)]
-    names = {name: source.names[0] if isinstance(source, RecordReader) else "<memory>"
-             for name, source in sets[0].items()}
-    train = sets[0][TRAIN]
+    readers = {name: source for name, source in sources.items()
+               if isinstance(source, RecordReader)}
     settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
-                **best.dev.settings, "max_length": runs.task.max_length, **names,
-                **asdict(plan.finetuning), **asdict(plan.optimization),
-                **asdict(plan.schedule), **asdict(plan.regularization), **asdict(plan.freezing),
-                **asdict(plan.lora),
-                **({"teacher": str(plan.teacher), **asdict(plan.distillation)}
-                   if plan.teacher else {})}
-    parents = {"model": plan.model, **({"teacher": plan.teacher} if plan.teacher else {})}
-    hashes = {name: digest for reader in readers for name, digest in reader.hashes.items()}
-    return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed, hashes,
-                    DirectoryHashes(parents),
-                    best.tokens_seen, _seconds_since(started),
-                    {**summary, **(train.origins() if isinstance(train, RecordReader) else {})},
-                    {name: source.licences() for name, source in sets[0].items()
-                     if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)},
-                    plan.step)
+                **best.dev.settings, "max_length": runs.task.max_length,
+                **{name: readers[name].names[0] if name in readers else "<memory>"
+                   for name in sources}}
+    for part in PLAN_PARTS:
+        settings |= asdict(getattr(plan, part))
+    train = readers.get(TRAIN)
+    return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed,
+                    {name: digest for reader in readers.values()
+                     for name, digest in reader.hashes.items()},
+                    DirectoryHashes({"model": plan.model}), best.tokens_seen,
+                    _seconds_since(started), {**summary, **(train.origins() if train else {})},
+                    {TRAIN: train.licences()} if train else {}, plan.step)
 
 
-def _summarize_folds(lines: Sequence[Report], lost: int) -> Report:
+def _summarize_folds(lines: list[Report], lost: int) -> Report:
     """Summarize scores over folds, each a mean over seeds.
 
     There is no interval: the folds' training sets overlap, so that their scores depend on each

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,7 +46,6 @@ class MultilabelTask(TextTask[LabelSetExample]):
     problem_type = "multi_label_classification"
     key = "labels"
     metrics = ("micro_f1", "macro_f1", "example_f1", "record_micro_f1", "record_macro_f1")
-    replaced: ClassVar[Mapping[str, str]] = {"labels": "labels of the input replaced"}
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[LabelSetExample]:
@@ -85,16 +83,6 @@ class MultilabelTask(TextTask[LabelSetExample]):
         """Stack 1 for labels and 0 for others, (batch, labels) float32."""
         return stack_targets(inputs)
 
-    def with_any_labels(self, item: TextInput) -> TextInput:
-        """Give a text none of the labels."""
-        return replace(item, targets=self._targets(()))
-
-    def distributions(self, logits: Tensor) -> Tensor:
-        """Return the logits of lacking and of having each label, (batch, labels, 2)."""
-        import torch
-
-        return torch.stack([torch.zeros_like(logits), logits], dim=-1)
-
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over texts and labels: binary cross-entropy in nats, or `label_loss`."""
         from torch.nn.functional import binary_cross_entropy_with_logits
@@ -113,11 +101,6 @@ class MultilabelTask(TextTask[LabelSetExample]):
         """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
         [logits] = outputs
         return self._likely(dict(zip(self.labels, _sigmoid(logits).tolist(), strict=True)))
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Average the models' probabilities; the first model's threshold decides."""
-        return self._likely({label: fmean(one["probabilities"][label] for one in predictions)
-                             for label in self.labels})
 
     def _likely(self, probabilities: Mapping[str, float]) -> JsonObject:
         return {"labels": [label for label, value in probabilities.items()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from bmtools.tasks.task import (
     Split,
     Task,
     annotated,
-    majority,
     mean_loss,
     pad_ids,
 )
@@ -88,10 +87,7 @@ class NerTask(Task[TaggedText, Window]):
     model_class = "AutoModelForTokenClassification"
     key = "entities"
     metrics: tuple[str, ...] = ("f1",)
-    input_settings = ("label_pieces", "protocol")
-    replaced: ClassVar[Mapping[str, str]] = {
-        "entities": "entities of the input replaced",
-        "relations": "relations of the input dropped, as their entities went"}
+    dependent = ("relations",)
 
     def __init__(self, config: NerConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
@@ -224,11 +220,6 @@ class NerTask(Task[TaggedText, Window]):
                 row[window.firsts + 1] = window.label_ids
         return labels
 
-    def with_any_labels(self, item: Window) -> Window:
-        """Tag the words of a window as outside of entities."""
-        shape = (len(item.firsts), len(self.groups))[:1 + (len(self.groups) > 1)]
-        return replace(item, label_ids=np.zeros(shape, dtype=np.int64))
-
     def _piece_labels(self, window: Window) -> np.ndarray:
         """Label all tokens of a window, (tokens,) or (tokens, groups), as `label_pieces` says.
 
@@ -328,13 +319,6 @@ class NerTask(Task[TaggedText, Window]):
         """Make `entities`; a score is the mean probability of their tags."""
         return _entities(record["text"], self.decode(
             example.words, self._at_words(example, outputs)))
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Keep the entities that more than half of the models found."""
-        kept = majority((((entity["start"], entity["end"], entity["type"]), entity["score"])
-                         for prediction in predictions for entity in prediction["entities"]),
-                        len(predictions))
-        return _entities(record["text"], ((*span, score) for span, score in sorted(kept.items())))
 
     def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""

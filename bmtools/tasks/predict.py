@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.errors import CheckpointError, RecordError, count_of, setting
+from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.io.jsonl import as_records
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype
@@ -23,7 +22,7 @@ from bmtools.models.checkpoint_files import check_for_inference
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
 from bmtools.records import JsonObject, Record, RecordSource, readable
-from bmtools.tasks.registry import TASKS, check_into, find_tasks, load_task
+from bmtools.tasks.registry import TASKS, check_into, find_task, load_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import AnyTask, Arrays, Example, InputT, ModelInput
@@ -36,86 +35,55 @@ _BATCHES_AT_ONCE = 8
 
 
 class Predictor:
-    """Fine-tuned models of one task, which vote where there are several.
-
-    Attributes:
-        notes: a line each about what predictions replaced, complete after the last record.
+    """A fine-tuned model with its task.
 
     Args:
-        directories: the models.
+        directory: the model.
         config: input length, batch size, device and precision.
         task: name of the task; empty for the one that `bmtools.json` names.
 
     Raises:
         ValueError: predictions would replace another key of records than the task's own.
-        CheckpointError: no task is named, no model of this task, or models with other labels.
+        CheckpointError: no task is named, or no model of this task.
         BmtoolsError: no such task or device.
     """
 
-    def __init__(self, directories: Sequence[Path], config: PredictConfig | None = None,
+    def __init__(self, directory: Path, config: PredictConfig | None = None,
                  task: str = "") -> None:
         self.config = config or PredictConfig()
-        self.notes: list[str] = []
-        for directory in directories:
-            check_for_inference(directory)
-        name = find_tasks(directories, task)
+        check_for_inference(directory)
+        name = find_task(directory, task)
         check_into(self.config.into, name)
-        self._tasks = [load_fine_tuned(directory, self.config, name) for directory in directories]
-        self.task = self._tasks[0]
-        for directory, other in zip(directories, self._tasks, strict=True):
-            if other.labels != self.task.labels:
-                raise CheckpointError(f"{directory}: found the labels {', '.join(other.labels)}, "
-                                      f"expected those of {directories[0]}, "
-                                      f"{', '.join(self.task.labels)}")
+        self.task = load_fine_tuned(directory, self.config, name)
 
     def predict(self, records: Iterable[Record]) -> Iterator[Record]:
         """Add predictions to records, in order; some batches of records are held at a time."""
-        replaced: Counter[str] = Counter()
-        checkpoints = [task.checkpoint for task in self._tasks]
-        unknown = [UnknownTokens(str(checkpoint.path), checkpoint.tokenizer.unk_token_id)
-                   for checkpoint in checkpoints]
+        task, model = self.task, self.task.checkpoint.model
+        unknown = UnknownTokens(str(task.checkpoint.path),
+                                task.checkpoint.tokenizer.unk_token_id)
+        dtype = autocast_dtype(task.checkpoint, self.config.precision)
         pending = iter(records)
         while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
-            each = [self._predict(task, chunk, count)
-                    for task, count in zip(self._tasks, unknown, strict=True)]
-            for record, *predictions in zip(chunk, *each, strict=True):
-                yield self._add(record, predictions[0] if len(predictions) == 1
-                                else self.task.vote(record, predictions), replaced)
-        for count in unknown:
-            count.warn()
-        into = self.config.into
-        notes = self.task.replaced if into == self.task.key else \
-            {into: f"records had predictions under {into!r}, which are replaced"}
-        self.notes = [count_of(replaced[key], note) for key, note in notes.items() if replaced[key]]
+            examples = task.encode(chunk)
+            for record, example in zip(chunk, examples, strict=True):
+                for item in example.inputs:
+                    unknown.add(item.ids, record)
+            with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
+                outputs = run_model(task, model, examples, self.config.batch_size)
+            for record, example, output in zip(chunk, examples, outputs, strict=True):
+                yield self._add(record, task.predict(record, example, output))
+        unknown.warn()
 
-    def _predict(self, task: AnyTask, records: Sequence[Record],
-                 unknown: UnknownTokens) -> list[JsonObject]:
-        """Make one model's predictions for some records."""
-        examples = task.encode(records)
-        for record, example in zip(records, examples, strict=True):
-            for item in example.inputs:
-                unknown.add(item.ids, record)
-        model = task.checkpoint.model
-        dtype = autocast_dtype(task.checkpoint, self.config.precision)
-        with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
-            outputs = run_model(task, model, examples, self.config.batch_size)
-        return [task.predict(record, example, output)
-                for record, example, output in zip(records, examples, outputs, strict=True)]
-
-    def _add(self, record: Record, predictions: JsonObject, replaced: Counter[str]) -> Record:
-        """Add predictions to a record, and count what they replace by key."""
-        into = self.config.into
-        if into != self.task.key:
-            before = record.get(into, {})
-            if not isinstance(before, dict):
-                raise RecordError(record.place, f"key {into!r}: found another value than "
-                                  f"predictions; name another key by {setting('into')}", record)
-            replaced[into] += not before.keys().isdisjoint(predictions)
-            return record.replace(**{into: {**before, **predictions}})
-        for key in self.task.replaced:
-            value = record.get(key, [])
-            replaced[key] += len(value) if isinstance(value, list) else 1
-        return record.without(*(self.task.replaced.keys() - predictions)).replace(**predictions)
+    def _add(self, record: Record, predictions: JsonObject) -> Record:
+        """Add predictions to a record, or put them in the place of its annotations."""
+        into, task = self.config.into, self.task
+        if into == task.key:
+            return record.without(task.key, *task.dependent).replace(**predictions)
+        before = record.get(into, {})
+        if not isinstance(before, dict):
+            raise RecordError(record.place, f"key {into!r}: found another value than "
+                              f"predictions; name another key by {setting('into')}", record)
+        return record.replace(**{into: {**before, **predictions}})
 
 
 def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTask:
@@ -165,15 +133,13 @@ def load_for_export(directory: Path) -> Checkpoint | None:
     return task_class.load(directory, "cpu", config)
 
 
-def predict(records: RecordSource,
-            model: str | PathLike[str] | Sequence[str | PathLike[str]], *,
-            task: str = "", **settings: Any) -> Iterator[Record]:
+def predict(records: RecordSource, model: str | PathLike[str], *, task: str = "",
+            **settings: Any) -> Iterator[Record]:
     """Add a fine-tuned model's predictions to records.
 
     Args:
         records: records or dictionaries with `id`, `text` and what else the task reads, or a file.
-        model: directory that `finetune` wrote, or a model fine-tuned elsewhere; or several, which
-            vote: entities that more than half of them find, means of probabilities.
+        model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
         task: name of the task, for a model without `bmtools.json`.
         settings: fields of `PredictConfig`: into, max_length, batch_size, device, precision.
 
@@ -188,9 +154,7 @@ def predict(records: RecordSource,
         CheckpointError: no model of a known task.
         BmtoolsError: no such task or device.
     """
-    models = [model] if isinstance(model, str | PathLike) else model
-    return Predictor([Path(one) for one in models], PredictConfig(**settings),
-                     task).predict(as_records(records))
+    return Predictor(Path(model), PredictConfig(**settings), task).predict(as_records(records))
 
 
 def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[ModelInput]],

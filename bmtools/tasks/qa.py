@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -113,7 +113,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
     key = "answers"
     metrics = ("f1", "exact_match", "strict_accuracy", "lenient_accuracy", "mrr")
     fixed_labels = True
-    replaced: ClassVar[Mapping[str, str]] = {"answers": "answers of the input replaced"}
 
     def __init__(self, config: QaConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
@@ -210,14 +209,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
                                   "expected two, for the start and the end of answers; train a "
                                   "model with bmtools finetune qa")
 
-    def with_any_labels(self, item: AnswerWindow) -> AnswerWindow:
-        """Let a window have no answer."""
-        return replace(item, answer=(0, 0))
-
-    def distributions(self, logits: Tensor) -> Tensor:
-        """Return the logits of starts and of ends, (batch, 2, tokens)."""
-        return logits.transpose(1, 2)
-
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the cross-entropy of starts and ends, in nats."""
         from torch.nn.functional import cross_entropy
@@ -273,23 +264,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         """Make `answers`, best first; none where the text has none."""
         return _answers(example.text, self._given(self.find(example, outputs),
                                                   self.config.null_score_diff_threshold))
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Rank the models' answers by their mean probability; most models must give some.
-
-        A model that did not give an answer gives it the probability 0.
-        """
-        given = [prediction["answers"] for prediction in predictions if prediction["answers"]]
-        if 2 * len(given) <= len(predictions):
-            return {"answers": []}
-        scores: dict[tuple[int, int], float] = defaultdict(float)
-        for answer in (one for answers in given for one in answers):
-            start = answer["start"]
-            scores[start, start + len(answer["text"])] += answer["score"] / len(predictions)
-        spans: dict[str, Span] = {}
-        for (start, end), score in sorted(scores.items(), key=lambda one: -one[1]):
-            spans.setdefault(record["text"][start:end].casefold(), Span(start, end, score))
-        return _answers(record["text"], [*spans.values()][:self.config.top_k])
 
     def score(self, examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score best answers by SQuAD's rules, and all that are given by BioASQ's, by question.

@@ -6,12 +6,11 @@ Importing this does not import torch.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bmtools.errors import BmtoolsError, CheckpointError, require, setting, suggestion
+from bmtools.errors import BmtoolsError, CheckpointError, require, setting
 from bmtools.io.json_files import NAME, read_manifest
 from bmtools.models.model_files import read_config
 from bmtools.records import RecordFields
@@ -75,57 +74,28 @@ def find_task(directory: Path, task: str = "") -> str:
         CheckpointError: no task is known, or another one.
         BmtoolsError: no such task.
     """
-    settings = read_manifest(directory).get("settings", {})
-    trained = settings.get("task", "")
-    heads = read_config(directory).get("architectures") or [""]
-    fitting = [trained] if trained else _possible_tasks(directory)
-    tuned_for = " or ".join(fitting)
-    if not tuned_for and heads[0].endswith(_UNTUNED):
-        checkpoint = (settings.get("exported") or {}).get("source", str(directory))
+    trained = read_manifest(directory).get("settings", {}).get("task", "")
+    config = read_config(directory)
+    [head, *_] = config.get("architectures") or [""]
+    if not trained and head.endswith(_UNTUNED):
         raise CheckpointError(
-            f"{directory}: found a model that was never fine-tuned ({heads[0]}), expected one that "
+            f"{directory}: found a model that was never fine-tuned ({head}), expected one that "
             f"bmtools finetune wrote: bmtools finetune {task or next(iter(TASKS))} --model "
-            f"{shlex.quote(checkpoint)} --train FILE --dev FILE -o DIR")
+            f"{shlex.quote(str(directory))} --train FILE --dev FILE -o DIR")
+    kind = config.get("problem_type")
+    fitting = [trained] if trained else [
+        name for name in TASKS if head.endswith(load_task(name).model_class[len("AutoModel"):])
+        and (not kind or kind == load_task(name).problem_type)]
     if not task and not trained:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
-            f"for one fine-tuned elsewhere set {setting('task')} "
-            f"({' or '.join(fitting or TASKS)})")
-    if not task and trained not in TASKS:
-        raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, "
-                              f"{suggestion(trained, TASKS)}")
+            f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(fitting or TASKS)})")
     load_task(task or trained)
     if task and fitting and task not in fitting:
-        raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "
-                              f"{task}; leave {setting('task')} out or name {tuned_for}")
+        named = " or ".join(fitting)
+        raise CheckpointError(f"{directory}: found a model for {named}, expected one for {task}; "
+                              f"leave {setting('task')} out or name {named}")
     return task or trained
-
-
-def _possible_tasks(directory: Path) -> list[str]:
-    """Name the tasks that a model from elsewhere may have been fine-tuned on, by its head."""
-    config = read_config(directory)
-    [head, *_] = config.get("architectures") or [""]
-    kind = config.get("problem_type")
-    tasks = {name: load_task(name) for name in TASKS}
-    return [name for name, task in tasks.items()
-            if head.endswith(task.model_class.removeprefix("AutoModel"))
-            and (not kind or kind == task.problem_type)]
-
-
-def find_tasks(directories: Sequence[Path], task: str = "") -> str:
-    """Name the one task that models were fine-tuned on; see `find_task`.
-
-    Raises:
-        ValueError: no model is given.
-        CheckpointError: models of several tasks.
-    """
-    require(bool(directories), "model", "none", "one or more")
-    name = find_task(directories[0], task)
-    for directory in directories[1:]:
-        if (other := find_task(directory, task)) != name:
-            raise CheckpointError(f"{directory}: found a model for {other}, expected one for "
-                                  f"{name}, as {directories[0]}; they vote together")
-    return name
 
 
 def check_into(into: str, task: str) -> None:

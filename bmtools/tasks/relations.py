@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,6 @@ from bmtools.tasks.task import (
     Task,
     annotated,
     encode_texts,
-    majority,
     mean_loss,
     pad_ids,
 )
@@ -87,8 +86,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
     model_class = "AutoModelForSequenceClassification"
     key = "relations"
     metrics = ("micro_f1", "macro_f1", "weighted_f1")
-    input_settings = ("directed", "within", "entities", "placeholders", "markers")
-    replaced: ClassVar[Mapping[str, str]] = {"relations": "relations of the input replaced"}
 
     def __init__(self, config: RelationsConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
@@ -291,13 +288,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
             _relation(*ends, self.labels[label], score)
             for ends, (label, score) in zip(example.ends, best, strict=True)
             if self.labels[label] != self.config.no_relation_label]}
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Keep the relations that more than half of the models found."""
-        kept = majority((((arc["head"], arc["tail"], arc["type"]), arc["score"])
-                         for prediction in predictions for arc in prediction["relations"]),
-                        len(predictions))
-        return {"relations": [_relation(*arc, score) for arc, score in kept.items()]}
 
     def score(self, examples: Sequence[PairsExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score pairs by their types, and the mean loss of those that the training set has.

@@ -18,15 +18,15 @@ from bmtools.io.provenance.licence_check import (
 from bmtools.io.sources import source_name
 from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
-from bmtools.records import JsonObject, Record
+from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.tasks.grid import grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.seed_run import Report, Reporter, SeedRun, Stop
-from bmtools.tasks.task import DEV, TRAIN, UNLABELLED, AnySplit, AnyTask
-from bmtools.tasks.teacher import TaskTeacher, encode_unlabelled
+from bmtools.tasks.task import DEV, TRAIN, AnySplit, AnyTask
 from bmtools.tasks.trained_model import Best
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import (
@@ -91,13 +91,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     Returns:
         the runs of the best combination.
     """
-    trials: Trials | None = None
-    plans: Iterable[tuple[JsonObject, FinetunePlan]] = [({}, plan)]
-    if plan.finetuning.grid:
-        from bmtools.tasks.grid import Trials, grid_plans
-
-        trials = Trials(plan) if plan.finetuning.trials else None
-        plans = trials or list(grid_plans(plan))
+    plans = list(grid_plans(plan))
     processes = join_processes(plan.optimization)
     if processes.num_processes > 1:
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
@@ -105,9 +99,11 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     task_class = load_task(plan.task)
     task = task_class(plan.config, load_encoder(plan.model,
                                                 task_class.model_class_for(plan.config)))
-    task.keeps_head = not plan.finetuning.reinitialize_head
-    splits = _read(task, sources, reject, plan, report)
-    _check_licences(plan, sources)
+    splits = _read(task, sources, reject, report)
+    texts = {", ".join(source.names): source.licences() for name, source in sources.items()
+             if name == TRAIN and isinstance(source, RecordReader)}
+    check_licences({**texts, str(plan.model): known_licences(plan.model)})
+    warn_of_no_derivatives(texts)
     optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
                                             processes)
     for note in notes:
@@ -125,10 +121,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
         except DivergedError as found:
             error = found
         if values:
-            seeds = one.finetuning.seed_numbers(one.optimization.seed)
-            report({"grid": values, **_grid_scores(runs, len(seeds))})
-        if trials:
-            trials.tell(0.0 if runs is None or runs.diverged else runs.rank[1])
+            report({"grid": values, **_grid_scores(runs, one)})
         if runs and (chosen is None or runs.rank > chosen.rank):
             chosen = runs
     if chosen is None:
@@ -136,36 +129,17 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     return chosen
 
 
-def _check_licences(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]]) -> None:
-    """Check the licences of checkpoints and of the records that are learned from, once read."""
-    texts = {", ".join(source.names): source.licences() for name, source in sources.items()
-             if name in (TRAIN, UNLABELLED) and isinstance(source, RecordReader)}
-    check_licences({**texts, **{str(path): known_licences(path) for path in filter(
-        None, (plan.model, plan.teacher))}})
-    warn_of_no_derivatives(texts)
-
-
 def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,
-          plan: FinetunePlan, report: Reporter) -> dict[str, AnySplit]:
-    """Read the sets and the teacher's predictions, and report on each set."""
+          report: Reporter) -> dict[str, AnySplit]:
+    """Read the sets, and report on each."""
     splits = {}
-    teacher = TaskTeacher(plan.teacher, plan.task) if plan.teacher else None
-    for note in teacher.notes if teacher else ():
-        report({"note": note})
-    model = task.checkpoint.path
-    unknown_id = task.checkpoint.tokenizer.unk_token_id
+    model, unknown_id = task.checkpoint.path, task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():
         set_status(f"reading {name}")
-        taught = list(records) if teacher and name in (TRAIN, UNLABELLED) else []
-        splits[name] = encode_unlabelled(task, taught) if name == UNLABELLED else \
-            task.read(name, taught or records, reject)
-        if teacher and taught:
-            set_status(f"the teacher reads {name}")
-            teacher.teach(task, name, taught, splits[name])
-        ids = [item.ids for item in splits[name].inputs]
-        warn_of_unknown_tokens(
-            str(model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
-            sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
+        splits[name] = task.read(name, records, reject)
+        ids = np.concatenate([np.zeros(0), *(item.ids for item in splits[name].inputs)])
+        warn_of_unknown_tokens(str(model), int(np.count_nonzero(ids == unknown_id)), len(ids),
+                               map(source_name, getattr(records, "names", ())))
         for note in splits[name].notes:
             report({"note": note})
         report({"split": name, **splits[name].counts})
@@ -204,17 +178,17 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
             accelerator.free_memory()
         lines.append({**line, **({"grid": values} if values else {})})
         report(lines[-1])
-        done[seed] = Stop(found.at, found.dev.settings)
+        done[seed] = found.at, found.dev.settings
         best = found if best is None or found.rank > best.rank else best
     if best is None:
         raise error
     return Runs(plan, task, values, best, lines, done, len(seeds) - len(lines))
 
 
-def _grid_scores(runs: Runs | None, seeds: int) -> Report:
+def _grid_scores(runs: Runs | None, plan: FinetunePlan) -> Report:
     """Summarize a combination; `diverged` is the number of seeds that did, all where none is."""
     if runs is None:
-        return {"diverged": seeds}
+        return {"diverged": len(plan.finetuning.seed_numbers(plan.optimization.seed))}
     return {f"dev_{runs.task.metric}": summarize(runs.dev_scores),
             **({"diverged": runs.diverged} if runs.diverged else {})}
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,28 +14,24 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from bmtools.errors import setting
-from bmtools.models.mlm import wide
 from bmtools.models.offload import WeightsFile
 from bmtools.recipes.phases import learning_rate_at
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
 from bmtools.tasks.predict import run_model
-from bmtools.tasks.run_settings import FinetunePlan, TaskDistillationConfig
+from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.settings import LabelConfig
 from bmtools.tasks.task import (
     DEV,
-    IMPOSSIBLE,
     TEST,
     TRAIN,
-    UNLABELLED,
     AnySplit,
     AnyTask,
     Evaluation,
     ModelInput,
 )
-from bmtools.tasks.trained_model import Best, read_tokens, shrink, trainable_model
-from bmtools.training.distillation.losses import teacher_divergence
+from bmtools.tasks.trained_model import Best, read_tokens, shrink
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import LoopHooks, Trainer
 from bmtools.training.metrics import DivergedError
@@ -49,53 +45,22 @@ _DIGITS = 6
 Report = JsonObject
 Reporter = Callable[[Report], object]
 """Receives reports as they come, and notes for people under the key `note`."""
+Stop = tuple[dict[str, float], JsonObject]
+"""The point at which a run was best, see `Best`, and the settings that its dev set chose."""
 
 
 class TaskObjective(Objective):
-    """The loss of a task, a mean over labels, and with a teacher the losses of its predictions.
+    """The loss of a task, a mean over labels."""
 
-    Args:
-        task: that is learned.
-        model: with its head.
-        distillation: losses of a teacher's predictions; None without a teacher.
-    """
-
-    def __init__(self, task: AnyTask, model: PreTrainedModel,
-                 distillation: TaskDistillationConfig | None = None) -> None:
+    def __init__(self, task: AnyTask, model: PreTrainedModel) -> None:
         super().__init__(model)
-        self.loss_terms = loss_terms(distillation) if distillation else \
-            {"task": LossTerm(1.0, "labels")}
-        self._task, self._distillation = task, distillation
+        self.loss_terms = {"task": LossTerm(1.0, "labels")}
+        self._task = task
 
     def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:
-        """Sum each loss.
-
-        Args:
-            labels: IGNORED where there is none.
-            batch: arguments of the model; with a teacher `taught`, (batch, ..., classes) logits,
-                and `compared`, (batch, ...) bool, where it has some.
-        """
-        taught, compared = batch.pop("taught", None), batch.pop("compared", None)
+        """Sum the loss over labels that are not IGNORED."""
         logits = self._task.logits(self.model, batch)
-        sums = {"task": self._task.loss(self.model, logits, labels)}
-        if self._distillation and taught is not None:
-            own = self._task.distributions(logits)[compared]
-            sums |= sum_differences(own.reshape(-1, own.shape[-1]), taught[compared],
-                                    self._distillation.temperature)
-        return sums
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The point at which a run was best, for runs on other folds.
-
-    Args:
-        at: see `Best`.
-        settings: of the task that its development set chose.
-    """
-
-    at: dict[str, float]
-    settings: JsonObject
+        return {"task": self._task.loss(self.model, logits, labels)}
 
 
 class SeedRun:
@@ -115,31 +80,20 @@ class SeedRun:
                  stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
         self._stop = stop
-        inputs, taught = splits[TRAIN].inputs, splits[TRAIN].taught
+        inputs = splits[TRAIN].inputs
         if isinstance(plan.config, LabelConfig):
-            numbers = self._balance(plan.config, inputs)
-            inputs = [inputs[number] for number in numbers]
-            taught = [taught[number] for number in numbers] if taught else []
-        labelled = len(inputs)
-        if UNLABELLED in splits:
-            more = splits[UNLABELLED]
-            found = [number for number, logits in enumerate(more.taught) if len(logits)]
-            inputs = inputs + [more.inputs[number] for number in found]
-            taught = taught + [more.taught[number] for number in found]
+            inputs = [inputs[number] for number in self._balance(plan.config, inputs)]
         lengths = np.array([len(item) for item in inputs])
         order = [batch for epoch in range(plan.finetuning.epochs)
-                 for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch,
-                                              plan.finetuning.group_by_length)]
-        self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size,
-                                    taught, labelled)
+                 for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch)]
+        self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
         self._steps = len(order)
-        self.model, _ = trainable_model(plan, task, seed)
+        self.model = task.new_model(seed)
         self._stored = WeightsFile(plan.output)
         self._tokens = read_tokens(plan, task, splits)
         self._decay = 1.0
         shrink(self.model, self._tokens)
-        objective = TaskObjective(task, self.model, plan.distillation if plan.teacher else None)
-        self._trainer = Trainer(objective, self._steps,
+        self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
                                 lambda step: learning_rate_at(plan.schedule, step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
                                 self._hooks(accelerator))
@@ -198,10 +152,10 @@ class SeedRun:
     def _run_until_worse(self, report: Reporter) -> tuple[Best, float]:
         """Train until the development set no longer improves."""
         best: Best | None = None
-        for evaluations, (at, losses, tokens_seen) in enumerate(self._intervals(), 1):
+        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
             dev = self._evaluate(DEV, {})
-            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses,
-                    "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
+            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
+                    "loss": loss, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
             score = dev.scores[self._task.metric]
             # While the score is 0, a falling loss is progress too.
             rank = score, 0.0 if score else -dev.loss
@@ -214,23 +168,25 @@ class SeedRun:
 
     def _run_to(self, stop: Stop, report: Reporter) -> tuple[Best, float]:
         """Train as long as another run did."""
-        for at, losses, tokens_seen in self._intervals():  # noqa: B007 (used after it)
-            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs, **losses})
-            unit = "step" if "step" in at and "step" in stop.at else "epoch"
-            if at[unit] >= stop.at[unit]:
+        best_at, settings = stop
+        for at, loss, tokens_seen in self._intervals():  # noqa: B007 (used after it)
+            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
+                    "loss": loss})
+            unit = "step" if "step" in at and "step" in best_at else "epoch"
+            if at[unit] >= best_at[unit]:
                 break
-        none = Evaluation({}, {}, math.nan, stop.settings)
+        none = Evaluation({}, {}, math.nan, settings)
         return self._store(at, 0, (0.0, 0.0), none, tokens_seen), at["epoch"]
 
-    def _intervals(self) -> Iterator[tuple[dict[str, float], dict[str, float], int]]:
-        """Train, and yield before each evaluation: epoch and step, mean losses, tokens so far."""
+    def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
+        """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
         settings = self._plan.finetuning
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
-        losses: list[dict[str, float]] = []
+        losses: list[float] = []
         tokens_seen = 0
         for step in self._trainer.run(self._batches):
-            losses.append(step.losses)
+            losses.append(step.losses["loss"])
             tokens_seen += step.counts["tokens"]
             self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
             self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
@@ -238,9 +194,7 @@ class SeedRun:
                 continue
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
-            # Batches may have no labels, so that a mean of their own loss would mislead.
-            yield at, {name: round(statistics.fmean(one[name] for one in losses), _DIGITS)
-                       for name in step.losses if name != "task"}, tokens_seen
+            yield at, round(statistics.fmean(losses), _DIGITS), tokens_seen
             losses = []
 
     def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
@@ -270,22 +224,3 @@ class SeedRun:
                     self._tokens, self._decay)
 
 
-def loss_terms(settings: TaskDistillationConfig) -> dict[str, LossTerm]:
-    """Name the losses with a weight: of labels, and of a teacher's predictions."""
-    terms = {"task": LossTerm(settings.label_weight, "labels"),
-             "kl": LossTerm(settings.kl_weight, "compared"),
-             "logit_mse": LossTerm(settings.logit_mse_weight, "compared")}
-    return {name: term for name, term in terms.items() if term.weight}
-
-
-def sum_differences(logits: Tensor, taught: Tensor, temperature: float) -> dict[str, Tensor]:
-    """Sum what differs between a student's distributions and a teacher's.
-
-    Args:
-        logits: (distributions, classes).
-        taught: shaped alike; overwritten.
-        temperature: of both softmax distributions.
-    """
-    squares = (wide(logits) - taught).square().sum(dim=-1) / (taught > IMPOSSIBLE).sum(dim=-1)
-    return {"logit_mse": squares.sum(),
-            "kl": teacher_divergence(wide(logits), taught, temperature)}

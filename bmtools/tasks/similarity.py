@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -47,7 +46,6 @@ class SimilarityTask(TextTask[ScoredExample]):
     paired = True
     key = "score"
     metrics = ("pearson", "spearman")
-    replaced: ClassVar[Mapping[str, str]] = {"score": "scores of the input replaced"}
 
     def __init__(self, config: SimilarityConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
@@ -128,10 +126,6 @@ class SimilarityTask(TextTask[ScoredExample]):
         """Make the `score`."""
         [[score]] = outputs
         return {"score": round(float(score), _DIGITS)}
-
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Average the models' scores."""
-        return {"score": round(fmean(one["score"] for one in predictions), _DIGITS)}
 
     def score(self, examples: Sequence[ScoredExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Correlate predictions with gold scores; 0 where all predictions are equal."""

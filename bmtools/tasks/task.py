@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -37,7 +36,7 @@ IMPOSSIBLE = -1e9
 """Logit of an answer in padding."""
 
 _TEXTS_AT_ONCE = 256
-TRAIN, DEV, TEST, UNLABELLED = "train", "dev", "test", "unlabelled"
+TRAIN, DEV, TEST = "train", "dev", "test"
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 
 
@@ -54,7 +53,6 @@ class ModelInput(Protocol):
 InputT = TypeVar("InputT", bound=ModelInput)
 InputT_co = TypeVar("InputT_co", bound=ModelInput, covariant=True)
 ExampleT = TypeVar("ExampleT", bound="Example[ModelInput]")
-KeyT = TypeVar("KeyT", bound=Hashable)
 Arrays = Mapping[str, np.ndarray]
 """A collated batch: arguments of a model by name."""
 Outputs = Sequence[np.ndarray]
@@ -80,13 +78,11 @@ class Split(Generic[ExampleT]):
         examples: in the order of the records.
         counts: number of records and the like, for the report.
         notes: one line each about data that the task cannot use or express fully.
-        taught: a teacher's logits for each input of all examples, (labels, classes) each.
     """
 
     examples: list[ExampleT]
     counts: JsonObject = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    taught: list[np.ndarray] = field(default_factory=list)
 
     @property
     def inputs(self) -> list[ModelInput]:
@@ -117,8 +113,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `logits`
     and `loss` on batches that `collate` and `collate_labels` make, and `score` on the outputs for
-    `dev` and `test`. With a teacher, it calls `encode` for texts without labels, and
-    `distributions` for both models. Prediction calls `load`, `accept_labels`, and for each record
+    `dev` and `test`. Prediction calls `load`, `accept_labels`, and for each record
     `encode` and `predict`. The loss is cross-entropy and outputs are log probabilities unless a
     task overrides them.
 
@@ -128,16 +123,13 @@ class Task(ABC, Generic[ExampleT, InputT]):
         problem_type: what transformers makes of the outputs; written into `config.json`. None
             where the class leaves no choice.
         key: of records, that holds the annotation which the task learns.
-        replaced: keys of records that are replaced or removed where predictions take the place of
-            annotations, with a note that begins with the values lost, in the plural.
+        dependent: further keys of records that go where predictions take the annotation's place.
         metrics: scores whose mean over seeds is reported.
         metric: the score that chooses the epoch and the seed, higher is better: the setting
             `metric_for_best_model`, or the first of the metrics.
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
-        keeps_head: go on with the checkpoint's output layer if it was trained for the same labels.
         fixed_labels: the outputs mean the same whatever the training set.
-        input_settings: names of settings that a teacher shares, since it reads the same inputs.
         into: key of records that predictions are added under.
 
     Args:
@@ -149,10 +141,9 @@ class Task(ABC, Generic[ExampleT, InputT]):
     model_class: ClassVar[str]
     problem_type: ClassVar[ProblemType | None] = None
     key: ClassVar[str]
-    replaced: ClassVar[Mapping[str, str]]
+    dependent: ClassVar[Sequence[str]] = ()
     metrics: tuple[str, ...]
     fixed_labels: ClassVar[bool] = False
-    input_settings: ClassVar[Sequence[str]] = ()
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         from bmtools.models.architectures import max_tokens
@@ -163,7 +154,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
         self.label_loss: Loss | None = None
-        self.keeps_head = True
         self.into = ""
 
     # Data
@@ -190,10 +180,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
     @abstractmethod
     def collate_labels(self, inputs: Sequence[InputT], batch: Arrays) -> np.ndarray:
         """Make the labels of a collated batch, IGNORED where there is none."""
-
-    def with_any_labels(self, item: Any) -> Any:
-        """Give an input some label wherever it could have one."""
-        return replace(item, label_id=0)
 
     # Model
 
@@ -226,8 +212,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def trained_head(self) -> nn.Module | None:
         """Load the checkpoint's output layer if it was trained for the same labels."""
-        if not self.keeps_head:
-            return None
         from bmtools.tasks.heads import load_trained_head
 
         return load_trained_head(self.checkpoint, self.labels, self.make_head(self.config),
@@ -266,10 +250,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Compute logits of a batch, (batch, ..., labels)."""
         return model(**batch).logits
 
-    def distributions(self, logits: Tensor) -> Tensor:
-        """Return the logits of one distribution for each label, (batch, ..., classes)."""
-        return logits
-
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
         from torch.nn.functional import cross_entropy
@@ -295,31 +275,12 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod
-    def vote(self, record: Record, predictions: Sequence[JsonObject]) -> JsonObject:
-        """Make one prediction for a record from those of several models of the task."""
-
-    @abstractmethod
     def score(self, examples: Sequence[ExampleT], outputs: Sequence[Outputs]) -> Evaluation:
         """Score predictions for a set, from the output of each input of each example."""
 
 
 AnyTask = Task[Any, Any]
 AnySplit = Split[Any]
-
-
-def majority(found: Iterable[tuple[KeyT, float]], models: int) -> dict[KeyT, float]:
-    """Keep what more than half of the models found, with its mean score, in order.
-
-    A model that did not find it gives it the score 0.
-
-    Args:
-        found: what each model found, and its score.
-        models: their number.
-    """
-    scores: dict[KeyT, list[float]] = defaultdict(list)
-    for one, score in found:
-        scores[one].append(score)
-    return {one: sum(given) / models for one, given in scores.items() if 2 * len(given) > models}
 
 
 def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject) -> list[Record]:

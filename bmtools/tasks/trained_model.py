@@ -1,4 +1,4 @@
-"""The model that a run trains: a new head, and on request adapters in place of all weights.
+"""The weights that a run trains and keeps.
 
 A fine-tuning set has a part of the vocabulary, while a step clears, measures and updates the
 gradient of all embeddings: of a small model an eighth of its time. So a run trains the embeddings
@@ -8,7 +8,7 @@ them but weight decay, which is made up for at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -17,11 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bmtools.errors import setting
-from bmtools.installation import require_extra
 from bmtools.models.offload import WeightsFile
 from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
-from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
+from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.task import AnySplit, AnyTask, Evaluation
 
 if TYPE_CHECKING:
@@ -57,8 +55,7 @@ def read_tokens(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit
     Returns:
         the ids; None unless AdamW trains all weights and nothing else changes them.
     """
-    if plan.lora.lora_rank \
-            or plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
+    if plan.regularization != RegularizationConfig() or plan.freezing != FreezeConfig() \
             or plan.optimization.optimizer != "adamw":
         return None
     special = np.array(task.checkpoint.tokenizer.all_special_ids, dtype=np.int64)
@@ -108,49 +105,9 @@ class Best:
     decay: float
 
 
-def trainable_model(plan: FinetunePlan, task: AnyTask,
-                    seed: int) -> tuple[PreTrainedModel, Callable[[], PreTrainedModel]]:
-    """Copy the encoder under a new head, with adapters where the plan asks for them.
-
-    Returns:
-        the model, and what returns it with the adapters merged.
-    """
-    model = task.new_model(seed)
-    return model, add_adapters(model, plan.lora, seed) if plan.lora.lora_rank else lambda: model
-
-
-def add_adapters(model: PreTrainedModel, config: LoraConfig,
-                 seed: int) -> Callable[[], PreTrainedModel]:
-    """Put adapters beside all linear maps of the encoder's layers; freeze the rest below a head.
-
-    Args:
-        model: changed in place.
-        config: rank and scale.
-        seed: of the adapters' weights.
-
-    Returns:
-        what merges the adapters and returns `model` as it was, with changed weights.
-    """
-    require_extra("peft", setting("lora_rank"))
-    import peft
-
-    from bmtools.training.regularization import mixed_names
-
-    above = [name for name, _ in model.named_parameters()
-             if not name.startswith(f"{model.base_model_prefix}.")]
-    names = [name.removesuffix(".weight") for name in mixed_names(model)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        adapted = peft.LoraModel(model, peft.LoraConfig(
-            r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=names), "default")
-    for name in above:
-        model.get_parameter(name).requires_grad_(True)
-    return adapted.merge_and_unload
-
-
-def trained_model(plan: FinetunePlan, task: AnyTask, best: Best) -> PreTrainedModel:
-    """Make the model of the best evaluation, its adapters merged; its file is closed."""
-    model, merged = trainable_model(plan, task, best.seed)
+def trained_model(task: AnyTask, best: Best) -> PreTrainedModel:
+    """Make the model of the best evaluation; its file is closed."""
+    model = task.new_model(best.seed)
     whole = shrink(model, best.tokens)
     best.weights.load(model.state_dict().values())
     best.weights.close()
@@ -161,4 +118,4 @@ def trained_model(plan: FinetunePlan, task: AnyTask, best: Best) -> PreTrainedMo
             whole.weight[best.tokens] = partial.weight
         [name] = [name for name, module in model.named_modules() if module is partial]
         model.set_submodule(name, whole)
-    return merged()
+    return model

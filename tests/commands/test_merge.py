@@ -1,5 +1,3 @@
-"""`bmtools merge`, and models of one task that vote."""
-
 from __future__ import annotations
 
 import json
@@ -89,26 +87,6 @@ def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
     alone = run("merge", taggers[0], "-o", tmp_path / "out")
     assert alone.code == 2
     assert f"found 1 checkpoint, {taggers[0]}, expected 2 or more to average." in alone.err
-
-
-def test_models_vote(run: Any, taggers: list[Path], tmp_path: Path) -> None:
-    file = tmp_path / "text.jsonl"
-    file.write_text(json.dumps({"id": "a", "text": "Il cuore pompa il sangue nelle arterie."}))
-
-    def entities_of(*models: Path) -> list[dict[str, Any]]:
-        given = [word for model in models for word in ("--model", model)]
-        return json.loads(run("predict", file, *given).out)["predicted"]["entities"]
-
-    each = [entities_of(tagger) for tagger in taggers]
-    together = entities_of(*taggers)
-    votes: dict[Any, list[float]] = {}
-    for entities in each:
-        for entity in entities:
-            key = entity["start"], entity["end"], entity["type"]
-            votes.setdefault(key, []).append(entity["score"])
-    expected = {key: sum(scores) / 3 for key, scores in votes.items() if len(scores) > 1}
-    assert {(e["start"], e["end"], e["type"]): e["score"] for e in together} \
-        == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_last_checkpoints_of_a_run_are_averaged(run: Any, tiny_checkpoint: Path,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -59,17 +58,6 @@ def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
         assert 0 <= entity["score"] <= 1
 
 
-def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Path,
-                                             write_lines: Callable[..., Path]) -> None:
-    path = write_lines("in.jsonl", *RECORDS)
-    spans = []
-    for size in (1, 3, 64):
-        outcome = run("predict", "--model", models / "tagger", path, "--batch-size", size)
-        spans.append([[(e["start"], e["end"]) for e in r["predicted"]["entities"]]
-                      for r in outcome.records])
-    assert spans[0] == spans[1] == spans[2]
-
-
 def test_half_precision_moves_scores_by_its_rounding_alone(
         run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
     path = write_lines("in.jsonl", *RECORDS)
@@ -99,26 +87,6 @@ def test_annotations_are_kept(run: Callable[..., Any], models: Path, into: str,
     assert record == ANNOTATED
     assert predicted["entities"] and all(e["type"] == "DIS" for e in predicted["entities"])
     assert "replaced" not in outcome.err
-
-
-def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path,
-                                           write_lines: Callable[..., Path]) -> None:
-    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", ANNOTATED),
-                  "--into", "entities")
-    assert "2 entities of the input replaced" in outcome.err
-    assert "1 relation of the input dropped" in outcome.err
-    assert "relations" not in outcome.records[0]
-    assert all(entity["type"] == "DIS" for entity in outcome.records[0]["entities"])
-
-
-def test_predictions_of_other_tasks_are_kept_beside_new_ones(
-        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
-    given = {"id": "1", "text": TEXTS[0], "predicted": {"label": "a", "entities": [1]}}
-    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", given))
-    assert outcome.records[0]["predicted"]["label"] == "a"
-    assert outcome.records[0]["predicted"]["entities"] != [1]
-    assert "bmtools: 1 record had predictions under 'predicted', which are replaced\n" \
-        in outcome.err
 
 
 def test_a_value_that_is_no_prediction_is_never_replaced(
@@ -159,17 +127,6 @@ def test_a_model_that_was_never_fine_tuned_says_how_to(
         f"bmtools: {language}: found a model that was never fine-tuned (BertForMaskedLM), expected "
         f"one that bmtools finetune wrote: bmtools finetune {task} --model {language} --train FILE "
         "--dev FILE -o DIR\n")
-
-
-def test_an_exported_model_that_was_never_fine_tuned_names_its_checkpoint(
-        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    exported = shutil.copytree(models / "language", tmp_path / "exported")
-    (exported / "bmtools.json").write_text(json.dumps({"settings": {"exported": {
-        "format": "onnx", "precision": "float32", "source": "base"}}}))
-    outcome = run("predict", "--model", exported, write_lines("in.jsonl", *RECORDS))
-    assert outcome.code == 1
-    assert "bmtools finetune ner --model base --train FILE" in outcome.err
 
 
 def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Path,

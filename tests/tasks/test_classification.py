@@ -212,7 +212,7 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     def tune(**settings: Any) -> None:
         bmtools.tasks.finetune("classification", bert, [], [], tmp_path / "tuned", **settings)
 
-    with pytest.raises(TypeError, match="found settings max_lenght, expected some of"):
+    with pytest.raises(TypeError, match="found max_lenght, expected some of"):
         tune(max_lenght=3)
     with pytest.raises(ValueError, match="max_length: found 3, expected 8 or more"):
         tune(max_length=3)

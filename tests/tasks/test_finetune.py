@@ -27,7 +27,6 @@ from bmtools.tasks.predict import Predictor
 from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.runs import summarize
 from bmtools.tasks.task import Evaluation
-from bmtools.tasks.windows import Window
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -114,7 +113,7 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
 def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     tune()
     given = records(4, 10, words=70)
-    predictor = Predictor([tmp_path / "tuned"], PredictConfig(batch_size=4))
+    predictor = Predictor(tmp_path / "tuned", PredictConfig(batch_size=4))
     assert predictor.task.max_length == 32, "windows are as long as in training"
     stripped = [r.without("entities") for r in given]
     for gold, record in zip(given, predictor.predict(stripped), strict=True):
@@ -135,7 +134,7 @@ def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
     given = records(2, 12)
     gold = {(r["id"], e["start"], e["end"], e["type"]) for r in given for e in r["entities"]}
     found = {(r["id"], e["start"], e["end"], e["type"])
-             for r in Predictor([tmp_path / "tuned"]).predict(given)
+             for r in Predictor(tmp_path / "tuned").predict(given)
              for e in r["predicted"]["entities"]}
     assert len(gold & found) == best["dev"]["correct"]
     assert len(found) == best["dev"]["predicted"]
@@ -233,7 +232,7 @@ def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> Ner
 
 
 def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,
-            micro_batch_size: int = 0) -> TaskBatches[Window]:
+            micro_batch_size: int = 0) -> TaskBatches:
     """Three epochs of batches."""
     task = tagger(checkpoint)
     split = task.read("train", records(5, count, words=25))
@@ -290,14 +289,6 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
     chosen = [lengths[batch] for batch in shuffle_batches(lengths, 32, 0, 0)[:100]]
     filled = sum(batch.sum() for batch in chosen) / sum(batch.max() * 32 for batch in chosen)
     assert filled > 0.95
-
-
-def test_batches_are_random_without_groups() -> None:
-    lengths = np.random.default_rng(0).integers(1, 65, size=5_000)
-    made = shuffle_batches(lengths, 32, 0, 0, grouped=False)
-    assert sorted(np.concatenate(made)) == list(range(5_000))
-    spreads = [np.ptp(lengths[batch]) for batch in made if len(batch) == 32]
-    assert min(spreads) > 32
 
 
 def test_batches_are_padded_little(checkpoint: Path) -> None:
@@ -358,7 +349,7 @@ def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "m", model, loaded.tokenizer,
                     Manifest("test", {}, loaded.vocabulary))
     with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
-        Predictor([tmp_path / "m"], task="ner")
+        Predictor(tmp_path / "m", task="ner")
 
 
 def test_seeds_are_summarized_with_students_interval() -> None:

@@ -157,14 +157,6 @@ def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
                                    if value >= 0.35]
 
 
-def test_models_vote_by_mean_probabilities(bert: Path) -> None:
-    task = task_of(bert)
-    task.labels = ["a", "b"]
-    assert task.vote(Record(id="1", text=""), [
-        {"probabilities": {"a": 0.9, "b": 0.1}}, {"probabilities": {"a": 0.2, "b": 0.6}}]) == {
-            "labels": ["a"], "probabilities": {"a": 0.55, "b": 0.35}}
-
-
 def test_predictions_replace_labels(tuned: Path) -> None:
     [found] = bmtools.tasks.predict([records(3, 1)[0].replace(labels=["x"])], tuned, into="labels")
     assert "x" not in found["labels"] and len(found["probabilities"]) == 3

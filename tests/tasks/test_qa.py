@@ -392,11 +392,6 @@ def test_a_second_stage_goes_on_with_the_trained_head(checkpoint: Path, tmp_path
     bmtools.tasks.finetune("qa", tmp_path / "squad", records(4, 40), records(2, 5),
                            tmp_path / "bioasq", report=lines.append, **one_epoch)
     assert {"note": f"the output layer of {tmp_path / 'squad'} is trained further"} in lines
-    lines.clear()
-    bmtools.tasks.finetune("qa", tmp_path / "squad", records(4, 40), records(2, 5),
-                           tmp_path / "anew", report=lines.append, reinitialize_head=True,
-                           **{**one_epoch, "epochs": 1})
-    assert not any("trained further" in line.get("note", "") for line in lines)
 
 
 def test_a_model_of_transformers_answers_and_keeps_its_head(bert: Path, tmp_path: Path) -> None:
@@ -488,18 +483,6 @@ def test_snippets_of_a_question_are_merged(bert: Path) -> None:
     assert scores["mrr"] == pytest.approx(1 / 3, abs=1e-4)
     assert scores["exact_match"] == pytest.approx(1 / 3, abs=1e-4)
     assert examples[1].spellings == ("Asma", "x") and examples[1].gold == ("ASMA",)
-
-
-def test_models_vote(bert: Path) -> None:
-    task, record = qa(bert, top_k=2), Record(id="1", text="asma e febbre e asma")
-    asma, late, fever = ({"text": "asma", "start": 0, "score": 0.4},
-                         {"text": "asma", "start": 16, "score": 0.5},
-                         {"text": "febbre", "start": 7, "score": 0.6})
-    voted = task.vote(record, [{"answers": [asma, fever]}, {"answers": [late, asma]},
-                               {"answers": []}])
-    assert voted == {"answers": [{"text": "asma", "start": 0, "score": 0.2667},
-                                 {"text": "febbre", "start": 7, "score": 0.2}]}
-    assert task.vote(record, [{"answers": [asma]}, {"answers": []}]) == {"answers": []}
 
 
 def test_italian_keeps_words_that_look_like_english_articles() -> None:

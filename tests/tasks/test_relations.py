@@ -241,16 +241,6 @@ def test_predicted_entities_come_before_a_record_s_own(bert: Path) -> None:
     assert len(task.encode([both])[0].inputs) == 6
 
 
-def test_models_vote(bert: Path) -> None:
-    def arcs(*given: tuple[str, float]) -> dict[str, Any]:
-        return {"relations": [{"head": "1", "tail": "2", "type": kind, "score": score}
-                              for kind, score in given]}
-
-    voted = make_task(bert).vote(Record(id="1", text="a"), [
-        arcs(("A", 0.9)), arcs(("A", 0.6)), arcs(("B", 0.9))])
-    assert voted == arcs(("A", 0.5))
-
-
 def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     for settings, found in (
             ({"pooling": "starts"}, "pooling: found starts, expected cls or mentions without"),

@@ -12,13 +12,12 @@ from safetensors.torch import load_file
 from toy_models import save_random
 
 import bmtools
+from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.io.json_files import read_manifest
+from bmtools.io.jsonl import RecordReader
 from bmtools.models.precision import PrecisionChoice
-from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
-from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
 from bmtools.tasks.seed_run import SeedRun
-from bmtools.tasks.settings import NerConfig
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import DivergedError
@@ -75,27 +74,6 @@ def test_regularization_pulls_towards_the_checkpoint(tuned, setting: dict[str, f
     assert 0 < held[matrix] != plain[matrix]
     if "l2_sp" in setting:
         assert held[matrix] < plain[matrix] / 2
-
-
-def test_adapters_change_what_they_stand_beside_by_their_rank(tuned, bert: Path,
-                                                              tmp_path: Path) -> None:
-    moved, lines = tuned(lora_rank=2)
-    assert all(distance == 0 for name, distance in moved.items()
-               if "embeddings" in name or name.endswith("bias") or "LayerNorm" in name)
-    name = f"{ENCODER}1.output.dense.weight"
-    change = load_file(tmp_path / "tuned" / "model.safetensors")[name] \
-        - load_file(bert / "model.safetensors")[name]
-    values = torch.linalg.svdvals(change)
-    assert values[1] > 1e-6 > values[2]
-    found = list(bmtools.tasks.predict(TRAIN[:8], tmp_path / "tuned"))
-    right = sum(record["predicted"]["label"] == record["label"] for record in found) / 8
-    assert right == lines[-1]["dev_accuracy"]["mean"]
-
-
-def test_all_weights_and_adapters_cannot_both_be_meant() -> None:
-    with pytest.raises(ValueError, match="lora_rank: found 2, expected 0 beside"):
-        FinetunePlan("ner", NerConfig(), Path("a"), Path("b"), lora=LoraConfig(2),
-                     freezing=FreezeConfig(1))
 
 
 def test_the_development_set_is_scored_every_n_steps(tuned, tmp_path: Path) -> None:
@@ -166,24 +144,12 @@ def test_nothing_is_written_where_all_diverge(tuned, diverging, tmp_path: Path) 
     assert not (tmp_path / "tuned").exists()
 
 
-@pytest.mark.parametrize("trials", [0, 3])
-def test_combinations_that_diverge_lose(tuned, monkeypatch: pytest.MonkeyPatch,
-                                        trials: int) -> None:
-    _, lines = tuned(grid="learning_rate=1e38,1e-3", trials=trials, warmup_ratio=0.0)
+def test_combinations_that_diverge_lose(tuned) -> None:
+    _, lines = tuned(grid="learning_rate=1e38,1e-3", warmup_ratio=0.0)
     combinations = {line["grid"]["learning_rate"]: line for line in lines
                     if "grid" in line and "checkpoint" not in line and "best_epoch" not in line}
     assert combinations[1e38]["diverged"] == 1 and "dev_accuracy" not in combinations[1e38]
     assert lines[-1]["grid"] == {"learning_rate": 1e-3} and "diverged" not in lines[-1]
-
-
-def test_trials_of_a_seed_are_the_same(tuned) -> None:
-    settings = {"grid": "learning_rate=1e-4..1e-2 loss=cross-entropy,dice", "trials": 3,
-                "epochs": 1}
-    (_, first), (_, second) = (tuned(name, **settings) for name in ("first", "second"))
-    assert first[:-1] == second[:-1]
-    tried = [(line["grid"], line["dev_accuracy"]["mean"]) for line in first[:-1]
-             if "grid" in line and "best_epoch" not in line]
-    assert len(tried) == 3 and first[-1]["grid"] == max(tried, key=lambda one: one[1])[0]
 
 
 def test_weights_lost_in_the_last_step_are_not_kept(tuned, tmp_path: Path) -> None:
@@ -192,35 +158,46 @@ def test_weights_lost_in_the_last_step_are_not_kept(tuned, tmp_path: Path) -> No
     assert not (tmp_path / "tuned").exists()
 
 
-def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, diverging) -> None:
+@pytest.fixture
+def folds(tmp_path: Path) -> Path:
+    """Three folds of the toy set."""
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in TRAIN))
+    write_split(RecordReader([str(path)]), tmp_path / "folds",
+                SplitConfig(folds=3, stratify="label"))
+    return tmp_path / "folds"
+
+
+def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, folds: Path,
+                                          diverging) -> None:
     lines: list[dict[str, Any]] = []
 
     def finetune(**settings: Any) -> dict[str, Any]:
         lines.clear()
-        return bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "out",
-                                      overwrite=True, report=lines.append, folds=3,
+        return bmtools.tasks.finetune("classification", bert, folds, None, tmp_path / "out",
+                                      overwrite=True, report=lines.append,
                                       **{**SETTINGS, "epochs": 1, "batch_size": 4, **settings})
 
     plain = finetune(seeds=2)
     assert (plain["folds"], plain["seeds"], "diverged" in plain) == (3, 2, False)
     assert "interval" not in plain["test_accuracy"]
-    folds = [line for line in lines if "best_seed" in line]
+    assert len([line for line in lines if "best_seed" in line]) == 3
     diverging(1)
     some = finetune(seeds=2)
     assert (some["folds"], some["seeds"], some["diverged"]) == (3, 1, 3)
     assert [line["test_accuracy"]["mean"] for line in lines if "best_seed" in line] == [
         line["test"]["accuracy"] for line in lines if line.get("seed") == 0 and "test" in line]
-    assert len(folds) == 3
     diverging(0, 1)
     with pytest.raises(DivergedError):
         finetune(seeds=2)
     assert (tmp_path / "out/fold-0/model.safetensors").is_file(), "the older output stays"
 
 
-def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: Path) -> None:
+def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: Path,
+                                                          folds: Path) -> None:
     lines: list[dict[str, Any]] = []
-    bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "out", folds=3,
-                           dev_fold=1, grid="learning_rate=1e-30,3e-3 loss=dice",
+    bmtools.tasks.finetune("classification", bert, folds, None, tmp_path / "out", dev_fold=1,
+                            grid="learning_rate=1e-30,3e-3 loss=dice",
                            report=lines.append, **{**SETTINGS, "epochs": 1, "batch_size": 4})
     tried = [line for line in lines if "grid" in line]
     assert {line["fold"] for line in tried} == {1}
@@ -254,7 +231,7 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
 
 
 def test_all_runs_train_in_the_precision_that_suits_the_machine(
-        bert: Path, tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        bert: Path, tuned, tmp_path: Path, folds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told once, also of folds and grids, and predictions stay in float32."""
     monkeypatch.setattr("bmtools.training.auto.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
@@ -268,10 +245,10 @@ def test_all_runs_train_in_the_precision_that_suits_the_machine(
                         for lines in (half, exact))
     assert unchanged["loss"] != other["loss"] and unchanged["dev_loss"] == other["dev_loss"]
     lines: list[dict[str, Any]] = []
-    bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "folds", folds=3,
+    bmtools.tasks.finetune("classification", bert, folds, None, tmp_path / "out",
                            report=lines.append, **{**SETTINGS, "epochs": 1})
     assert [line["note"] for line in lines if "note" in line] == [f"fold 0: {note}"]
-    assert read_manifest(tmp_path / "folds/fold-1")["settings"]["mixed_precision"] == "bf16"
+    assert read_manifest(tmp_path / "out/fold-1")["settings"]["mixed_precision"] == "bf16"
 
 
 def test_a_deterministic_run_trains_by_deterministic_algorithms(

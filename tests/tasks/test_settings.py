@@ -39,9 +39,7 @@ def test_types_are_listed() -> None:
     ({"seed_list": "1,,2"}, "seed_list: found '1,,2', expected different whole numbers"),
     ({"seed_list": "4294967296"}, "seed_list: found '4294967296', expected"),
     ({"seed_list": "9" * 5000}, f"seed_list: found '{'9' * 60}', expected"),
-    ({"seed_list": ",".join(map(str, range(1001)))}, "seed_list: found 1,001 seeds, expected 1,0"),
-    ({"seeds": 1001}, "seeds: found 1001, expected 1,000 at most")],
-    ids=range(6))
+    ({"seed_list": "3,3"}, "seed_list: found '3,3', expected different whole")], ids=range(5))
 def test_absurd_seeds_are_refused_in_a_line(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as found:
         FinetuneConfig(**settings)

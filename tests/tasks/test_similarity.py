@@ -108,11 +108,6 @@ def test_close_scores_stay_apart(bert: Path) -> None:
     assert found == [2.11412, 2.11413]
 
 
-def test_models_vote_by_mean_scores(bert: Path) -> None:
-    vote = task_of(bert).vote(Record(id="1", text=""), [{"score": 1.0}, {"score": 4.0}])
-    assert vote == {"score": 2.5}
-
-
 @pytest.mark.parametrize(("given", "error", "found"), [
     (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
      r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),

@@ -62,7 +62,7 @@ def tune(encoder: Path, output: Path, **settings: Any) -> dict[str, Any]:
 
 
 def found(output: Path, batch_size: int = 32) -> list[set[tuple[int, int, str]]]:
-    predictor = Predictor([output])
+    predictor = Predictor(output)
     predictor.config = predictor.config.__class__(batch_size=batch_size)
     return [{(e["start"], e["end"], e["type"]) for e in r["predicted"]["entities"]}
             for r in predictor.predict([Record(id="none", text=" "),
@@ -95,15 +95,13 @@ def test_overlapping_entities_of_different_types_come_back(
     assert found(tmp_path / "tuned") == gold
     merge([tmp_path / "tuned", tmp_path / "tuned"], tmp_path / "merged")
     assert found(tmp_path / "merged") == gold
-    both = [*Predictor([tmp_path / "tuned", tmp_path / "merged"]).predict(RECORDS)]
-    assert [{(e["start"], e["end"], e["type"]) for e in r["predicted"]["entities"]}
-            for r in both] == gold
-    assert all(0 < e["score"] <= 1 for r in both for e in r["predicted"]["entities"])
+    assert all(0 < e["score"] <= 1 for r in Predictor(tmp_path / "merged").predict(RECORDS)
+               for e in r["predicted"]["entities"])
 
 
 def test_a_tagger_with_a_plain_head_needs_no_transformers(encoder: Path, tmp_path: Path) -> None:
     tune(encoder, tmp_path / "tuned", scheme="bioul", overlapping=True, epochs=1)
-    assert isinstance(Predictor([tmp_path / "tuned"]).task.checkpoint.model, InferenceModel)
+    assert isinstance(Predictor(tmp_path / "tuned").task.checkpoint.model, InferenceModel)
     assert load_checkpoint(tmp_path / "tuned", model_class=TAGGER).model.config.id2label == dict(
         enumerate(f"{prefix}-{kind}" for kind in ("DIS", "DRUG", "SIGN") for prefix in "OBILU"))
 
@@ -221,12 +219,6 @@ def test_the_card_shows_what_can_read_the_head(encoder: Path, tmp_path: Path,
     exec(compile(code, "card", "exec"), {})
 
 
-def test_adapters_and_heads_are_trained_together(encoder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    tune(encoder, tmp_path / "tuned", lora_rank=4, head="bilstm", crf=True, epochs=1)
-    assert len(found(tmp_path / "tuned")) == len(RECORDS)
-
-
 def test_a_tagger_with_a_head_can_be_started_from(encoder: Path, tmp_path: Path) -> None:
     tune(encoder, tmp_path / "tuned", head="mlp", crf=True, epochs=1)
     summary = tune(tmp_path / "tuned", tmp_path / "again", overlapping=True)
@@ -254,7 +246,7 @@ def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) 
     from seqeval.scheme import IOB2
 
     tune(encoder, tmp_path / "tuned", protocol="biobit", types="DIS,DRUG", epochs=1)
-    task = Predictor([tmp_path / "tuned"]).task
+    task = Predictor(tmp_path / "tuned").task
     split = task.read("dev", RECORDS)
     scores = task.score(split.examples, run_model(task, task.checkpoint.model, split.examples, 8))
     model = load_checkpoint(tmp_path / "tuned", model_class=TAGGER).model

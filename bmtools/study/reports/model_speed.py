@@ -116,7 +116,7 @@ def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> 
     if is_masked_lm:
         checkpoint = load_for_inference(directory, device, MASKED_LM)
     else:
-        checkpoint = Predictor([directory], PredictConfig(device=device)).task.checkpoint
+        checkpoint = Predictor(directory, PredictConfig(device=device)).task.checkpoint
     _GIVEN[name, device] = (checkpoint, is_masked_lm, texts, config)
     return torch.cuda.is_available()
 
