@@ -158,7 +158,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy beside --crf"),
         (("--model", "absent"), "'absent' does not exist"),
         (("--train", "-", "--dev", "-"),
-         "only one of --train, --dev, --test and --unlabelled can be stdin"),
+         "only one of --train, --dev and --test can be stdin"),
         (("--test", "absent.jsonl"), "'absent.jsonl' does not exist"),
     ),
     "score-pppl": (
