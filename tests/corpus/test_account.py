@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT, accounted
-from bmtools.corpus.xml_account import XmlClasses, xml_pieces
+from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT, XmlAccount, accounted
 from bmtools.errors import DataError
 from bmtools.records import Record
 
@@ -19,13 +18,27 @@ DOCUMENT = """<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd"><Set><n
  know<f>Fig. of lungs</f> &beta;<q>[<x>1</x>,<x>2</x>]</q>.</p><p>10<s>6</s> cells<!-- no --> </p>
 </d><d><n>345</n></d><d><t>The <b>heart</b></t><p>Beats.</p></d></Set>"""
 GOOD = (("Asthma", "AIM: We do not know β.\nFig. of lungs\n10⁶ cells"), ("The heart", "Beats."))
-CLASSES = XmlClasses(
-    lambda path, _: {"n": "numbers", "x": "citations"}.get(path[-1], ""), units=("d",),
-    in_unit=lambda pieces: [(one, "" if any(piece.place.endswith("/p") for piece in pieces)
-                             else "documents without text") for one in pieces],
-    moved=frozenset("f"),
-    may_be_left_out=lambda path, _: "citations" if path[-1] == "y" else "",
-    added=lambda path, attributes: f"{attributes['l']}:" if "l" in attributes else "")
+
+
+class Account(XmlAccount):
+    units, moved = ("d",), frozenset("f")
+
+    def left_out(self, path, attributes):
+        return {"n": "numbers", "x": "citations"}.get(path[-1], "")
+
+    def is_optional(self, path, attributes):
+        return path[-1] == "y"
+
+    def added(self, path, attributes):
+        return f"{attributes['l']}:" if "l" in attributes else ""
+
+    def in_unit(self, pieces):
+        has_text = any(piece.place.endswith("/p") for piece in pieces)
+        for piece in pieces:
+            if has_text and not piece.left_out:
+                yield from piece.without_ends("[],")
+            else:
+                yield piece._replace(left_out=piece.left_out or "documents without text")
 
 
 def account(tmp_path: Path, records: Sequence[tuple[str, str]],
@@ -35,9 +48,9 @@ def account(tmp_path: Path, records: Sequence[tuple[str, str]],
     path.write_text(document, encoding="utf-8")
     made = [Record(id=str(number), title=title, text=text)
             for number, (title, text) in enumerate(records)]
-    pieces = xml_pieces(str(path), CLASSES, counts)
-    assert list(accounted(made, pieces, str(path), counts, "[],", "brackets")) == made
-    return dict(counts)
+    pieces = Account().pieces(str(path))
+    assert list(accounted(made, pieces, str(path), counts, "brackets")) == made
+    return {name: count for name, count in counts.items() if count}
 
 
 def test_every_character_is_counted_once(tmp_path: Path) -> None:
@@ -60,10 +73,10 @@ ASTHMA, HEART = GOOD
 @pytest.mark.parametrize(("records", "told"), [
     # a tail dropped, and the one of an element inside a paragraph
     (((ASTHMA[0], "AIM: We do β.\nFig. of lungs\n10⁶ cells"), HEART),
-     "in.xml:3: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
+     "in.xml: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
     (((ASTHMA[0], ASTHMA[1].removesuffix(" cells")), HEART), "Set/d/p: the text 'cells' is not"),
     # a paragraph dropped, one doubled, one made up
-    ((ASTHMA, ("The heart", "")), "in.xml:4: Set/d/p: the text 'Beats.' is not accounted for, at"),
+    ((ASTHMA, ("The heart", "")), "in.xml: Set/d/p: the text 'Beats.' is not accounted for, at"),
     ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' in a record at its end"),
     ((ASTHMA, ("The heart", "Beats. Always.")), "found the text 'Always.' in a record"),
     ((ASTHMA, ASTHMA, HEART), "Set/d/t: the text 'The' is not accounted for, where the record has"),
@@ -76,7 +89,7 @@ ASTHMA, HEART = GOOD
     # text in a class, and a letter changed
     (((ASTHMA[0], ASTHMA[1].replace(" β", " β1")), HEART), "Set/d/p: the text '.' is not"),
     (((ASTHMA[0], ASTHMA[1].replace("β", "b")), HEART), "the text 'β' is not accounted for"),
-    ((), "in.xml:2: Set/d/t: the text 'Asthma' is not accounted for, at the end"),
+    ((), "in.xml: Set/d/t: the text 'Asthma' is not accounted for, at the end"),
 ])
 def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> None:
     with pytest.raises(DataError) as caught:
@@ -102,7 +115,7 @@ def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> N
         counts = account(tmp_path, [("", first), ("", "[1] 2.")], document)
         assert sum(counts.values()) == 18
         assert counts[IN_RECORDS] == len(first.replace(" ", "")) + 5
-    with pytest.raises(DataError, match="mL' is not accounted for, where the record has 'L'"):
+    with pytest.raises(DataError, match="mL' is not accounted for, where the record has 'L"):
         account(tmp_path, [("", "cells 1 L"), ("", "[1] 2.")], document)
 
 

@@ -24,12 +24,7 @@ def command(titles: bool, other_abstracts: bool, with_account: bool) -> Source:
     Of update files, name the newest first and give --duplicates drop: each PMID keeps its newest
     version. PMIDs that a file deletes are counted.
     """
-    from bmtools.corpus.formats.texts.pubmed import pubmed_records
+    from bmtools.corpus.formats.texts.pubmed import PubmedAccount, pubmed_records
 
-    read = partial(pubmed_records, titles=titles, other_abstracts=other_abstracts)
-    if with_account:
-        from bmtools.corpus.formats.texts.pubmed_account import pubmed_account
-
-        return Source(read, partial(pubmed_account, titles=titles,
-                                    other_abstracts=other_abstracts))
-    return Source(read)
+    return Source(partial(pubmed_records, titles=titles, other_abstracts=other_abstracts),
+                  PubmedAccount(titles, other_abstracts) if with_account else None)

@@ -13,18 +13,13 @@ from lxml import etree
 from bmtools.corpus.account import accounted
 from bmtools.corpus.formats.settings import JatsConfig
 from bmtools.corpus.formats.texts.jats_text import (
-    BRACKETS,
     BREAK,
-    MOVES,
     PARTS,
-    TEXTLESS,
     TITLES,
     Classes,
+    JatsAccount,
     Text,
-    class_of_citation,
-    classes_in_article,
 )
-from bmtools.corpus.xml_account import XmlClasses, xml_pieces
 from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.errors import Reject, refuse
 from bmtools.io.archives import corpus_files
@@ -80,13 +75,10 @@ def _drop_namespace(article: Element) -> None:
 def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
                  config: JatsConfig) -> Iterator[Record]:
     """Yield the records of a source, and prove that they hold its text; see `accounted`."""
-    classes = XmlClasses(Classes(config).of, ("article",), classes_in_article,
-                         lambda path, _: ":" if path[-1] == "subtitle" else "", MOVES, TEXTLESS,
-                         partial(class_of_citation, config))
+    account = JatsAccount(config)
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
-              for piece in xml_pieces(file, classes, counts))
-    signs = BRACKETS if config.drop_citations else ""
-    return accounted(records, pieces, source_name(name), counts, signs, "citations")
+              for piece in account.pieces(file))
+    return accounted(records, pieces, source_name(name), counts, "citations")
 
 
 class _Article:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.account import SUPERSCRIPTS, Piece
+from bmtools.corpus.account import STRAY, SUPERSCRIPTS, Attributes, Path, Piece, XmlAccount
 from bmtools.corpus.formats.settings import JatsConfig
-from bmtools.corpus.xml_account import STRAY
 from bmtools.corpus.xml_stream import plain, single_spaced
 from bmtools.records import JsonObject
 
@@ -23,7 +22,7 @@ _CLASSES = {
                      "nlm-citation"), "references"),
     **dict.fromkeys(("table", "array", "table-wrap-foot"), "tables"),
     **dict.fromkeys(("alt-text", "long-desc"), "figures"),
-    **dict.fromkeys(("tex-math", "mml:annotation", f"{_MATH}annotation", "disp-formula",
+    **dict.fromkeys(("tex-math", "annotation", f"{_MATH}annotation", "disp-formula",
                      "disp-formula-group", "chem-struct-wrap"), "formulas"),
     **dict.fromkeys(("fn", "fn-group"), "footnotes"),
     **dict.fromkeys(("supplementary-material", "media"), "supplementary material"),
@@ -244,8 +243,8 @@ class Classes(dict[tuple[str, str, str | None], str]):
         found = self[key] = self._class_of(*key)
         return found
 
-    def of(self, path: Sequence[str], attributes: Mapping[str, str]) -> str:
-        """Return the class of an element by its path; see `XmlClasses`."""
+    def of(self, path: Path, attributes: Attributes) -> str:
+        """Return the class of an element by its path; see `XmlAccount`."""
         tag, parent = path[-1], path[-2] if len(path) > 1 else ""
         if path[0] == "OAI-PMH" and tag in ("header", "request", "responseDate", "resumptionToken"):
             return "metadata"
@@ -268,14 +267,34 @@ class Classes(dict[tuple[str, str, str | None], str]):
         return "" if found and kept.get(tag) else found
 
 
-def classes_in_article(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str]]:
-    """Give the pieces of an article, with the class of those in none that has text."""
-    has_text = any("/title-group/" not in piece.place for piece in pieces)
-    return ((piece, "" if has_text else "articles without text") for piece in pieces)
+class JatsAccount(XmlAccount):
+    """Account of articles.
 
+    Args:
+        config: what their reader takes.
+    """
 
-def class_of_citation(config: JatsConfig, path: Sequence[str],
-                       attributes: Mapping[str, str]) -> str:
-    """Name the class of what may be left out: whether it is depends on the words around it."""
-    is_one = path[-1] == "xref" and attributes.get("ref-type") == "bibr"
-    return "citations" if is_one and config.drop_citations else ""
+    units, moved, textless = ("article",), MOVES, TEXTLESS
+
+    def __init__(self, config: JatsConfig) -> None:
+        self._drops_citations, self.left_out = config.drop_citations, Classes(config).of
+
+    def added(self, path: Path, attributes: Attributes) -> str:
+        """Return the colon before a subtitle."""
+        return ":" if path[-1] == "subtitle" else ""
+
+    def is_optional(self, path: Path, attributes: Attributes) -> bool:
+        """Tell whether an element is a citation, which stays or goes by the words around it."""
+        return self._drops_citations and path[-1] == "xref" and attributes.get("ref-type") == "bibr"
+
+    def in_unit(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+        """Leave out an article without text, and let signs around citations be optional."""
+        has_text = any("/title-group/" not in piece.place and piece.text and not piece.left_out
+                       for piece in pieces)
+        for piece in pieces:
+            if not has_text and not piece.left_out:
+                yield piece._replace(left_out="articles without text")
+            elif self._drops_citations and not piece.left_out:
+                yield from piece.without_ends(BRACKETS)
+            else:
+                yield piece

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from bmtools.corpus.account import accounted, line_pieces
+from bmtools.corpus.account import Piece, accounted, squeezed
 from bmtools.corpus.formats.settings import Unit
 from bmtools.errors import Reject, refuse
 from bmtools.io.foreign import not_plain_text
 from bmtools.io.record_size import check_record_size
-from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.io.sources import open_bytes, read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _LINE_BYTES = 50  # in memory, beside its text
@@ -42,7 +42,10 @@ def text_records(names: Iterable[str], unit: Unit = "line", counts: Counter[str]
 
 def text_account(records: Iterable[Record], name: str, counts: Counter[str]) -> Iterator[Record]:
     """Yield the records of a file, and prove that they hold its text; see `accounted`."""
-    return accounted(records, line_pieces(name), name, counts)
+    with open_bytes(name) as stream:
+        pieces = (Piece(f"{source_name(name)}:{number}", squeezed(line.decode()))
+                  for number, line in enumerate(stream, 1))
+        yield from accounted(records, pieces, name, counts)
 
 
 def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:

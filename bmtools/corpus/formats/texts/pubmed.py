@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from bmtools.corpus.account import Attributes, Path, Piece, XmlAccount, accounted, squeezed
 from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.sources import source_name
@@ -241,3 +242,100 @@ def _ids(citation: _Citation, book: dict[str, Element]) -> dict[str, str]:
         found += [("pmc", one) for one in citation.root.iterchildren("OtherID")
                   if (one.text or "").startswith("PMC")]
     return {kind: plain(one).partition(" ")[0] for kind, one in reversed(found)}
+
+
+# Elements one by one, from the DTDs of 2001 to 2025: text in one that no year has had shows.
+_CLASSES = {
+    "identifiers": "AccessionNumber ArticleId Coden ContractNumber DataBankName ELocationID "
+                   "Identifier Isbn ISSN ISSNLinking MedlineCode MedlineID NameID NlmDcmsID "
+                   "NlmUniqueID OtherID PMID ProviderId ReportNumber URL",
+    "dates": "DateOfElectronicPublication Day Hour MedlineDate Minute Month PublicationStatus "
+             "Season Second Year",
+    "journals, volumes and pages": "CollectionTitle Country Edition EndPage ISOAbbreviation Issue "
+                                   "Language LocationLabel Medium MedlinePgn MedlineTA "
+                                   "Publisher PublisherLocation PublisherName SectionTitle "
+                                   "StartPage Title Volume VolumeTitle",
+    "authors": "CollectiveName DatesAssociatedWithName FirstName ForeName Initials LastName "
+               "MiddleName NameQualifier OtherInformation Suffix TitleAssociatedWithName",
+    "affiliations": "Affiliation",
+    "grants": "Acronym Agency GrantID",
+    "subjects and types": "CASRegistryNumber CitationSubset Descriptor DescriptorName GeneSymbol "
+                          "Item Keyword NameOfSubstance Param PublicationType QualifierName "
+                          "RegistryNumber SpaceFlightMission SubHeading SupplMeshName",
+    "references": "Citation CitationString Note NumberOfReferences RefSource",
+    "notes and statements of interest": "CoiStatement GeneralNote",
+    "copyright lines": "CopyrightInformation",
+}
+_CLASS_OF = {element: name for name, elements in _CLASSES.items() for element in elements.split()}
+_TITLE, _BOOK_TITLE, _VERNACULAR = "ArticleTitle", "Book/BookTitle", "VernacularTitle"
+_ABSTRACT, _OTHER_ABSTRACT = "/Abstract/AbstractText", "/OtherAbstract/AbstractText"
+_TEXTS = (_TITLE, _BOOK_TITLE, "Book/Title", _VERNACULAR, _ABSTRACT, _OTHER_ABSTRACT)
+_TITLES = {_TITLE: "titles that are not available",
+           _BOOK_TITLE: "titles of books beside a chapter's", _VERNACULAR: "vernacular titles"}
+_NOT_AVAILABLE = tuple(squeezed(f"[{NO_TITLE}]{end}") for end in (".", ""))
+_ELSEWHERE = squeezed(ELSEWHERE)
+_BRACKETS = "brackets and stops of translated titles"
+
+
+class PubmedAccount(XmlAccount):
+    """Account of PubMed's XML: which elements are text, and the classes of all others.
+
+    Args:
+        titles: as given to `pubmed_records`.
+        other_abstracts: as given to `pubmed_records`.
+    """
+
+    units = (*ARTICLES, *CITATIONS)
+
+    def __init__(self, titles: bool = False, other_abstracts: bool = False) -> None:
+        self._titles, self._other_abstracts = titles, other_abstracts
+
+    def __call__(self, records: Iterable[Record], name: str,
+                 counts: Counter[str]) -> Iterator[Record]:
+        """Yield the records of a file, and prove that they hold its text; see `accounted`."""
+        return accounted(records, self.pieces(name), name, counts, _BRACKETS)
+
+    def left_out(self, path: Path, attributes: Attributes) -> str:
+        """Name the class of an element by its tag."""
+        return "" if tuple(path[-2:]) == ("Book", "Title") else _CLASS_OF.get(path[-1], "")
+
+    def added(self, path: Path, attributes: Attributes) -> str:
+        """Return the label of a part of an abstract as it stands in the text."""
+        label = attributes.get("Label", "").strip() if path[-1] == "AbstractText" else ""
+        return f"{label}:" if label and label != UNLABELLED else ""
+
+    def in_unit(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+        """Leave out titles and abstracts that are in no record, and brackets around titles."""
+        in_elements = [(piece, _text_of(piece)) for piece in pieces]
+        left_out = _titles_left_out(in_elements, self._titles)
+        for piece, element in in_elements:
+            if element == _OTHER_ABSTRACT and not (
+                    self._other_abstracts and piece.text != _ELSEWHERE):
+                yield piece._replace(left_out="further abstracts")
+            elif element in left_out:
+                yield piece._replace(left_out=left_out[element])
+            elif element == _TITLE:
+                yield from piece.without_ends("[].")
+                yield Piece(piece.place, ".", is_added=True)
+            else:
+                yield piece
+
+
+def _text_of(piece: Piece) -> str:
+    """Name the element of text that a piece is in; empty where it is in none that is known."""
+    path = f"/{piece.place.rpartition(': ')[2]}/"
+    found = next((element for element in _TEXTS if f"{element}/" in path), "")
+    return _BOOK_TITLE if found == "Book/Title" else found
+
+
+def _titles_left_out(pieces: Sequence[tuple[Piece, str]], titles: bool) -> dict[str, str]:
+    """Name the classes of the titles of a citation that are in no record."""
+    texts: defaultdict[str, str] = defaultdict(str)
+    for piece, element in pieces:
+        texts[element] += "" if piece.is_added else piece.text
+    if not texts[_ABSTRACT] and not titles:
+        return dict.fromkeys(_TITLES, "titles of articles without abstract")
+    possible = (_TITLE, _BOOK_TITLE) if texts[_ABSTRACT] else tuple(_TITLES)
+    used = next((element for element in possible
+                 if texts[element] and texts[element] not in _NOT_AVAILABLE), "")
+    return {element: name for element, name in _TITLES.items() if element != used}
