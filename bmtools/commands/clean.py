@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,6 @@ from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
 from bmtools.io.parallel import read_blocks
-from bmtools.io.spool import rereadable
 from bmtools.io.workers import RecordWorker
 
 
@@ -38,7 +37,7 @@ from bmtools.io.workers import RecordWorker
     essential="repairs min-words max-words languages drop-truncated from-year to-year licences "
               "personal-data dropped output",
     groups={"Output": "output dropped rejects",
-            "Repairs of text": "repairs max-line-copies remove", "Workers": PASS_OPTIONS},
+            "Repairs of text": "repairs remove", "Workers": PASS_OPTIONS},
     topics="records",
     meanings={"output": "Write the records that stay here; .gz and .zst compress."})
 @reads_records
@@ -61,20 +60,15 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     """
     from bmtools.corpus.cleaning.clean import Cleaner
     from bmtools.corpus.cleaning.filters import warn_of_unnamed_licences
-    from bmtools.corpus.cleaning.repairs import copied_lines, read_patterns
+    from bmtools.corpus.cleaning.repairs import read_patterns
 
-    most = configs["repairs"].max_line_copies
     configs["unwanted"] = read_patterns(remove) if remove else ()
     Cleaner(**configs)  # asks for packages first
     warn_of_unnamed_licences(configs["filters"])
     settings = {**{name: repr(config) for name, config in configs.items()},
                 "unwanted": [pattern.pattern for pattern in configs["unwanted"]]}
-    with ExitStack() as stack:
-        run = stack.enter_context(passes.opened(output, settings))
-        aside = stack.enter_context(open_output(dropped)) if dropped else None
-        if most:
-            records.names = stack.enter_context(rereadable(records.names))
-            configs["copied_lines"] = copied_lines(records, most)
+    with passes.opened(output, settings) as run, \
+            nullcontext() if dropped is None else open_output(dropped) as aside:
         worker = partial(RecordWorker, partial(Cleaner, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(step, lines, output)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from bmtools.cli.options import (
     Command,
     allows_empty,
+    input_file,
     reads_records,
     writes_file,
     writes_records,
 )
-from bmtools.cli.parameters import InputPath, WorkDirectory
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
@@ -32,29 +31,23 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 @click.command("dedup", cls=Command, examples=(
     "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
-    "bmtools dedup corpus.jsonl --against english.jsonl --signatures signatures -o distinct.jsonl"),
-    essential="duplicates threshold ngram-words keep against signatures dropped output workers "
-              "resume",
-    groups={"Duplicates": "duplicates threshold ngram-words keep permutations seed",
-            "Other corpora": "against signatures", "Output": "output dropped",
-            "Speed": PASS_OPTIONS},
+    "bmtools dedup corpus.jsonl --against english.jsonl -o distinct.jsonl"),
+    essential="duplicates threshold ngram-words against dropped output workers resume",
+    groups={"Duplicates": "duplicates threshold ngram-words against permutations seed",
+            "Output": "output dropped", "Speed": PASS_OPTIONS},
     topics="records")
 @reads_records
 @allows_empty
 @writes_records
 @writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
                           "place and the similarity.")
-@click.option("--against", multiple=True, metavar="PATH", type=InputPath(),
-              help="Leave out duplicates of the records of this file, or of a directory that "
-                   "--signatures wrote; may be repeated.")
-@click.option("--signatures", type=WorkDirectory(), metavar="DIR",
-              help="Leave out duplicates of the corpora whose signatures are here, and add those "
-                   "of the records that stay.")
+@click.option("--against", multiple=True, metavar="FILE", type=input_file,
+              help="Leave out duplicates of the records of this file; may be repeated.")
 @takes_settings(DedupConfig, "config")
 @takes_passes
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
-            dropped: str | None, against: tuple[str, ...], signatures: Path | None,
-            config: DedupConfig, passes: Passes) -> None:
+            dropped: str | None, against: tuple[str, ...], config: DedupConfig,
+            passes: Passes) -> None:
     """Leave out duplicates and near duplicates of records, by their texts.
 
     Near duplicates share runs of words: their Jaccard index is estimated from MinHash signatures
@@ -62,20 +55,11 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     pipe is kept in a temporary file meanwhile. With --part, too, all of it is compared.
     """
     from bmtools.corpus.duplicates.dedup import deduplicate
-    from bmtools.corpus.duplicates.store import add_signatures, list_parts
 
-    if signatures is not None and passes.part is not None:
-        raise click.UsageError("found --signatures and --part, expected one of them; all parts "
-                               "compare with --against DIR")
-    known = [str(path) for name in (*against, *([signatures] if signatures else ()))
-             for path in list_parts(Path(name))]
-    with passes.opened(output, {**asdict(config), "against": list(against),
-                                "signatures": known}) as run, \
-            deduplicate(records, run, config, against, signatures) as found, \
+    with passes.opened(output, {**asdict(config), "against": list(against)}) as run, \
+            deduplicate(records, run, config, against) as found, \
             nullcontext() if dropped is None else open_output(dropped) as stream:
         write_lines(step, found.write(run, stream), output)
-        if signatures is not None:
-            add_signatures(signatures, found.part, found.stays, found.hashes, config, step)
     if config.duplicates == "near":
         click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
                    err=True)

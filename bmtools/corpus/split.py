@@ -1,11 +1,7 @@
-"""Splits of a set into train, dev and test or folds, by document, and what their parts share.
-
-`eval.yaml` beside a split tells EuroEval, Inspect and the Hugging Face Hub how to evaluate on it.
-"""
+"""Splits of a set into train, dev and test or folds, by document, and what their parts share."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,34 +28,10 @@ from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest
-from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.io.sources import read_lines, source_name
 from bmtools.io.step import Step
 from bmtools.records import JsonObject, Record, RecordSource, document_of
 from bmtools.settings import Settings, option, split_settings
-
-_FORM = """\
-# Of a dataset of the Hub: EuroEval reads task, languages and labels, Inspect the tasks.
-name: {name}
-description: {description}
-evaluation_framework: inspect-ai
-task: classification
-languages: {languages}
-labels: {labels}
-tasks:
-  - id: {name}
-    config: default
-    split: test
-    field_spec:
-      input: text
-      target: label
-    solvers:
-      - name: prompt_template
-        args:
-          template: {template}
-      - name: generate
-    scorers:
-      - name: exact
-"""
 
 SPLIT = "split.tsv"
 _PART_NAME = re.compile(r"[\w.-]*\w[\w.-]*")
@@ -163,8 +135,8 @@ def write_split(records: RecordReader, output: Path, config: SplitConfig | None 
 
     `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
     folds `OUTPUT/fold-0/train.jsonl` and so on: the test part of fold n is fold n, its dev part
-    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`; `eval.yaml`
-    describes texts with one label each to EuroEval and Inspect. All records are held in memory.
+    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`. All records are held
+    in memory.
 
     Args:
         records: of the set.
@@ -187,9 +159,6 @@ def write_split(records: RecordReader, output: Path, config: SplitConfig | None 
         (directory / SPLIT).write_text("".join(dict.fromkeys(
             f"{document_of(record)}\t{part}\n" for record, part in zip(kept, parts, strict=True))),
             encoding="utf-8")
-        description = None if config.folds else eval_yaml(by_part, source_stem(records.names[0]))
-        if description:
-            (directory / "eval.yaml").write_text(description, encoding="utf-8")
         report = _report(by_part, config)
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
                  wall_seconds=monotonic() - started, results=report,
@@ -378,28 +347,3 @@ def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> JsonO
                                       for value in values_of(record, stratify)).items()))
             for name, own in parts.items()}
     return {**report, "overlap": list(overlaps(parts, config.folds > 0))}
-
-
-def eval_yaml(parts: Mapping[str, Sequence[Record]], name: str) -> str | None:
-    """Describe a set of texts with one label each; None for others, or without a test part.
-
-    Pairs, questions and annotations are no task that these readers know by columns alone.
-
-    Args:
-        parts: records by the names of their parts.
-        name: of the set.
-    """
-    records = [record for own in parts.values() for record in own]
-    if "test" not in parts or any("label" not in record or "text_pair" in record
-                                  or "question" in record for record in records):
-        return None
-    labels = sorted({record["label"] for record in records})
-    listed = ", ".join(labels).replace("{", "{{").replace("}", "}}")
-    values = {
-        "name": name, "description": f"{len(records)} texts with one of {len(labels)} labels",
-        "languages": sorted({record["lang"] for record in records if record.get("lang")}) or ["en"],
-        "labels": labels,
-        "template": f"Classify the text. Answer with one of these alone: {listed}\n\n{{prompt}}"}
-    # JSON is YAML.
-    return _FORM.format(**{key: json.dumps(value, ensure_ascii=False)
-                           for key, value in values.items()})

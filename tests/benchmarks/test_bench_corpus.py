@@ -33,8 +33,7 @@ _CORPORA = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-rep
 _BLOCK_LINES = 500
 _BLOCK_BYTES = 1 << 17
 _PLAIN = "basic,entities,copyright,publisher,navigation,repeated-lines"
-_RULES = {"min_words": 50, "max_words": 100_000, "min_alphabetic_words": 0.8,
-          "max_symbol_share": 0.1, "max_digit_share": 0.1, "max_repeated_lines": 0.3}
+_RULES = {"min_words": 50, "max_words": 100_000}
 
 
 def clean_lines(lines: list[bytes], repairs: str, **filters: Any) -> list[str]:

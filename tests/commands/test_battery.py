@@ -73,7 +73,7 @@ CASES = {
         ("--min-words", "7"),
         ("--repairs basic|all|none|NAME,...", "--min-words", "--languages declared|CODE,...",
          "--licences commercial|NAME,...", "--personal-data [keep|flag|mask|drop]",
-         "--max-line-copies", "--remove FILE", "--dropped FILE", "--rejects", "PubMedBERT",
+         "--remove FILE", "--dropped FILE", "--rejects", "PubMedBERT",
          "no guarantee"), NO_RECORDS + ALLOWED, None),
     "pretrain": Case(
         ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "-o", "OUT"),
@@ -108,10 +108,9 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--repairs", "basic,whitespace"), "--repairs: found 'whitespace', expected names from"),
         (("--set", "personal_kinds=mail"), "personal_kinds: found 'mail', expected names from"),
         (("--min-words", "9", "--max-words", "8"), "--min-words: found 9, expected at most"),
-        (("--set", "max_digit_share=20"), "max_digit_share: found 20.0, expected 0 to 1"),
+        (("--set", "min_characters=-1"), "min_characters: found -1, expected 0 or more"),
         (("--remove", "absent"), "'absent' does not exist"),
         (("--personal-data", "hide"), "'hide' is not one of 'keep', 'flag', 'mask', 'drop'"),
-        (("--max-line-copies", "-1"), "--max-line-copies: found -1, expected 0 or more"),
     ),
     "pretrain": (
         ((), "expected one of --model and --architecture"),

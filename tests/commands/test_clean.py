@@ -35,34 +35,6 @@ def test_rules_are_counted_and_what_is_left_out_keeps_its_reason(
         "meta": {"year": 2001, "dropped": {"rule": "min-words", "found": 2}}}
 
 
-def test_lines_of_many_records_are_removed_from_files_and_pipes(
-        run: Run, piped: Run, write_lines: Callable[..., Path]) -> None:
-    records = [{"id": str(number), "text": f"{LINE}\nNota\nTesto {number} di un foglio proprio."}
-               for number in range(4)]
-    corpus = write_lines("c.jsonl", *records)
-    kept = [text.replace(f"{LINE}\n", "") for text in (record["text"] for record in records)]
-    for most, expected in ((3, kept), (4, [record["text"] for record in records])):
-        outcome = run("clean", corpus, "--max-line-copies", most)
-        assert [record["text"] for record in outcome.records] == expected
-        assert piped(corpus, "clean", "--max-line-copies", most).out == outcome.out
-    assert [run("clean", corpus, "--max-line-copies", 3).err.count("max-line-copies 4")] == [1]
-
-
-def test_shards_are_the_whole_and_lines_are_counted_over_all_of_them(
-        run: Run, write_lines: Callable[..., Path], tmp_path: Path) -> None:
-    records = [{"id": str(number), "text": f"{LINE}\nTesto  {number} di un foglio proprio."
-                if number % 3 else "Corto"} for number in range(9)]
-    corpus = write_lines("c.jsonl", *records)
-    arguments = ("clean", corpus, "--max-line-copies", 5, "--min-words", 3, "--dropped")
-    whole = run(*arguments, tmp_path / "d.jsonl")
-    parts = [run(*arguments, tmp_path / f"d{part}.jsonl", "--part", f"{part}/3")
-             for part in (1, 2, 3)]
-    assert whole.out == "".join(part.out for part in parts)
-    assert LINE not in whole.out
-    assert (tmp_path / "d.jsonl").read_bytes() == b"".join(
-        (tmp_path / f"d{part}.jsonl").read_bytes() for part in (1, 2, 3))
-
-
 def test_rules_come_from_a_toml_file(run: Run, write_lines: Callable[..., Path],
                                      tmp_path: Path) -> None:
     corpus = write_lines("c.jsonl", {"id": "a", "text": "Pag. 3\nIl  cuore"},

@@ -47,8 +47,8 @@ def printed(run: Callable[..., Any]) -> Callable[..., list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("name", "settings"), [
-    ("clean", {}), ("clean", {"min_words": 20, "repairs": "all", "max_line_copies": 4}),
-    ("dedup", {}), ("dedup", {"duplicates": "exact", "keep": "last"}),
+    ("clean", {}), ("clean", {"min_words": 20, "repairs": "all"}),
+    ("dedup", {}), ("dedup", {"duplicates": "exact"}),
     ("sample", {"records": "5"}), ("sample", {"words": "90", "by": "lang", "seed": 2})], ids=str)
 def test_a_function_yields_what_its_command_prints(
         name: str, settings: dict[str, Any], file: str, printed: Callable[..., Any]) -> None:

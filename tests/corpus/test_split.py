@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from bmtools.corpus.overlap import PARTS
 from bmtools.corpus.split import SplitConfig, read_split, write_split
@@ -208,30 +207,6 @@ def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
     sizes = SplitConfig().sizes(len(set(reached.values())))
     assert {part: len({reached[int(one)] for one, own in parts.items() if own == part})
             for part in sizes} == sizes
-
-
-def test_eval_yaml_is_what_its_readers_expect(divide, tmp_path: Path) -> None:
-    records = [{"id": str(number), "text": f"t{number}", "lang": "it",
-                "label": ["no: {x}", "yes"][number % 2]} for number in range(20)]
-    divide(records)
-    content = yaml.safe_load((tmp_path / "out/eval.yaml").read_text())
-    # EuroEval's keys, of its yaml_config.py.
-    assert (content["task"], content["languages"]) == ("classification", ["it"])
-    assert content["labels"] == ["no: {x}", "yes"]
-    # Inspect's model of a task forbids other keys, and solvers and scorers that it does not list.
-    [task] = content["tasks"]
-    assert task.keys() == {"id", "config", "split", "field_spec", "solvers", "scorers"}
-    assert task["field_spec"] == {"input": "text", "target": "label"}
-    assert [one["name"] for one in task["solvers"]] == ["prompt_template", "generate"]
-    assert [one["name"] for one in task["scorers"]] == ["exact"]
-    template = task["solvers"][0]["args"]["template"]
-    assert template.format(prompt="t1") == (
-        "Classify the text. Answer with one of these alone: no: {x}, yes\n\nt1")
-    for number, other in enumerate(({"question": "?"}, {"text_pair": "b"})):
-        divide([{**record, **other} for record in records], out=f"other-{number}")
-        assert not (tmp_path / f"other-{number}/eval.yaml").exists()
-    divide(records, out="folds", folds=3)
-    assert not (tmp_path / "folds/eval.yaml").exists()
 
 
 @pytest.mark.data

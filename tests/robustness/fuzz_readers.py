@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -229,9 +228,6 @@ READERS = (
     Reader("in.jsonl", "clean --repairs all --personal-data mask in.jsonl"),
     Reader("words.txt", "clean --remove words.txt in.jsonl", weight=.5),
     Reader("in.jsonl", "dedup --workers 1 in.jsonl", weight=.5),
-    *(Reader(f"signatures/part-00000/{name}", "dedup --workers 1 in.jsonl --against signatures",
-             weight=.3, said=("signatures/part-00000",))
-      for name in ("bmtools.json", "signatures.npy", "digests.npy", "ids.npy", "id_ends.npy")),
     *(Reader(file, "decontaminate --workers 1 in.jsonl --evaluation tagged.jsonl --least-words 2",
              weight=.5) for file in ("in.jsonl", "tagged.jsonl")),
     Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
@@ -321,8 +317,6 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
         folder / "in.jsonl")
     run("tokenize", "--tokenizer", folder / "tokenizer", "--workers", "1", "-o",
         folder / "shards", folder / "in.jsonl")
-    run("dedup", "--workers", "1", folder / "in.jsonl", "--signatures", folder / "signatures", "-o",
-        os.devnull)
     run("score-mrr", "--model", folder / "model", "-o", folder / "mrr.jsonl",
         folder / "maskings.jsonl")
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.corpus.cleaning.filters import source_filters, text_filters
 from bmtools.corpus.cleaning.personal_data import PersonalData
-from bmtools.corpus.cleaning.repairs import Repairs, copied_lines
+from bmtools.corpus.cleaning.repairs import Repairs
 from bmtools.corpus.cleaning.settings import KINDS, FilterConfig, PersonalDataConfig, RepairConfig
-from bmtools.corpus.record_files import record_files
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.jsonl import as_records
 from bmtools.io.workers import Outcome
 from bmtools.records import JsonObject, Record, RecordSource
 from bmtools.settings import split_settings
@@ -60,16 +58,15 @@ class Cleaner:
         filters: which records stay.
         personal_data: what becomes of personal data.
         unwanted: patterns of what is removed beside that.
-        copied_lines: hashes of lines that stand in too many records.
 
     Raises:
         BmtoolsError: a package is not installed.
     """
 
     def __init__(self, repairs: RepairConfig, filters: FilterConfig,
-                 personal_data: PersonalDataConfig, unwanted: Sequence[re.Pattern[str]] = (),
-                 copied_lines: Collection[int] = ()) -> None:
-        self._repair = Repairs(repairs.names, unwanted, copied_lines)
+                 personal_data: PersonalDataConfig,
+                 unwanted: Sequence[re.Pattern[str]] = ()) -> None:
+        self._repair = Repairs(repairs.names, unwanted)
         self._source_filters = source_filters(filters)
         self._text_filters = text_filters(filters)
         self._action = personal_data.personal_data
@@ -243,8 +240,7 @@ def clean(records: RecordSource, *, remove: Sequence[str] = (), reject: Reject =
     """Yield the records that stay: `clean("corpus.jsonl", min_words=5, repairs="all")`.
 
     Args:
-        records: a file or several, or dictionaries with `id` and `text`; copied to a temporary file
-            if `max_line_copies` is set, which reads them twice.
+        records: a file or several, or dictionaries with `id` and `text`.
         remove: regular expressions of text to remove; `^` and `$` match at the ends of lines.
         reject: receives records that cannot be read or cleaned.
         on_drop: receives each record that is left out, with the reason under `meta.dropped`.
@@ -257,19 +253,14 @@ def clean(records: RecordSource, *, remove: Sequence[str] = (), reject: Reject =
     repairs, filters, personal_data = split_settings(
         settings, RepairConfig, FilterConfig, PersonalDataConfig)
     unwanted = [re.compile(pattern, re.MULTILINE) for pattern in remove]
-    with ExitStack() as stack:
-        copied: Collection[int] = ()
-        if repairs.max_line_copies:
-            records = stack.enter_context(record_files(records, reject))
-            copied = copied_lines(RecordReader(records), repairs.max_line_copies)
-        cleaner = Cleaner(repairs, filters, personal_data, unwanted, copied)
-        for record in as_records(records, reject):
-            try:
-                cleaned = cleaner.clean(record)
-            except RecordError as error:
-                reject(error)
-                continue
-            if not cleaned.rule:
-                yield cleaned.record
-            elif on_drop:
-                on_drop(cleaned.dropped)
+    cleaner = Cleaner(repairs, filters, personal_data, unwanted)
+    for record in as_records(records, reject):
+        try:
+            cleaned = cleaner.clean(record)
+        except RecordError as error:
+            reject(error)
+            continue
+        if not cleaned.rule:
+            yield cleaned.record
+        elif on_drop:
+            on_drop(cleaned.dropped)

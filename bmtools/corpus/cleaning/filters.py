@@ -1,17 +1,15 @@
 """Filters: what a record must be to stay in a corpus, each by the name of its setting.
 
-The shortest text is that of PubMedBERT's corpus (Gu et al. 2021, section 6.1); shares of words and
-lines are those of Gopher's quality and repetition rules (Rae et al. 2021, appendix A.1).
+The shortest text is that of PubMedBERT's corpus (Gu et al. 2021, section 6.1).
 """
 
 from __future__ import annotations
 
 import operator
 import re
-import string
 import warnings
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from bmtools.corpus.cleaning.repairs import truncation_mark
 from bmtools.corpus.cleaning.settings import COMMERCIAL, DECLARED, FilterConfig
@@ -21,13 +19,10 @@ from bmtools.io.provenance.licence_names import licence_name, licence_parts
 from bmtools.io.provenance.licences import TERMS, obligations
 from bmtools.records import Record
 from bmtools.text.languages import found_language, load_identifier, primary_language, two_letters
+from bmtools.vocab.words import ChunkWords
 
 Filter = Callable[[Record], object]
 """What is wrong with a record; None where nothing is."""
-_WITHOUT_LETTER = re.compile(r"\s(?:[^\w\s]|[\d_])++(?!\S)")
-_ASCII_WITHOUT_LETTER = re.compile(r"[\t-\r\x1c-\x1f ][^a-zA-Z\s]++(?!\S)")  # thrice as fast
-_LETTERS_AND_SPACES = (string.ascii_letters + string.whitespace).encode()
-_DIGITS = string.digits.encode()
 _COMMERCIAL = ("cc0", "cc-by", "cc-by-sa", "cc-by-nd", "cc-pdm", "public-domain", "pddl",
                "odc-by", "odbl", "apache", "mit", "bsd")
 _VERSION = re.compile(r"(?<![- ])[- ]+(?:v(?:ersion)?[- ]?)?\d+(?:\.\d+)*\b.*|[- ]licen[cs]e")
@@ -60,11 +55,13 @@ def source_filters(config: FilterConfig) -> dict[str, Filter]:
 def text_filters(config: FilterConfig) -> dict[str, Filter]:
     """Return the filters that look at a repaired text, the costly ones last; only those on."""
     filters: dict[str, Filter] = {"empty": lambda record: None if record["text"] else "no text"}
-    for key, measure in _MEASURES.items():
-        limit = getattr(config, key)
-        if limit != getattr(FilterConfig, key):
-            is_right = operator.ge if key.startswith("min") else operator.le
-            filters[key.replace("_", "-")] = partial(_measured, measure, is_right, limit)
+    limits: dict[str, tuple[int, Callable[[str], int], Callable[[int, int], bool]]] = {
+        "min-characters": (config.min_characters, len, operator.ge),
+        "min-words": (config.min_words, word_count, operator.ge),
+        "max-words": (config.max_words, word_count, operator.le)}
+    for name, (limit, measure, is_right) in limits.items():
+        if limit:
+            filters[name] = partial(_measured, measure, is_right, limit)
     if config.languages:
         filters["languages"] = partial(_other_language, _known_languages(config.languages))
     return filters
@@ -80,43 +77,15 @@ def _known_languages(listed: str) -> set[str]:
     return languages
 
 
-@lru_cache(1)  # several filters look at one text after the other
+@lru_cache(1)  # two filters look at one text after the other
 def word_count(text: str) -> int:
-    """Count words: runs of other characters than white space."""
-    return len(text.split())
+    """Count words, as all commands do."""
+    return _words().number(text)
 
 
-def alphabetic_words(text: str) -> float:
-    """Return the share of words that have a letter."""
-    pattern = _ASCII_WITHOUT_LETTER if text.isascii() else _WITHOUT_LETTER
-    without = len(pattern.findall(f" {text}"))
-    return (word_count(text) - without) / max(word_count(text), 1)
-
-
-def digit_share(text: str) -> float:
-    """Return the share of characters that are digits."""
-    content = text.encode()
-    return (len(content) - len(content.translate(None, _DIGITS))) / max(len(text), 1)
-
-
-def symbol_share(text: str) -> float:
-    """Return the share of characters that are no letters, digits or white space."""
-    rest = text.encode().translate(None, _LETTERS_AND_SPACES + _DIGITS)
-    symbols = len(rest) if text.isascii() else sum(
-        not (sign.isalnum() or sign.isspace()) for sign in rest.decode())
-    return symbols / max(len(text), 1)
-
-
-def repeated_lines(text: str) -> float:
-    """Return the share of lines that came before in the text; blank ones do not count."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    return (len(lines) - len(set(lines))) / max(len(lines), 1)
-
-
-_MEASURES: dict[str, Callable[[str], float]] = {
-    "min_characters": len, "min_words": word_count, "max_words": word_count,
-    "min_alphabetic_words": alphabetic_words, "max_symbol_share": symbol_share,
-    "max_digit_share": digit_share, "max_repeated_lines": repeated_lines}
+@cache
+def _words() -> ChunkWords:
+    return ChunkWords()
 
 
 def licence_kind(licence: str) -> str:
@@ -125,10 +94,10 @@ def licence_kind(licence: str) -> str:
     return "-".join(_VERSION.sub("", plain).split()).strip("-")
 
 
-def _measured(measure: Callable[[str], float], is_right: Callable[[float, float], bool],
-              limit: float, record: Record) -> float | None:
+def _measured(measure: Callable[[str], int], is_right: Callable[[int, int], bool],
+              limit: int, record: Record) -> int | None:
     found = measure(record["text"])
-    return None if is_right(found, limit) else round(found, 4)
+    return None if is_right(found, limit) else found
 
 
 def _other_year(is_right: Callable[[int, int], bool], limit: int, record: Record) -> object:

@@ -12,18 +12,13 @@ import html
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
 from functools import partial
-from hashlib import blake2b
 from unicodedata import normalize
 
 from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.errors import DataError, setting
 from bmtools.installation import require_extra
-from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import temporary_database
 from bmtools.io.sources import read_list, source_name
-from bmtools.status import counted
 
 # A sentence or a line begins after these, with what white space there is.
 _BEGIN = r"(?:(?<=[.!?)\]])\s*|^[ \t]*)"
@@ -122,12 +117,9 @@ class Repairs:
     Args:
         names: of the repairs, from `settings.REPAIRS`.
         unwanted: what is removed beside that, counted under `remove`.
-        copied_lines: hashes of lines that stand in too many records, counted under
-            `max-line-copies`.
     """
 
-    def __init__(self, names: Collection[str], unwanted: Sequence[re.Pattern[str]] = (),
-                 copied_lines: Collection[int] = ()) -> None:
+    def __init__(self, names: Collection[str], unwanted: Sequence[re.Pattern[str]] = ()) -> None:
         if "unicode" in names:
             require_extra("ftfy", f"{setting('repairs')} unicode", "cleaning")
         unusual = [(name, *_UNUSUAL_RULES[name]) for name in _UNUSUAL_RULES if name in names]
@@ -142,8 +134,6 @@ class Repairs:
         self._repairs += [remove for name, remove in removals.items() if name in names]
         self._repairs += [partial(EditedText.substitute, rule="remove", pattern=pattern, replace="")
                           for pattern in unwanted]
-        if copied_lines:
-            self._repairs.append(partial(_remove_copied_lines, hashes=copied_lines))
 
     def __call__(self, edited: EditedText) -> bool:
         """Repair a text until nothing is left to repair; return whether that came to an end."""
@@ -252,36 +242,9 @@ def _remove_repeated_lines(edited: EditedText) -> None:
         edited.substitute("repeated-lines", _LINE, keep_first)
 
 
-def _remove_copied_lines(edited: EditedText, hashes: Collection[int]) -> None:
-    edited.substitute("max-line-copies", _LINE, lambda found: "" if is_long(found[0])
-                      and line_hash(found[0]) in hashes else found[0])
-
-
 def is_long(line: str) -> bool:
     """Tell whether a line has so many words that it hardly comes again by chance."""
     return len(line.split(None, _FEWEST_WORDS - 1)) >= _FEWEST_WORDS
-
-
-def line_hash(line: str) -> int:
-    """Hash a line without the white space around it, to the same 63 bits everywhere."""
-    digest = blake2b(" ".join(line.split()).encode(), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
-
-
-def copied_lines(records: RecordReader, most: int) -> set[int]:
-    """Read records once, and return the hashes of the lines that stand in more than so many.
-
-    Counts are kept in a temporary SQLite database, with 64 MiB of it in memory.
-    """
-    with closing(temporary_database()) as lines:
-        lines.execute("CREATE TABLE lines (hash INTEGER PRIMARY KEY, records INTEGER)")
-        for record in counted(RecordReader(records.names, lambda error: None, allow_empty=True),
-                              "counting lines"):
-            lines.executemany(
-                "INSERT INTO lines VALUES (?, 1) ON CONFLICT DO UPDATE SET records = records + 1",
-                {(line_hash(line),) for line in record["text"].split("\n") if is_long(line)})
-        return {found for found, in lines.execute(
-            "SELECT hash FROM lines WHERE records > ?", [most])}
 
 
 def read_patterns(name: str) -> list[re.Pattern[str]]:

@@ -26,11 +26,8 @@ class RepairConfig(Settings, title="Repairs of text"):
                                    "none, or names, of which basic may be one: unicode (needs "
                                    "ftfy), entities, copyright, publisher, navigation, "
                                    "repeated-lines.", metavar="basic|all|none|NAME,...")
-    max_line_copies: int = option(0, "Remove lines of five words or more that stand in more "
-                                     "records than this; the input is read twice; 0 for no limit.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, max_line_copies=0)
         require_names("repairs", self.names, REPAIRS)
 
     @property
@@ -42,8 +39,7 @@ class RepairConfig(Settings, title="Repairs of text"):
 class FilterConfig(Settings, title="Records left out"):
     """Records left out."""
 
-    min_words: int = option(0, "Fewest words of a text (PubMedBERT: 128); a word is a run of other "
-                               "characters than white space. 0 for no limit.")
+    min_words: int = option(0, "Fewest words of a text (PubMedBERT: 128); 0 for no limit.")
     max_words: int = option(0, "Most words of a text; 0 for no limit.")
     min_characters: int = option(
         0, "Fewest characters of a text, for writing without spaces; 0 for no limit.")
@@ -52,12 +48,6 @@ class FilterConfig(Settings, title="Records left out"):
                                 "tell are kept.", metavar="declared|CODE,...")
     drop_truncated: bool = option(False, "Leave out records whose text has a mark such as "
                                          "(ABSTRACT TRUNCATED) instead of removing the mark.")
-    min_alphabetic_words: float = option(0.0, "Smallest share of words with a letter; Gopher: 0.8.")
-    max_symbol_share: float = option(
-        1.0, "Largest share of characters that are no letters, digits or white space.")
-    max_digit_share: float = option(1.0, "Largest share of digits among the characters.")
-    max_repeated_lines: float = option(
-        1.0, "Largest share of lines that came before in the text; Gopher: 0.3.")
     from_year: int = option(
         0, "First `meta.year` kept; records without one are left out. 0 for no limit.")
     to_year: int = option(
@@ -68,9 +58,6 @@ class FilterConfig(Settings, title="Records left out"):
 
     def __post_init__(self) -> None:
         require_at_least(self, min_words=0, max_words=0, min_characters=0)
-        for name in ("min_alphabetic_words", "max_symbol_share", "max_digit_share",
-                     "max_repeated_lines"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
         require(not self.max_words or self.min_words <= self.max_words, "min_words",
                 self.min_words, f"at most max_words, {self.max_words}")
         require(not self.to_year or self.from_year <= self.to_year, "from_year", self.from_year,

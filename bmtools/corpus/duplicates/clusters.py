@@ -5,65 +5,21 @@ Memory holds some fifty bytes a record; signatures stay in files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import numpy as np
 
 from bmtools.corpus.duplicates.settings import Bands, DedupConfig
-from bmtools.corpus.duplicates.sketches import Part
+from bmtools.corpus.duplicates.sketches import Records
 from bmtools.corpus.duplicates.words import mix
 from bmtools.io.output import temporary_file
 from bmtools.status import set_status
 
-_PAIRS = 1 << 10  # read at once
 _MOST_NEIGHBOURS = 128
 """Records that one is compared with in a band, of those that agree in it: enough for all but the
 commonest boilerplate, of which each record is like its neighbours anyway."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Records:
-    """Records of several parts, numbered through."""
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = parts
-        self._firsts = np.cumsum([0, *map(len, parts)])
-
-    def __len__(self) -> int:
-        return int(self._firsts[-1])
-
-    def all(self, name: str) -> np.ndarray:
-        """Read an array of all parts."""
-        return np.concatenate([part.arrays[name] for part in self.parts])
-
-    def rows(self, name: str, numbers: np.ndarray) -> np.ndarray:
-        """Read some records' rows of an array."""
-        found = np.empty((len(numbers), *self.parts[0].arrays[name].shape[1:]),
-                         self.parts[0].arrays[name].dtype)
-        for part, first in zip(self.parts, self._firsts[:-1], strict=True):
-            own = (numbers >= first) & (numbers < first + len(part))
-            found[own] = part.arrays[name][numbers[own] - first]
-        return found
-
-    def similarity(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Estimate the Jaccard index of pairs of records from their signatures."""
-        found = [np.empty(0)]
-        for first in range(0, len(ones), _PAIRS):
-            pair = (self.rows("signatures", each[first:first + _PAIRS]) for each in (ones, others))
-            found.append(np.equal(*pair).mean(axis=1))
-            self.forget_pages()  # 64 kB around each row
-        return np.concatenate(found)
-
-    def forget_pages(self) -> None:
-        """Have the system take back what was read of files."""
-        for part in self.parts:
-            part.forget_pages()
-
-    def part_of(self, number: int) -> tuple[Part, int]:
-        """Return the part of a record, and its number there."""
-        place = int(np.searchsorted(self._firsts, number, side="right")) - 1
-        return self.parts[place], number - int(self._firsts[place])
 
 
 def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
@@ -72,8 +28,8 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
     Records without words are alone.
     """
     parents = np.arange(len(records))
-    has_words = records.all("lengths") > 0
-    digests = records.all("digests")
+    has_words = records.rows("lengths") > 0
+    digests = records.rows("digests")
     for members, borders in _equal(digests.view("<u8")[::2].copy()):
         firsts = members[borders].repeat(np.diff(np.append(borders, len(members))))
         is_equal = digests[members] == digests[firsts]  # not by their halves alone
@@ -84,9 +40,8 @@ def find_clusters(records: Records, config: DedupConfig) -> np.ndarray:
         numbers = np.flatnonzero(has_words & (parents == np.arange(len(records))))
         with ExitStack() as stack:
             bands = _BandFile(stack, Bands.of(config.threshold, config.permutations))
-            for part in records.parts:
-                for chunk in part.chunks():
-                    bands.add(part.arrays["signatures"][chunk])
+            for signatures in records.signatures():
+                bands.add(signatures)
             for done, keys in enumerate(bands.columns()):
                 set_status("comparing", done, bands.shape.bands, "bands")
                 parents = _join(parents, records, numbers, keys[numbers], config.threshold)

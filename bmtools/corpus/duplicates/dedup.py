@@ -10,16 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO
 
 import msgspec
 import numpy as np
 
-from bmtools.corpus.duplicates.clusters import Records, find_clusters
+from bmtools.corpus.duplicates.clusters import find_clusters
 from bmtools.corpus.duplicates.settings import DedupConfig
-from bmtools.corpus.duplicates.sketches import Part, PartWriter, Sketcher, Sketches
-from bmtools.corpus.duplicates.store import open_parts, refuse_known
+from bmtools.corpus.duplicates.sketches import Records, Sketcher, read_sketches
 from bmtools.corpus.record_files import as_lines, record_files
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.installation import require_extra
@@ -46,34 +44,22 @@ class Deduplicated:
     Args:
         reader: of the corpus, or of the part of it that is written; it must not change meanwhile.
         hashes: of the corpus, by the names of the files.
-        config: settings.
         records: of other corpora, and then of this one.
         first: number of this corpus' first record among them.
         lines: (records of this corpus,) numbers of their lines, over all files.
         line_count: lines in all.
-        kept: for each record the one that stays in its place, itself or another one.
+        kept: for each record the one that stays in its place, itself or an earlier one.
         similarity: of each record of this corpus to the one that stays.
     """
 
     reader: RecordReader
     hashes: dict[str, str]
-    config: DedupConfig
     records: Records
     first: int
     lines: np.ndarray
     line_count: int
     kept: np.ndarray
     similarity: np.ndarray
-
-    @property
-    def part(self) -> Part:
-        """Sketches of the corpus."""
-        return self.records.parts[-1]
-
-    @property
-    def stays(self) -> np.ndarray:
-        """Whether each record of the corpus stays."""
-        return self.kept[self.first:] == np.arange(self.first, len(self.records))
 
     def write(self, run: PassRun, dropped: IO[bytes] | None = None) -> Iterator[bytes]:
         """Yield the lines that stay, as they are.
@@ -86,7 +72,8 @@ class Deduplicated:
             DataError: a file has changed since the search.
         """
         verdicts = np.full(self.line_count, _NO_RECORD, np.uint8)
-        verdicts[self.lines] = np.where(self.stays, 0, np.where(self.similarity == 1, 1, 2))
+        stays = self.kept[self.first:] == np.arange(self.first, len(self.records))
+        verdicts[self.lines] = np.where(stays, 0, np.where(self.similarity == 1, 1, 2))
         # To send lines to other processes and back would take longer than to copy them.
         yield from run.lines(read_blocks(self.reader),
                              lambda: partial(self._copy, verdicts, dropped is not None),
@@ -118,10 +105,10 @@ class Deduplicated:
     def _explained(self, line: bytes, number: int) -> Record:
         """Add to a duplicate of what it is one."""
         record = Record(msgspec.json.decode(as_lines([line])))
-        part, place = self.records.part_of(int(self.kept[self.first + number]))
+        kept = int(self.kept[self.first + number])
         similarity = float(self.similarity[number])
-        found = {"rule": RULES[1 if similarity == 1 else 2], "found": part.id(place),
-                 "in": part.source(place), "similarity": round(similarity, 3)}
+        found = {"rule": RULES[1 if similarity == 1 else 2], "found": self.records.id(kept),
+                 "in": self.records.source(kept), "similarity": round(similarity, 3)}
         return record.replace(meta={**(record.get("meta") or {}), "dropped": found})
 
 
@@ -132,14 +119,13 @@ def dedup(records: RecordSource, *, against: Sequence[str] = (), workers: int = 
     Args:
         records: a file or several, or dictionaries with `id` and `text`, which are copied to a
             temporary file.
-        against: files of other corpora, or directories of their signatures; their records stay
-            in place of those of this one.
+        against: files of other corpora, whose records stay in place of those of this one.
         workers: processes; 0 for one for each core.
         reject: receives bad records.
         settings: fields of `DedupConfig`.
 
     Raises:
-        BmtoolsError: a package is missing, or signatures were made with other settings.
+        BmtoolsError: a package is missing.
         ValueError: a setting out of range.
     """
     [config] = split_settings(settings, DedupConfig)
@@ -152,8 +138,7 @@ def dedup(records: RecordSource, *, against: Sequence[str] = (), workers: int = 
 
 @contextmanager
 def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None = None,
-                against: Sequence[str] = (),
-                signatures: Path | None = None) -> Iterator[Deduplicated]:
+                against: Sequence[str] = ()) -> Iterator[Deduplicated]:
     """Find the duplicates in a corpus; its lines can be written until the block ends.
 
     Duplicates of duplicates are duplicates of one record. Memory holds some fifty bytes a record,
@@ -165,85 +150,52 @@ def deduplicate(records: RecordReader, run: PassRun, config: DedupConfig | None 
             ones.
         run: does the work.
         config: settings.
-        against: files of other corpora, or directories of their signatures; their records stay
-            in place of those of this one.
-        signatures: a further directory, which may be absent; it has none of this corpus yet.
+        against: files of other corpora, whose records stay in place of those of this one.
 
     Raises:
-        DataError: nothing to read, or signatures that were made with other settings.
+        DataError: nothing to read.
         BmtoolsError: a package is missing.
     """
     config = config or DedupConfig()
     if config.duplicates == "near":
         require_extra("rensa", f"{setting('duplicates')} near", "dedup")
-    files = [name for name in against if not Path(name).is_dir()]
-    parts = [part for name in against if name not in files
-             for part in open_parts(Path(name), config)]
-    if signatures is not None:
-        parts += open_parts(signatures, config, allow_none=True)
     with ExitStack() as stack:
-        if files:
-            other = RecordReader(files, records.reject)
-            parts.append(_sketch(other, run, "against", config, stack)[0])
+        found = Records(stack, config.permutations if config.duplicates == "near" else 0)
+        if against:
+            _sketch(RecordReader(against, records.reject), run, "against", config, found)
+        first = len(found)
         names = stack.enter_context(rereadable(records.names))
         whole, again = (RecordReader(names, records.reject, records.allow_empty) for _ in range(2))
-        part, lines, line_count = _sketch(whole, run, "corpus", config, stack)
-        if signatures is not None:
-            refuse_known(signatures, whole.hashes)
-        found = Records([*parts, part])
-        kept, similarity = _choose(found, len(found) - len(part), config)
+        lines, line_count = _sketch(whole, run, "corpus", config, found)
+        found.finish()
+        kept = find_clusters(found, config)
         yield Deduplicated(records if isinstance(records, RecordShard) else again, whole.hashes,
-                           config, found, len(found) - len(part), lines, line_count, kept,
-                           similarity)
+                           found, first, lines, line_count, kept, _similarities(found, first, kept))
 
 
 def _sketch(reader: RecordReader, run: PassRun, name: str, config: DedupConfig,
-            stack: ExitStack) -> tuple[Part, np.ndarray, int]:
+            records: Records) -> tuple[np.ndarray, int]:
     """Sketch all records of some files.
 
     Returns:
-        the sketches, (records,) the numbers of their lines, and the number of lines.
+        (records,) the numbers of their lines, and the number of lines.
     """
     path = run.collect(name, read_blocks(reader), partial(Sketcher, config), reader.reject)
-    writer = PartWriter(stack, config.permutations if config.duplicates == "near" else 0)
     lines, count = [np.empty(0, np.int64)], 0
     with path.open("rb") as stream:
-        for sketches in Sketches.read(stream):
-            writer.add(sketches)
-            lines.append(sketches.lines + count)
+        for sketches in read_sketches(stream):
+            records.add(sketches)
+            lines.append(np.frombuffer(sketches.lines, np.int64) + count)
             count += sketches.line_count
-    return writer.finish(), np.concatenate(lines), count
+    return np.concatenate(lines), count
 
 
-def _choose(records: Records, first: int, config: DedupConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Choose which record of each cluster stays.
-
-    Returns:
-        (records,) the one that stays in the place of each, and for each from the first one of this
-        corpus on the similarity to it.
-    """
-    parents = find_clusters(records, config)
-    numbers = np.arange(len(records))
-    kept = parents.copy()
-    if config.keep != "first":
-        score = numbers if config.keep == "last" else records.all("lengths")
-        for members in np.split(*_clusters(parents, first)):
-            if len(members):
-                kept[members] = members[np.argmax(score[members])]
-    dropped = np.flatnonzero(kept[first:] != numbers[first:])
+def _similarities(records: Records, first: int, kept: np.ndarray) -> np.ndarray:
+    """Estimate how similar each record of this corpus is to the one that stays."""
     similarity = np.ones(len(records) - first)
-    one, other = dropped + first, kept[dropped + first]
-    differs = records.rows("digests", one) != records.rows("digests", other)
-    if differs.any():
-        found = records.similarity(one[differs], other[differs])
-        # Texts of the same runs of words that differ in punctuation are no exact duplicates.
-        similarity[dropped[differs]] = np.minimum(found, _NEARLY)
-    return kept, similarity
-
-
-def _clusters(parents: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """Order the records of this corpus' clusters of several; tell where each but one begins."""
-    sizes = np.bincount(parents, minlength=len(parents))
-    members = np.flatnonzero((sizes[parents] > 1) & (parents >= first))
-    members = members[np.argsort(parents[members], kind="stable")]
-    return members, np.flatnonzero(np.diff(parents[members])) + 1
+    one = np.flatnonzero(kept != np.arange(len(records)))
+    one = one[one >= first]
+    one = one[records.rows("digests", one) != records.rows("digests", kept[one])]
+    # Texts of the same runs of words that differ in punctuation are no exact duplicates.
+    similarity[one - first] = np.minimum(records.similarity(one, kept[one]), _NEARLY)
+    return similarity

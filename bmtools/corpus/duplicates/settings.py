@@ -9,7 +9,7 @@ from typing import Literal
 from bmtools.errors import check_choices, require, require_at_least, require_seed
 from bmtools.settings import Settings, option
 
-Duplicates = Literal["near", "exact", "bytes"]
+Duplicates = Literal["near", "exact"]
 _LEAST_RECALL = 0.95  # of pairs right at the threshold
 
 
@@ -18,15 +18,13 @@ class DedupConfig(Settings, title="Duplicates"):
 
     duplicates: Duplicates = option(
         "near", "near finds texts that share most of their words in order, and equal ones; exact "
-                "only equal ones, case and white space aside; bytes only the very same.")
+                "only equal ones, case and white space aside.")
     threshold: float = option(
         0.7, "Least similarity of near duplicates: Jaccard index of their runs of words.")
     ngram_words: int = option(5, "Words of a run; shorter texts are one run.")
     permutations: int = option(128, "Hashes a text, from which similarities are estimated; the "
                                     "standard error is at most 0.5 / sqrt(permutations).")
     seed: int = option(0, "Seed of the hashes.")
-    keep: Literal["first", "last", "longest"] = option(
-        "first", "Which one of several duplicates stays; those of other corpora stay in any case.")
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -7,7 +7,6 @@ import mmap
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import IO, BinaryIO
 
 import msgspec
@@ -20,56 +19,46 @@ from bmtools.io.jsonl import Block
 from bmtools.io.output import temporary_file
 from bmtools.io.workers import Outcome
 
-DIGEST_BYTES = 16
-DIGEST = np.dtype(f"V{DIGEST_BYTES}")
-ROWS = 1 << 14
-"""Records that are read at once."""
-TYPES = {"digests": DIGEST, "lengths": np.dtype("<u4"),
-         "signatures": np.dtype("<u4"), "ids": np.dtype("u1"), "id_ends": np.dtype("<i8")}
-"""The arrays of a part; the ids stand one after the other, as UTF-8."""
+_DIGEST_BYTES = 16
+_DIGEST = np.dtype(f"V{_DIGEST_BYTES}")
+_ROWS = 1 << 14  # records that are read at once
+_TYPES = {"digests": _DIGEST, "lengths": np.dtype("<u4"), "signatures": np.dtype("<u4"),
+          "ids": np.dtype("u1"), "id_ends": np.dtype("<i8")}
+_PAIRS = 1 << 10  # compared at once
 _SIZE_BYTES = 8
-_decode = msgspec.msgpack.Decoder(tuple[list[str], bytes, bytes, bytes, bytes, str, int]).decode
 
 
-@dataclass(frozen=True, eq=False)
-class Sketches:
+class Sketches(msgspec.Struct):
     """Sketches of the records of a block, by which they are compared; sent as bytes.
 
     Args:
         ids: of the records.
-        lines: (records,) numbers of their lines within the block.
-        digests: (records,) 16 bytes of SHA-256 of each text, folded or as it is.
-        lengths: (records,) uint32 words, or bytes where none are looked for.
-        signatures: (records, permutations) uint32, or (records, 0) for exact duplicates.
+        lines: (records,) int64 numbers of their lines within the block.
+        digests: (records,) 16 bytes of SHA-256 of each folded text.
+        lengths: (records,) uint32 words.
+        signatures: (records, permutations) uint32; empty for exact duplicates.
         source: name of the file.
         line_count: lines of the block.
     """
 
     ids: list[str]
-    lines: np.ndarray
-    digests: np.ndarray
-    lengths: np.ndarray
-    signatures: np.ndarray
+    lines: bytes
+    digests: bytes
+    lengths: bytes
+    signatures: bytes
     source: str
     line_count: int
 
     def encode(self) -> bytes:
         """Encode them, their size first."""
-        content = msgspec.msgpack.encode([
-            self.ids, self.lines.tobytes(), self.digests.tobytes(), self.lengths.tobytes(),
-            self.signatures.tobytes(), self.source, self.line_count])
+        content = msgspec.msgpack.encode(self)
         return len(content).to_bytes(_SIZE_BYTES) + content
 
-    @classmethod
-    def read(cls, stream: IO[bytes]) -> Iterator[Sketches]:
-        """Read those of many blocks."""
-        while size := stream.read(_SIZE_BYTES):
-            ids, *arrays, source, count = _decode(stream.read(int.from_bytes(size)))
-            kinds: tuple[str | np.dtype[np.void], ...] = ("i8", DIGEST, "u4", "u4")
-            lines, digests, lengths, rows = (np.frombuffer(content, kind) for content, kind in zip(
-                arrays, kinds, strict=True))
-            yield cls(ids, lines, digests, lengths, rows.reshape(len(ids), -1) if ids else
-                      rows.reshape(0, 0), source, count)
+
+def read_sketches(stream: IO[bytes]) -> Iterator[Sketches]:
+    """Read the sketches of many blocks."""
+    while size := stream.read(_SIZE_BYTES):
+        yield msgspec.msgpack.decode(stream.read(int.from_bytes(size)), type=Sketches)
 
 
 class Sketcher:
@@ -86,15 +75,10 @@ class Sketcher:
         """Yield the sketches of a block, as the lines of an outcome."""
         outcome = Outcome()
         ids, texts, lines = read_texts(block, outcome.reject)
-        if self._config.duplicates == "bytes":
-            contents = [text.encode() for text in texts]
-            digests, lengths = _digests(contents), np.array([*map(len, contents)], np.uint32)
-            signatures = np.empty((len(texts), 0), np.uint32)
-        else:
-            parts = [self._sketch(texts[first:end]) for first, end in batches(texts)]
-            digests, lengths, signatures = (np.concatenate(each) for each in zip(
-                *(parts or [self._sketch([])]), strict=True))
-        outcome.lines = Sketches(ids, lines, digests, lengths, signatures, block.name,
+        parts = [self._sketch(texts[first:end]) for first, end in batches(texts)]
+        digests, lengths, rows = (b"".join(one.tobytes() for one in each)
+                                  for each in zip(*parts, strict=True)) if parts else [b""] * 3
+        outcome.lines = Sketches(ids, lines.tobytes(), digests, lengths, rows, block.name,
                                  block.line_count).encode()
         yield outcome
 
@@ -121,84 +105,81 @@ def signatures(shingles: np.ndarray, offsets: np.ndarray, config: DedupConfig) -
 
 
 def _digests(contents: Sequence[bytes]) -> np.ndarray:
-    content = b"".join([hashlib.sha256(one).digest()[:DIGEST_BYTES] for one in contents])
-    return np.frombuffer(content, DIGEST)
+    content = b"".join([hashlib.sha256(one).digest()[:_DIGEST_BYTES] for one in contents])
+    return np.frombuffer(content, _DIGEST)
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Sketches of the records of some sources.
-
-    Args:
-        arrays: by the names in `TYPES`.
-        sources: number of the first record of each source, and its name.
-    """
-
-    arrays: dict[str, np.ndarray]
-    sources: Sequence[tuple[int, str]]
-
-    def __len__(self) -> int:
-        return len(self.arrays["digests"])
-
-    def chunks(self) -> Iterator[slice]:
-        """Yield runs of records, and forget the pages that were read for them."""
-        for first in range(0, len(self), ROWS):
-            yield slice(first, first + ROWS)
-            self.forget_pages()
-
-    def forget_pages(self) -> None:
-        """Have the system take back what was read of files; it counts as memory until then."""
-        for base in self.arrays.values():
-            while isinstance(base, np.ndarray) and base.base is not None:
-                base = base.base
-            if isinstance(base, mmap.mmap):
-                base.madvise(mmap.MADV_DONTNEED)
-
-    def id(self, number: int) -> str:
-        """Return the id of a record."""
-        ends = self.arrays["id_ends"]
-        first = int(ends[number - 1]) if number else 0
-        return self.arrays["ids"][first:int(ends[number])].tobytes().decode("utf-8", "replace")
-
-    def source(self, number: int) -> str:
-        """Return the name of the source of a record."""
-        return [name for first, name in self.sources if first <= number][-1]
-
-
-class PartWriter:
-    """Writer of a part into files without names, which are gone when the stack is closed.
+class Records:
+    """Sketches of the records of some files, numbered through, as arrays in temporary files.
 
     Args:
-        stack: closes the files.
+        stack: closes the files, which have no names and are gone then.
         permutations: of the signatures; 0 for none.
     """
 
     def __init__(self, stack: ExitStack, permutations: int) -> None:
         self._files: dict[str, BinaryIO] = {
-            name: stack.enter_context(temporary_file()) for name in TYPES}
+            name: stack.enter_context(temporary_file()) for name in _TYPES}
         self._permutations = permutations
         self._sources: list[tuple[int, str]] = []
-        self._id_bytes = self.records = 0
+        self._id_bytes = self._count = 0
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(self, sketches: Sketches) -> None:
         """Add the sketches of a block."""
         if not self._sources or self._sources[-1][1] != sketches.source:
-            self._sources.append((self.records, sketches.source))
+            self._sources.append((self._count, sketches.source))
         ids = [one.encode() for one in sketches.ids]
-        ends = self._id_bytes + np.cumsum([*map(len, ids)], dtype=TYPES["id_ends"])
+        ends = self._id_bytes + np.cumsum([*map(len, ids)], dtype=_TYPES["id_ends"])
         for name, content in (("digests", sketches.digests), ("lengths", sketches.lengths),
-                              ("signatures", sketches.signatures), ("id_ends", ends)):
-            self._files[name].write(content.tobytes())
+                              ("signatures", sketches.signatures), ("id_ends", ends.tobytes())):
+            self._files[name].write(content)
         self._id_bytes += self._files["ids"].write(b"".join(ids))
-        self.records += len(ids)
+        self._count += len(ids)
 
-    def finish(self) -> Part:
+    def finish(self) -> None:
         """Map what was written."""
-        shapes = {"ids": (self._id_bytes,), "signatures": (self.records, self._permutations)}
-        arrays = {}
+        shapes = {"ids": (self._id_bytes,), "signatures": (self._count, self._permutations)}
         for name, file in self._files.items():
             file.flush()
-            shape = shapes.get(name, (self.records,))
-            arrays[name] = np.memmap(file, TYPES[name], "r", shape=shape) if all(shape) \
-                else np.empty(shape, TYPES[name])
-        return Part(arrays, self._sources)
+            shape = shapes.get(name, (self._count,))
+            self._arrays[name] = np.memmap(file, _TYPES[name], "r", shape=shape) if all(shape) \
+                else np.empty(shape, _TYPES[name])
+
+    def rows(self, name: str, numbers: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Read an array, or some records' rows of it."""
+        return np.array(self._arrays[name][numbers])
+
+    def signatures(self) -> Iterator[np.ndarray]:
+        """Yield the signatures of some records after the other."""
+        for first in range(0, len(self), _ROWS):
+            yield self.rows("signatures", slice(first, first + _ROWS))
+            self._forget_pages()
+
+    def similarity(self, ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Estimate the Jaccard index of pairs of records from their signatures."""
+        found = [np.empty(0)]
+        for first in range(0, len(ones), _PAIRS):
+            pair = (self.rows("signatures", each[first:first + _PAIRS]) for each in (ones, others))
+            found.append(np.equal(*pair).mean(axis=1))
+            self._forget_pages()  # 64 kB around each row
+        return np.concatenate(found)
+
+    def _forget_pages(self) -> None:
+        """Have the system take back what was read of files; it counts as memory until then."""
+        for one in self._arrays.values():
+            if isinstance(one.base, mmap.mmap):
+                one.base.madvise(mmap.MADV_DONTNEED)
+
+    def id(self, number: int) -> str:
+        """Return the id of a record."""
+        ends = self._arrays["id_ends"]
+        first = int(ends[number - 1]) if number else 0
+        return self._arrays["ids"][first:int(ends[number])].tobytes().decode("utf-8", "replace")
+
+    def source(self, number: int) -> str:
+        """Return the name of the source of a record."""
+        return [name for first, name in self._sources if first <= number][-1]

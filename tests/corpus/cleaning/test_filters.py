@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 
 from bmtools.corpus.cleaning.filters import (
-    alphabetic_words,
-    digit_share,
     licence_kind,
-    repeated_lines,
     source_filters,
-    symbol_share,
     text_filters,
     word_count,
 )
 from bmtools.corpus.cleaning.settings import FilterConfig
 from bmtools.errors import BmtoolsError
 from bmtools.records import Record
+from bmtools.vocab.words import find_words
 
 ENGLISH = "The patient was admitted with fever and a dry cough for three days."
 ITALIAN = "Il paziente è stato ricoverato con febbre e tosse secca da tre giorni."
@@ -37,10 +34,6 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"max_words": 13}, {}, {}), ({"max_words": 12}, {}, {"max-words": 13}),
     ({"min_characters": 67}, {}, {}), ({"min_characters": 68}, {}, {"min-characters": 67}),
     ({}, {"text": ""}, {"empty": "no text"}),
-    ({"min_alphabetic_words": 0.8}, {"text": "a b c 1 2"}, {"min-alphabetic-words": 0.6}),
-    ({"max_digit_share": 0.2}, {"text": "ab12"}, {"max-digit-share": 0.5}),
-    ({"max_symbol_share": 0.2}, {"text": "a+-ü"}, {"max-symbol-share": 0.5}),
-    ({"max_repeated_lines": 0.3}, {"text": "a\nb\na\nb\n\n"}, {"max-repeated-lines": 0.5}),
     ({"from_year": 2000}, {"meta": {"year": 1999}}, {"from-year": 1999}),
     ({"from_year": 2000, "to_year": 2001}, {"meta": {"year": 2001}}, {}),
     ({"to_year": 2000}, {"meta": {"year": "2001"}}, {"to-year": "2001"}),
@@ -72,13 +65,9 @@ def test_filters(settings: dict[str, Any], record: dict[str, Any],
     assert found(FilterConfig(**settings), **record) == expected
 
 
-def test_measures() -> None:
-    assert word_count("A 5-mg dose\u00a0(b.i.d.)\n was . ") == 6
-    assert alphabetic_words("5mg (a) 3-4 %") == 0.5
-    assert alphabetic_words("5mg\n(é)\x1c3\u20134 \u00b1") == 0.5
-    assert digit_share("ß12") == pytest.approx(2 / 3)
-    assert symbol_share("日本。") == pytest.approx(1 / 3)
-    assert (symbol_share(""), digit_share(""), alphabetic_words(""), repeated_lines("")) == (0,) * 4
+def test_words_are_those_of_all_commands() -> None:
+    text = "A 5-mg dose\u00a0(b.i.d.)\n was . "
+    assert word_count(text) == len(find_words(text)) == 8
 
 
 @pytest.mark.parametrize(("licence", "expected"), [
@@ -100,7 +89,7 @@ def test_a_language_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"min_words": -1}, "min_words"), ({"max_digit_share": 1.5}, "max_digit_share"),
+    ({"min_words": -1}, "min_words"),
     ({"min_words": 9, "max_words": 8}, "at most max_words, 8"),
     ({"from_year": 2001, "to_year": 2000}, "at most to_year, 2000")])
 def test_wrong_settings(settings: dict[str, Any], message: str) -> None:

@@ -14,15 +14,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bmtools.corpus.duplicates.dedup import deduplicate
 from bmtools.corpus.duplicates.settings import Bands, DedupConfig
 from bmtools.corpus.duplicates.sketches import Sketcher
-from bmtools.corpus.duplicates.store import add_signatures
 from bmtools.corpus.overlap import folded
-from bmtools.errors import BmtoolsError, DataError, Reject, refuse
+from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.parallel import read_blocks
 from bmtools.io.passes import opened_pass
@@ -57,16 +55,12 @@ def records_of(texts: Iterable[str]) -> list[dict[str, str]]:
 
 
 def run(path: Path, against: list[str] | None = None,
-        signatures: Path | None = None, **settings: Any
-        ) -> tuple[list[str], list[dict[str, Any]], dict[str, int]]:
+        **settings: Any) -> tuple[list[str], list[dict[str, Any]], dict[str, int]]:
     """Return the ids that stay, the duplicates, and the counts."""
     dropped = BytesIO()
     with opened_pass(None, {}, Workers(1)) as own, deduplicate(
-            RecordReader([str(path)]), own, DedupConfig(**settings), against or (),
-            signatures) as found:
+            RecordReader([str(path)]), own, DedupConfig(**settings), against or ()) as found:
         lines = b"".join(found.write(own, dropped)).splitlines()
-        if signatures is not None:
-            add_signatures(signatures, found.part, found.stays, found.hashes, found.config)
     return ([json.loads(line)["id"] for line in lines],
             [json.loads(line) for line in dropped.getvalue().splitlines()], +own.counts)
 
@@ -86,19 +80,16 @@ def test_case_and_white_space_are_folded(write_lines: Write) -> None:
     assert [one["meta"]["dropped"] for one in dropped] == [
         {"rule": "exact-duplicate", "found": "0", "in": str(path), "similarity": 1.0}]
     assert counts == {"kept": 6, "exact-duplicate": 1}
-    assert run(path, duplicates="bytes")[0] == ["0", "1", "2", "3", "4", "5"]
     assert run(path)[0] == ["0", "3", "4", "5", "6"]  # punctuation is no word
 
 
-@pytest.mark.parametrize(("keep", "expected"), [
-    ("first", ["0", "3"]), ("last", ["2", "3"]), ("longest", ["1", "3"])])
-def test_one_of_each_cluster_stays(write_lines: Write, keep: str, expected: list[str]) -> None:
+def test_the_first_of_each_cluster_stays(write_lines: Write) -> None:
     words = text_of(random.Random(0))
     path = write_lines("a.jsonl", *records_of([
         " ".join(words), " ".join([*words, "more"]), " ".join(words[:-1]), "another text"]))
-    stay, dropped, _ = run(path, keep=keep)
-    assert stay == expected
-    assert {one["meta"]["dropped"]["found"] for one in dropped} == {expected[0]}
+    stay, dropped, _ = run(path)
+    assert stay == ["0", "3"]
+    assert {one["meta"]["dropped"]["found"] for one in dropped} == {"0"}
     assert all(one["meta"]["dropped"]["similarity"] > 0.9 for one in dropped)
 
 
@@ -140,28 +131,17 @@ def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) ->
     assert run(path)[2] == {"kept": 1, "near-duplicate": 399}
 
 
-def test_other_corpora_stay(write_lines: Write, tmp_path: Path,
-                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_corpora_stay(write_lines: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 1000)  # several blocks
     rng = random.Random(4)
     texts = [" ".join(text_of(rng)) for _ in range(6)]
     old = write_lines("old.jsonl", *({"id": f"o{number}", "text": text}
                                      for number, text in enumerate(texts[:3])))
     new = write_lines("new.jsonl", *records_of([texts[3], texts[1], texts[3] + " x", texts[4]]))
-    stay, dropped, _ = run(new, against=[str(old)], keep="last")
-    assert stay == ["2", "3"]
+    stay, dropped, _ = run(new, against=[str(old)])
+    assert stay == ["0", "3"]
     assert [(one["id"], one["meta"]["dropped"]["found"], one["meta"]["dropped"]["in"])
-            for one in dropped] == [("0", "2", str(new)), ("1", "o1", str(old))]
-    directory = tmp_path / "signatures"
-    run(old, signatures=directory)
-    old.unlink()
-    again, others, _ = run(new, signatures=directory, keep="last")
-    assert again == stay
-    assert [one["meta"]["dropped"]["found"] for one in others] == ["2", "o1"]
-    assert others[1]["meta"]["dropped"]["in"] == "signatures/part-00000 (old.jsonl)"
-    assert sorted(path.name for path in directory.iterdir()) == ["part-00000", "part-00001"]
-    third = write_lines("third.jsonl", *records_of([texts[3] + " x", texts[5], texts[0]]))
-    assert run(third, against=[str(directory)])[0] == ["1"]
+            for one in dropped] == [("1", "o1", str(old)), ("2", "0", str(new))]
 
 
 def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
@@ -189,37 +169,6 @@ def test_workers_may_be_sent_to_processes(write_lines: Write) -> None:
     make_worker = partial(Sketcher, DedupConfig())
     sent = pickle.loads(pickle.dumps(make_worker))
     assert list(sent()(block)) == list(make_worker()(block)) != [Outcome()]
-
-
-def test_signatures_of_other_settings_are_refused(write_lines: Write, tmp_path: Path) -> None:
-    path = write_lines("a.jsonl", *records_of(["Asma grave.", "Un altro testo."]))
-    directory = tmp_path / "signatures"
-    run(path, signatures=directory)
-    with pytest.raises(DataError, match=r"part-00000: made with ngram_words 5, found 3; compare"):
-        run(path, signatures=directory, ngram_words=3)
-    with pytest.raises(DataError, match="made with duplicates near, found exact"):
-        run(path, signatures=directory, duplicates="exact")
-    with pytest.raises(DataError, match=r"a\.jsonl: .*part-00000 has its signatures already"):
-        run(path, signatures=directory)
-    run(path, against=[str(directory)], threshold=0.9)
-    (tmp_path / "other").mkdir()
-    with pytest.raises(BmtoolsError, match="other: found no signatures, expected a directory"):
-        run(path, against=[str(tmp_path / "other")])
-
-
-@pytest.mark.parametrize("damage", ["cut", "pickle", "type", "missing"])
-def test_damaged_signatures_are_named(write_lines: Write, tmp_path: Path, damage: str) -> None:
-    path = write_lines("a.jsonl", *records_of(["Asma grave.", "Un altro testo."]))
-    run(path, signatures=tmp_path / "s")
-    file = tmp_path / "s" / "part-00000" / "signatures.npy"
-    if damage == "cut":
-        file.write_bytes(file.read_bytes()[:-4])
-    elif damage == "missing":
-        file.unlink()
-    else:
-        np.save(file, np.array([{}] * 2 if damage == "pickle" else [1.0, 2.0]))
-    with pytest.raises(BmtoolsError, match=r"signatures\.npy: cannot be read .*; remove this part"):
-        run(path, against=[str(tmp_path / "s")])
 
 
 def written_and_rejected(path: Path) -> tuple[bytes, list[str]]:
@@ -272,8 +221,6 @@ def test_real_duplicates(data: Path) -> None:
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [record["text"] for record in records]
     assert len(texts) - len(set(texts)) == 292
-    _, dropped, counts = run(path, duplicates="bytes")
-    assert counts == {"kept": 2011, "exact-duplicate": 292}
     _, dropped, counts = run(path, duplicates="exact")
     assert counts["kept"] == len(set(map(folded, texts))) == 2003
     by_id = {record["id"]: folded(record["text"]) for record in records}
