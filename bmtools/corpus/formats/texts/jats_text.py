@@ -277,7 +277,11 @@ class JatsAccount(XmlAccount):
     units, moved, textless = ("article",), MOVES, TEXTLESS
 
     def __init__(self, config: JatsConfig) -> None:
-        self._drops_citations, self.left_out = config.drop_citations, Classes(config).of
+        self._drops_citations, self._classes = config.drop_citations, Classes(config)
+
+    def left_out(self, path: Path, attributes: Attributes) -> str:
+        """Name the class of an element; see `Classes.of`."""
+        return self._classes.of(path, attributes)
 
     def added(self, path: Path, attributes: Attributes) -> str:
         """Return the colon before a subtitle."""
