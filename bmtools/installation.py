@@ -13,7 +13,7 @@ from pathlib import Path
 from bmtools import __version__
 from bmtools.errors import BmtoolsError, setting
 
-PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+PLOT_SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
 # `bmtools` is another project's name in the package index.
 DISTRIBUTION = "bmtools-lm"

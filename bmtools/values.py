@@ -84,6 +84,19 @@ def three_digits(value: float) -> str:
     return f"{rounded:.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
 
 
+def format_cell(value: object) -> str:
+    """Spell a number of a table with about four digits; words stay, and None is empty."""
+    if isinstance(value, float):
+        if abs(value) >= 10000:
+            return f"{value:,.0f}"
+        if 0 < abs(value) < 0.001:
+            return f"{value:.2g}"
+        return f"{value:.4g}" if abs(value) >= 1 else f"{value:.3f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
 def format_duration(seconds: float) -> str:
     """Format a time: `0.4 s`, `12 s`, `3 min`, `1.5 h`."""
     if seconds < 9.95:

@@ -239,7 +239,8 @@ def writes_file(flag: str, help: str) -> Decorator:
 def writes_plot(content: str) -> Decorator:
     """Add `--plot FILE`; matplotlib must be there before any work is done."""
     return click.option("--plot", type=OutputFile(Path), metavar="FILE", callback=_check_plot,
-                        help=f"Draw {content} to this .png, .svg or .pdf.")
+                        help=f"Draw {content} to this .png, .svg or .pdf, or .html with "
+                             "tables.")
 
 
 def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) -> Path | None:

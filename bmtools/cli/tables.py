@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from bmtools.errors import without_controls
 from bmtools.records import JsonMapping, JsonObject
-from bmtools.values import format_estimate, heading
+from bmtools.values import format_cell, format_estimate, heading
 
 Line = JsonMapping
 _UNLIMITED_WIDTH = 10_000
@@ -70,6 +70,17 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
     if title:
         print_renderable(Text(without_controls(title), "bold"), stream)
     print_renderable(table, stream)
+
+
+def print_tables(tables: Iterable[Any]) -> None:
+    """Print tables that have a title, a header and rows of words and numbers."""
+    for number, table in enumerate(tables):
+        if number:
+            print()
+        texts = [[isinstance(cell, str) for cell in row] for row in zip(*table.rows, strict=True)]
+        columns = len([*itertools.takewhile(all, texts)])
+        print_table(table.header, [[format_cell(cell) for cell in row] for row in table.rows],
+                    table.title, columns, min(columns, 2))
 
 
 def print_lines(lines: Sequence[Line]) -> None:

@@ -17,7 +17,7 @@ from bmtools.cli.options import (
 from bmtools.cli.parameters import InputFile, NamedInput
 from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
-from bmtools.cli.tables import print_table
+from bmtools.cli.tables import print_tables
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
@@ -67,7 +67,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.study.reports.vocab_report import plot_pieces
+    from bmtools.study.reports.report import plot_lines, tables_of
     from bmtools.vocab.compare_vocab import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
@@ -77,20 +77,9 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
         worst=worst, corpus_words=corpus_words,
         segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
-        plot_pieces({name: {line["scope"]: line["pieces_per_word"] for line in lines
-                            if line["vocabulary"] == name and "words" in line}
-                     for name in paths}, plot)
-    print_results(step, lines, output, _print_tables)
+        plot_lines(lines, plot)
+    print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))
     finish(step, *closing(lines, paths))
-
-
-def _print_tables(lines: Sequence[JsonMapping]) -> None:
-    from bmtools.study.reports.vocab_report import comparison_tables
-
-    for number, (title, header, rows, text_columns) in enumerate(comparison_tables(lines)):
-        if number:
-            click.echo()
-        print_table(header, rows, title, text_columns, whole_columns=2)
 
 
 def closing(lines: Sequence[Line], paths: JsonMapping) -> Closing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,11 +20,10 @@ from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.tables import print_table
+from bmtools.cli.tables import print_tables
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.workers import Workers
-from bmtools.records import JsonMapping
 from bmtools.study.corpora.settings import DescribeConfig
 
 
@@ -68,26 +66,16 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
     from bmtools.study.corpora.describe import describe
     from bmtools.study.corpora.topics import read_topics
+    from bmtools.study.reports.report import plot_lines, tables_of
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(step, describe(
         step.sources(files), vocabularies=vocabularies, total=total, compare=compare,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
-        output, _print_tables)
+        output, lambda lines: print_tables(tables_of(lines)))
     if plot is not None:
-        from bmtools.study.reports.corpus_report import plot_corpora
-
-        plot_corpora(lines, plot)
+        plot_lines(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
     finish(step, f"described {count_of(sum(line['records'] for line in own), 'records')}, "
            f"{count_of(sum(line['words'] for line in own), 'words')}")
-
-
-def _print_tables(lines: Sequence[JsonMapping]) -> None:
-    from bmtools.study.reports.corpus_report import corpus_tables
-
-    for number, (title, header, rows) in enumerate(corpus_tables(lines)):
-        if number:
-            click.echo()
-        print_table(header, rows, title)

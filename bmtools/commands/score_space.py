@@ -72,7 +72,6 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     signature.
     """
     from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces, save_vectors
-    from bmtools.study.reports.space_plot import make_panels, plot_spaces
 
     prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
     spaces = []
@@ -84,7 +83,10 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
 
     lines = print_results(step, score_each(), output)
     if plot is not None:
-        plot_spaces(make_panels(lines, spaces, config), spaces[0].sample, plot)
+        from bmtools.study.reports.report import plot_lines
+        from bmtools.study.reports.space_plot import space_charts
+
+        plot_lines(lines, plot, space_charts([line["model"] for line in lines], spaces, config))
     if vectors is not None:
         save_vectors([line["model"] for line in lines], spaces, vectors)
     finish(step, *scoring_closing(lines, "average_cosine", "words", output))

@@ -94,9 +94,9 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
         lines = suite_scores(suite, step.sources(results), published=published, baseline=baseline,
                              name=name)
     if plot is not None:
-        from bmtools.study.suites.suite_report import plot_suite
+        from bmtools.study.reports.report import plot_lines
 
-        plot_suite(lines, chosen, plot)
+        plot_lines(lines, plot)
     if form:
         as_tables(step)
     print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form))

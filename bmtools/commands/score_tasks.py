@@ -78,9 +78,9 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(step, lines, output)
     if plot is not None:
-        from bmtools.study.reports.calibration_plot import plot_calibration
+        from bmtools.study.reports.report import plot_lines
 
-        plot_calibration(lines, plot)
+        plot_lines(lines, plot)
     scored = [line for line in lines if "task" in line]
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:

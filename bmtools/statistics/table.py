@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bmtools.errors import DataError, did_you_mean
+from bmtools.values import format_cell
 
-_DIGITS = 4
 _BREAKDOWNS = ("by", "by_replacement", "types", "sample")
 
 
@@ -34,7 +34,7 @@ def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
             known |= dict.fromkeys(_names(line))
             cells = rows.setdefault(str(line[key]), {})
             found = {column: get_nested(line, column) for column in columns}
-            cells |= {column: _format(value) for column, value in found.items()
+            cells |= {column: format_cell(value) for column, value in found.items()
                       if value is not None}
     for column in columns:
         if not any(column in cells for cells in rows.values()):
@@ -85,13 +85,3 @@ def _names(line: Mapping[str, object], prefix: str = "") -> Iterator[str]:
         yield prefix + name
         if isinstance(value, Mapping):
             yield from _names(value, f"{prefix}{name}.")
-
-
-def _format(value: object) -> str:
-    if isinstance(value, float):
-        if abs(value) >= 10**_DIGITS:
-            return f"{value:,.0f}"
-        if 0 < abs(value) < 0.001:
-            return f"{value:.2g}"
-        return f"{value:.{_DIGITS}g}" if abs(value) >= 1 else f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -33,7 +33,7 @@ def test_a_plot_needs_matplotlib(run: Callable[..., Any], corpus: Path, tiny_che
                                  tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                  no_matplotlib: None) -> None:
     monkeypatch.setitem(sys.modules, "bmtools.scoring.mrr", None)
-    outcome = run("score-mrr", corpus, "--model", tiny_checkpoint, "--plot", tmp_path / "plots")
+    outcome = run("score-mrr", corpus, "--model", tiny_checkpoint, "--plot", tmp_path / "plot.svg")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith("bmtools: --plot: ")
     assert outcome.err.endswith(f"; {install_command('plot')}\n")

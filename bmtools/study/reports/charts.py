@@ -1,42 +1,30 @@
-"""Parts of pages: charts as wide as a phone, each with a table of the figures that it draws."""
+"""Parts of pages: charts as wide as a phone, each with a table of the numbers that it draws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bmtools.study.reports.drawing import (
-    LINE,
-    PAGE_DPI,
-    PALE,
-    SERIES,
-    Canvas,
-    Plot,
-    drawing_style,
-    new_figure,
-)
-from bmtools.study.reports.labels import printable, truncate, wrap_path
+from bmtools.io.output import new_file
+from bmtools.study.reports.drawing import PALE, SERIES, written_figure
+from bmtools.study.reports.labels import short, truncate, wrap_path
+from bmtools.study.reports.pages import inline_svg
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-    from matplotlib.typing import RcKeyType
+    from matplotlib.figure import FigureBase
 
 Cell = str | int | float | None
-_FONT_SIZE = 11.6 * 72 / PAGE_DPI
 _WIDTH = 340  # in CSS pixels, all of a phone's screen
 _ROW, _SERIES, _MARGIN, _PLOT, _LEGEND = 15, 13, 50, 210, 17  # heights in pixels
 _LABEL_WIDTH, _LEGEND_WIDTH = 17, 44
+_TITLE, _MOST_COLUMNS, _MOST_APART = 30, 3, 6
 _MARKERS = "osD^vP*"
-_STYLE: dict[RcKeyType, object] = {
-    "font.size": _FONT_SIZE, "axes.labelsize": _FONT_SIZE, "xtick.labelsize": _FONT_SIZE,
-    "ytick.labelsize": _FONT_SIZE, "legend.fontsize": _FONT_SIZE, "legend.frameon": False,
-    "legend.handlelength": 1.2, "legend.borderpad": 0, "xtick.major.size": 0, "xtick.minor.size": 0,
-    "ytick.major.size": 0, "ytick.minor.size": 0, "axes.spines.top": False, "axes.axisbelow": True,
-    "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True, "grid.color": LINE,
-    "grid.linewidth": 0.7, "lines.markersize": 4}
 
 
 class Estimate(NamedTuple):
@@ -78,7 +66,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words and figures under a header; the first column names a row."""
+    """Rows of words and numbers under a header; the first column names a row."""
 
     title: str
     header: Sequence[str]
@@ -87,10 +75,33 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot and the figures in it."""
+    """A plot and its numbers.
 
-    plot: Plot
+    Args:
+        table: the numbers, under the chart's title.
+        summary: what the chart shows, for those who cannot see it.
+        height: in CSS pixels.
+        draw: draws on axes; returns the parts that a legend names.
+    """
+
     table: Table
+    summary: str
+    height: float
+    draw: Callable[[Axes], Mapping[str, Artist]]
+
+    def draw_on(self, figure: FigureBase) -> None:
+        """Draw on a figure, with a legend if it names several parts."""
+        named = self.draw(figure.add_subplot())
+        if len(named) > 1:
+            figure.legend([*named.values()], [truncate(name, _LEGEND_WIDTH) for name in named],
+                          loc="outside lower left")
+
+    def svg(self, name: str) -> Markup:
+        """Draw as an element of a page, where the name is unique."""
+        stream = BytesIO()
+        with written_figure(stream, "svg", _WIDTH, self.height) as figure:
+            self.draw_on(figure)
+        return inline_svg(stream.getvalue(), name, self.summary)
 
 
 @dataclass(frozen=True)
@@ -112,81 +123,100 @@ class Branch:
     branches: Sequence[Branch]
 
 
+Part = str | Chart | Table | Branch
+"""A part of a section: words to know when reading it, a chart, a table or a tree."""
+
+
 @dataclass
 class Section:
-    """A part of a page.
-
-    Args:
-        anchor: id of its heading.
-        title: the heading.
-        note: what to know when reading it.
-        charts: each with its table.
-        tables: further ones.
-        branches: trees.
-    """
+    """A part of a page, whose heading has the anchor as its id."""
 
     anchor: str
     title: str
-    note: str = ""
-    charts: list[Chart] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    branches: list[Branch] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def note(self) -> str:
+        """The words."""
+        return " ".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def charts(self) -> list[Chart]:
+        """The charts."""
+        return [part for part in self.parts if isinstance(part, Chart)]
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that are of no chart."""
+        return [part for part in self.parts if isinstance(part, Table)]
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The trees."""
+        return [part for part in self.parts if isinstance(part, Branch)]
 
 
-@contextmanager
-def page_canvas(height: float) -> Iterator[Canvas]:
-    """Make an empty figure for a page, `height` CSS pixels high, whose caption the page shows."""
-    with drawing_style(_STYLE):
-        yield Canvas(new_figure(_WIDTH / PAGE_DPI, height / PAGE_DPI), captioned=False)
+def write_picture(charts: Sequence[Chart], path: Path) -> None:
+    """Draw charts side by side, in the format of the file's suffix."""
+    columns = min(len(charts), _MOST_COLUMNS)
+    heights = [max(chart.height for chart in charts[start:start + columns]) + _TITLE
+               for start in range(0, len(charts), columns)]
+    with new_file(path) as stream, written_figure(
+            stream, path.suffix.lower()[1:], _WIDTH * columns, sum(heights)) as figure:
+        places = figure.subfigures(len(heights), columns, squeeze=False, height_ratios=heights)
+        for place, chart in zip(places.flat, charts, strict=False):
+            place.suptitle(chart.table.title)
+            chart.draw_on(place)
 
 
-def dot_chart(name: str, title: str, unit: str, rows: Sequence[str],
-              series: Mapping[str, Sequence[Estimate | None]]) -> Chart:
+def dot_chart(title: str, unit: str, rows: Sequence[str],
+              series: Mapping[str, Sequence[Estimate | None]], log: bool = False) -> Chart:
     """Draw values and intervals as points beside the names of rows.
 
     Args:
-        name: unique in the page.
         title: a few words.
         unit: of the values.
         rows: names, from the top.
         series: values of each row by the name of a series; one alone needs no name.
+        log: scale of the values.
     """
-    room, named = _ROW + _SERIES * len(series), len(series) > 1
+    crowd, named = _SERIES * min(len(series), _MOST_APART), len(series) > 1
+    room = _ROW + crowd
     known = [(row, key, found) for number, row in enumerate(rows)
              for key, values in series.items() if (found := values[number]) is not None]
-    with page_canvas(_MARGIN + _LEGEND * len(series) * named + room * len(rows)) as canvas:
-        axes, handles = canvas.figure.add_subplot(), []
-        for number, values in enumerate(series.values()):
-            offset = (number - (len(series) - 1) / 2) * _SERIES / room
+
+    def draw(axes: Axes) -> dict[str, Artist]:
+        handles: dict[str, Artist] = {}
+        for number, (key, values) in enumerate(series.items()):
+            offset = ((number + 0.5) / len(series) - 0.5) * crowd / room
             points = [(row + offset, one) for row, one in enumerate(values) if one is not None]
             colour = SERIES[number % len(SERIES)]
             for row, one in points:
                 if one.low is not None and one.high is not None:
                     axes.hlines(row, one.low, one.high, color=colour, linewidth=1.6)
-            handles += axes.plot([one.value for _, one in points], [row for row, _ in points],
-                                 color=colour, marker=_MARKERS[number % len(_MARKERS)],
-                                 linestyle="", markersize=5)
-        axes.set_yticks(range(len(rows)), [wrap_path(printable(row), _LABEL_WIDTH, 2)
-                                           for row in rows])
+            [handles[key]] = axes.plot(
+                [one.value for _, one in points], [row for row, _ in points], color=colour,
+                marker=_MARKERS[number % len(_MARKERS)], linestyle="", markersize=5)
+        axes.set_yticks(range(len(rows)), [wrap_path(row, _LABEL_WIDTH, 2) for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(unit)
-        _scale(axes)
-        _add_legend(canvas, handles, series)
-        plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
-            f"{row} {key * named}".strip() + f": {short(found.value)}"
-            for row, key, found in known))
+        _scale(axes, log)
+        return handles
+
     spread = any(found.low is not None for _, _, found in known)
-    return Chart(plot, Table(title, ["", *["of"] * named, unit, *["from", "to"] * spread], [
-        [row, *[key] * named, *found[:1 + 2 * spread]] for row, key, found in known]))
+    return Chart(
+        Table(title, ["", *["of"] * named, unit, *["from", "to"] * spread], [
+            [row, *[key] * named, *found[:1 + 2 * spread]] for row, key, found in known]),
+        f"{title}. " + "; ".join(f"{row} {key * named}".strip() + f": {short(found.value)}"
+                                 for row, key, found in known),
+        _MARGIN + _LEGEND * len(series) * named + room * len(rows), draw)
 
 
-def line_chart(name: str, title: str, axis: tuple[str, str],
-               curves: Mapping[str, Curve], log: bool = False, joined: bool = False,
-               diagonal: bool = False) -> Chart:
+def line_chart(title: str, axis: tuple[str, str], curves: Mapping[str, Curve], log: bool = False,
+               joined: bool = False, diagonal: bool = False) -> Chart:
     """Draw curves over one another.
 
     Args:
-        name: unique in the page.
         title: a few words.
         axis: names of both axes.
         curves: by their names.
@@ -194,18 +224,19 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
         joined: draw a line from curve to curve, where each is a point.
         diagonal: draw where both axes, from 0 to 1, agree.
     """
-    with page_canvas(_PLOT + _LEGEND * len(curves) * (len(curves) > 1)) as canvas:
-        axes, handles = canvas.figure.add_subplot(), []
+    def draw(axes: Axes) -> dict[str, Artist]:
+        handles: dict[str, Artist] = {}
         if joined:
             axes.plot(*_coordinates(point for curve in curves.values() for point in curve.points),
                       color=PALE, linewidth=1)
         if diagonal:
             axes.plot((0, 1), (0, 1), color=PALE, linestyle="--", linewidth=1)
-        for number, curve in enumerate(curves.values()):
+        for number, (key, curve) in enumerate(curves.items()):
             colour = SERIES[number % len(SERIES)]
-            handles += axes.plot(*_coordinates(curve.points), color=colour, linewidth=1.6,
-                                 marker=_MARKERS[number % len(_MARKERS)],
-                                 markevery=max(1, len(curve.points) // 8))
+            [handles[key]] = axes.plot(
+                *_coordinates(curve.points), color=colour, linewidth=1.6,
+                marker=_MARKERS[number % len(_MARKERS)],
+                markevery=max(1, len(curve.points) // 8))
             for point in curve.points:
                 if point.low is not None and point.high is not None:
                     axes.vlines(point.x, point.low, point.high, color=colour, linewidth=1.6)
@@ -215,17 +246,20 @@ def line_chart(name: str, title: str, axis: tuple[str, str],
                 axes.axvline(border, color=colour, linewidth=1, linestyle=(0, (2, 2)))
         axes.set(xlabel=axis[0], ylabel=axis[1])
         _scale(axes, log)
-        _add_legend(canvas, handles, curves)
-        plot = canvas.finish(name, "svg", title, f"{title}. " + "; ".join(
-            f"{key} ends at {short(curve.points[-1].y)}, {short(curve.points[-1].x)} {axis[0]}"
-            for key, curve in curves.items()))
+        return handles
+
     rows: list[list[Cell]] = [
         [key, kind, *point] for key, curve in curves.items()
         for kind, points in (("", curve.points), ("held-out", curve.marks)) for point in points]
     spread = any(row[-1] is not None for row in rows)
     marked = any(row[1] for row in rows)
-    return Chart(plot, Table(title, ["", *["of"] * marked, *axis, *["from", "to"] * spread], [
-        [row[0], *row[1:2] * marked, *row[2:4 + 2 * spread]] for row in rows]))
+    return Chart(
+        Table(title, ["", *["of"] * marked, *axis, *["from", "to"] * spread], [
+            [row[0], *row[1:2] * marked, *row[2:4 + 2 * spread]] for row in rows]),
+        f"{title}. " + "; ".join(
+            f"{key} ends at {short(curve.points[-1].y)}, {short(curve.points[-1].x)} {axis[0]}"
+            for key, curve in curves.items()),
+        _PLOT + _LEGEND * len(curves) * (len(curves) > 1), draw)
 
 
 def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
@@ -233,13 +267,7 @@ def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _add_legend(canvas: Canvas, handles: Sequence[Line2D], names: Mapping[str, object]) -> None:
-    if len(names) > 1:
-        canvas.figure.legend(handles, [truncate(printable(name), _LEGEND_WIDTH) for name in names],
-                             loc="outside lower left")
-
-
-def _scale(axes: Axes, log: bool = False) -> None:
+def _scale(axes: Axes, log: bool) -> None:
     """Give the first axis few ticks with short numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -252,11 +280,3 @@ def _scale(axes: Axes, log: bool = False) -> None:
     else:
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-
-
-def short(value: float) -> str:
-    """Spell a number of an axis: 1.5M, 20k, 0.25."""
-    for size, sign in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{sign}"
-    return f"{value:.4g}"

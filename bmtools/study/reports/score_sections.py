@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards.scores import metrics_of
@@ -13,17 +12,14 @@ from bmtools.study.reports.charts import (
     Chart,
     Curve,
     Estimate,
+    Part,
     Point,
-    Section,
     Table,
     dot_chart,
     line_chart,
-    page_canvas,
 )
 from bmtools.study.reports.labels import model_names, names_of, short_names, words_of
-from bmtools.study.reports.mrr_plots import count_flow, level_names, plot_flow, plot_progression
-from bmtools.study.reports.mrr_summary import MrrItem, MrrSummary
-from bmtools.study.reports.space_plot import vectors_charts
+from bmtools.study.reports.ranks import rank_parts
 from bmtools.study.reports.study import Study, StudyDirectory
 from bmtools.tasks.metrics.calibration import PRECISION
 
@@ -33,24 +29,23 @@ _SETTINGS = {
     "warmup_ratio": None, "learning_rate": None, "objective": None, "masking": None,
     "mask_rate": None, "batch_size": None, "max_length": None}
 _PREDICTION_METRICS = frozenset({"mrr", "bits_per_character", "nats_per_token"})
-_RANKS_HEIGHT = 330
-_MOST_NAMES = 3
+_MOST_NAMES, _MOST_GROUPS = 3, 40
 
 
-def predictions(study: Study) -> Section:
+def predictions(study: Study) -> Iterator[Part]:
     """Show pseudo-perplexity and reciprocal rank, over the size of the corpus, with settings."""
-    section = Section("predictions", "Predictions of masked words", "Bars: intervals of 95 %.")
+    yield "Bars: intervals of 95 %."
     for metric, words, kind in (("mrr", "mean reciprocal rank", "mrr"),
                                 ("pppl", "pseudo-perplexity", "pppl"),
                                 ("bits_per_character", "bits per character", "pppl")):
-        for number, lines in enumerate(_by_data(study.lines[kind], metric)):
-            name, interval = f"{metric}-{number}", "interval" if metric == kind else ""
-            estimates = [Estimate.of(line[metric], line.get(interval)) for line in lines]
-            section.charts += [
-                dot_chart(name, words.capitalize(), words, model_names(lines), {words: estimates}),
-                *_progression(study, name, words, lines, estimates)]
-    section.tables += [*_joined(study), *_differences(study, of_predictions=True)]
-    return section
+        for lines in _by_data(study.lines[kind], metric):
+            estimates = [Estimate.of(line[metric], line.get("interval" if metric == kind else ""))
+                         for line in lines]
+            yield dot_chart(words.capitalize(), words, model_names(lines), {words: estimates})
+            yield from _progression(study, words, lines, estimates)
+            yield from _by_group(words, metric, lines)
+    yield from _joined(study)
+    yield from _differences(study, of_predictions=True)
 
 
 def _by_data(lines: Iterable[JsonObject], metric: str) -> list[list[JsonObject]]:
@@ -66,7 +61,7 @@ def _grouped(lines: Iterable[JsonObject], key: str) -> dict[str, list[JsonObject
     return groups
 
 
-def _progression(study: Study, name: str, words: str, lines: Sequence[JsonObject],
+def _progression(study: Study, words: str, lines: Sequence[JsonObject],
                  estimates: Sequence[Estimate]) -> Iterator[Chart]:
     """Draw a score over the size of the corpus, or over tokens where all read one text."""
     directories = [study.directory_of(line["model"]) for line in lines]
@@ -78,10 +73,21 @@ def _progression(study: Study, name: str, words: str, lines: Sequence[JsonObject
                      and (at := one.corpus_tokens if by_corpus else study.trained_tokens(one))),
                     key=lambda one: one[0].x)
     if len({point.x for point, _ in points}) > 1:
-        yield line_chart(
-            f"{name}-size", f"{words.capitalize()} by {axis}", (axis, words),
-            {own: Curve([point]) for point, own in points},
-            log=points[-1][0].x > 10 * points[0][0].x, joined=True)
+        yield line_chart(f"{words.capitalize()} by {axis}", (axis, words),
+                         {own: Curve([point]) for point, own in points},
+                         log=points[-1][0].x > 10 * points[0][0].x, joined=True)
+
+
+def _by_group(words: str, metric: str, lines: Sequence[JsonObject]) -> Iterator[Chart]:
+    """Draw a score of each group of records, such as domains, the largest groups first."""
+    for key in dict.fromkeys(key for line in lines for key in line.get("by", {})):
+        found = [line.get("by", {}).get(key, {}) for line in lines]
+        sizes = {group: one.get("maskings", 0) for own in found for group, one in own.items()}
+        groups = sorted(sizes, key=lambda group: -sizes[group])[:_MOST_GROUPS]
+        yield dot_chart(f"{words.capitalize()} by {key}", words, groups, {name: [
+            Estimate.of(own[group][metric], own[group].get("interval"))
+            if metric in own.get(group, {}) else None for group in groups]
+            for name, own in zip(model_names(lines), found, strict=True)})
 
 
 def _joined(study: Study) -> Iterator[Table]:
@@ -135,172 +141,118 @@ def _differences(study: Study, of_predictions: bool) -> Iterator[Table]:
             "models", "metric", "difference", "from", "to", "p", "p (Holm)"], rows)
 
 
-def masking(study: Study) -> Section:
+def masking(study: Study) -> Iterator[Part]:
     """Show how hard each way of masking is (figure 4 of Pavlova and Makhlouf 2023)."""
-    section = Section("masking", "Difficulty of masking", "Perplexity over masked tokens, as "
-                      "figure 4 of BIOptimus has it. Bars: intervals of 95 %.")
-    for number, lines in enumerate(_by_data(study.lines["masking"], "perplexity")):
-        corruptions = {line["corruption"] for line in lines}
-        own = [{**line, "way": f"{line['masking']} {100 * line['mask_rate']:g} %" + (
-            f", {line['corruption']}" if len(corruptions) > 1 else "")} for line in lines]
-        rows = list(dict.fromkeys(line["way"] for line in own))
-        section.charts.append(dot_chart(
-            f"masking-{number}", f"Perplexity by way of masking ({', '.join(corruptions)})"
-            if len(corruptions) == 1 else "Perplexity by way of masking", "perplexity", rows,
-            _series(own, rows, "way", "perplexity")))
-    return section
+    yield ("Perplexity over masked tokens, as figure 4 of BIOptimus has it. Bars: intervals of "
+           "95 %.")
+    for lines in _by_data(study.lines["masking"], "perplexity"):
+        corruptions = ", ".join({line["corruption"]: "" for line in lines})
+        found = {(line["model"], f"{line['masking']} {100 * line['mask_rate']:g} %"
+                  + f", {line['corruption']}" * ("," in corruptions)):
+                 Estimate.of(line["perplexity"], line.get("interval")) for line in lines}
+        ways = list(dict.fromkeys(way for _, way in found))
+        yield dot_chart(f"Perplexity by way of masking ({corruptions})", "perplexity", ways, {
+            name: [found.get((model, way)) for way in ways]
+            for model, name in names_of(model for model, _ in found).items()})
 
 
-def _series(lines: Sequence[JsonObject], rows: Sequence[str], key: str, metric: str,
-            ) -> dict[str, list[Estimate | None]]:
-    """Arrange lines as rows of each model, by a key."""
-    models = list(dict.fromkeys(line["model"] for line in lines))
-    found = {(line["model"], line[key]): Estimate.of(line[metric], line.get("interval"))
-             for line in lines}
-    return {name: [found.get((model, row)) for row in rows]
-            for name, model in zip(short_names(models), models, strict=True)}
-
-
-def ranks(study: Study) -> Section:
+def ranks(study: Study) -> Iterator[Part]:
     """Show how ranks change from model to model (figure 3 of Buonocore et al. 2023)."""
-    section = Section("ranks", "Ranks of masked words", "Between models in the order in which "
-                      "they were scored; baselines are left out.")
-    models, items = _rank_items(study)
-    if not items:
-        return section
-    top = max((rank for item in items for rank, counts in
-               zip(item.ranks, item.reciprocal_ranks, strict=True) if rank and counts), default=5)
-    summary = MrrSummary.of(items, models, study.lines["mrr"], top)
-    if len(models) > 1:
-        with page_canvas(_RANKS_HEIGHT) as canvas:
-            plot = plot_progression(summary, "svg", canvas)
-        section.charts.append(Chart(plot, Table(
-            plot.title, ["", "mean reciprocal rank", "from", "to"],
-            [[name, *Estimate.of(one.mrr, one.interval)]
-             for name, one in zip(summary.names, summary.estimates, strict=True)])))
-    levels = level_names(top)
-    for before, names in enumerate(pairwise(summary.names)):
-        with page_canvas(_RANKS_HEIGHT) as canvas:
-            plot = plot_flow(summary, before, "svg", canvas)
-        section.charts.append(Chart(plot, Table(plot.title, [names[0], names[1], "maskings"], [
-            [levels[one], levels[other], count] for (one, other), count in
-            sorted(count_flow(items, before, before + 1, top).items())])))
-    return section
+    yield "Between models in the order in which they were scored; baselines are left out."
+    yield from rank_parts(study.lines["ranks"], study.lines["mrr"])
 
 
-def _rank_items(study: Study) -> tuple[list[str], list[MrrItem]]:
-    """Gather the maskings that all models rank, from lines in the order of maskings."""
-    baselines = {line["model"] for line in study.lines["mrr"] if "baseline:" in
-                 line.get("signature", "")}
-    by_masking: defaultdict[tuple[str, str], dict[str, JsonObject]] = defaultdict(dict)
-    for line in study.lines["ranks"]:
-        if line["model"] not in baselines:
-            by_masking[str(line.get("id")), str(line.get("target"))][line["model"]] = line
-    models = list(dict.fromkeys(model for row in by_masking.values() for model in row))
-    return models, [
-        MrrItem(name, "", target, row[models[0]].get("domain"),
-                tuple(row[model]["rank"] for model in models),
-                tuple(row[model]["reciprocal_rank"] for model in models), ((),) * len(models))
-        for (name, target), row in by_masking.items() if len(row) == len(models)
-        and None not in [line["reciprocal_rank"] for line in row.values()]]
-
-
-def tasks(study: Study) -> Section:
+def tasks(study: Study) -> Iterator[Part]:
     """Show scores on tasks with their intervals."""
-    section = Section("tasks", "Tasks", "Bars: intervals of 95 %, of fine-tuning over its seeds.")
+    yield "Bars: intervals of 95 %, of fine-tuning over its seeds."
     tuned = [(line["checkpoint"], metric, values) for line in study.lines["finetuned"]
              for metric, values in line.items() if isinstance(values, Mapping) and "mean" in values]
     for metric in dict.fromkeys(metric for _, metric, _ in tuned if metric.startswith("test_")):
         own = {name: values for name, one, values in tuned if one == metric}
         words = words_of(metric)
-        section.charts.append(dot_chart(
-            metric, f"Mean {words} over seeds", words, short_names([*own]), {words: [
-                Estimate.of(values["mean"], values.get("interval")) for values in own.values()]}))
+        yield dot_chart(f"Mean {words} over seeds", words, short_names([*own]), {words: [
+            Estimate.of(values["mean"], values.get("interval")) for values in own.values()]})
     if tuned:
         names = names_of(name for name, _, _ in tuned)
-        section.tables.append(Table("Fine-tuning, over seeds", [
+        yield Table("Fine-tuning, over seeds", [
             "checkpoint", "metric", "mean", "from", "to", "deviation", "median"], [
             [names[name], words_of(metric), *Estimate.of(values["mean"], values.get("interval")),
-             values.get("deviation"), values.get("median")] for name, metric, values in tuned]))
+             values.get("deviation"), values.get("median")] for name, metric, values in tuned])
     scored = [*study.lines["tasks"], *study.lines["seeds of tasks"]]
     groups: defaultdict[tuple[str, str], dict[str, Estimate]] = defaultdict(dict)
     for line in scored:
         metric, value, bounds = next(metrics_of(line))
         groups[line.get("task", "over seeds"), metric][line["model"]] = Estimate.of(value, bounds)
-    for number, ((task, metric), by_model) in enumerate(groups.items()):
-        title = f"{words_of(metric)} ({task})"
-        section.charts.append(dot_chart(
-            f"task-{number}", title, words_of(metric), short_names([*by_model]),
-            {metric: [*by_model.values()]}))
+    for (task, metric), by_model in groups.items():
+        yield dot_chart(f"{words_of(metric)} ({task})", words_of(metric), short_names([*by_model]),
+                        {metric: [*by_model.values()]})
     if scored:
         names = names_of(line["model"] for line in scored)
-        section.tables.append(Table("Predictions against gold records", [
+        yield Table("Predictions against gold records", [
             "model", "task", "metric", "score", "from", "to"], [
             [names[line["model"]], line.get("task", "over seeds"), words_of(metric),
              *Estimate.of(value, bounds)]
-            for line in scored for metric, value, bounds in metrics_of(line)]))
-    _add_calibration(section, study.lines["tasks"])
-    section.tables += _differences(study, of_predictions=False)
-    return section
+            for line in scored for metric, value, bounds in metrics_of(line)])
+    yield from _calibration(study.lines["tasks"])
+    yield from _differences(study, of_predictions=False)
 
 
-def _add_calibration(section: Section, lines: Iterable[JsonObject]) -> None:
+def _calibration(lines: Iterable[JsonObject]) -> Iterator[Part]:
     """Draw how often mentions of each score are right (Guo et al. 2017, section 2)."""
     calibrated = [line for line in lines if "calibration" in line]
-    for number, (task, own) in enumerate(_grouped(calibrated, "task").items()):
-        title, named = f"Reliability of scores ({task})", [
-            (name, line["calibration"]) for name, line in zip(model_names(own), own, strict=True)]
-        chart = line_chart(f"reliability-{number}", title, ("score", "share that is right"), {
-            f"{name}, error {found['error']:.3f}": Curve([
-                Point(one["score"], one["precision"]) for one in found["bins"]])
-            for name, found in named}, diagonal=True)
-        section.charts.append(Chart(chart.plot, Table(
-            title, ["model", "from", "predictions", "score", "share that is right"],
-            [[name, *map(one.get, ("from", "predictions", "score", "precision"))]
-             for name, found in named for one in found["bins"]])))
+    for task, own in _grouped(calibrated, "task").items():
+        title, found = f"Reliability of scores ({task})", dict(zip(
+            model_names(own), (line["calibration"] for line in own), strict=True))
+        chart = line_chart(title, ("score", "share that is right"), {
+            f"{name}, error {one['error']:.3f}": Curve([
+                Point(part["score"], part["precision"]) for part in one["bins"]])
+            for name, one in found.items()}, diagonal=True)
+        yield Chart(Table(title, ["model", "from", "predictions", "score", "share that is right"], [
+            [name, *map(part.get, ("from", "predictions", "score", "precision"))]
+            for name, one in found.items() for part in one["bins"]]),
+            chart.summary, chart.height, chart.draw)
     if calibrated:
         names = names_of(line["model"] for line in calibrated)
-        section.note += " On the dashes, scores are the share that is right."
-        section.tables.append(Table("Calibration of scores", [
+        yield "On the dashes, scores are the share that is right."
+        yield Table("Calibration of scores", [
             "model", "task", "expected calibration error", "mean score", "precision",
             f"kept at a precision of {PRECISION:.0%}", "from the score"], [
             [names[line["model"]], line["task"], *map(line["calibration"].get, (
-                "error", "score", "precision", "kept", "threshold"))] for line in calibrated]))
+                "error", "score", "precision", "kept", "threshold"))] for line in calibrated])
 
 
-def suites(study: Study) -> Section:
+def suites(study: Study) -> Iterator[Part]:
     """Show scores on benchmark suites beside published ones."""
-    section = Section("suites", "Benchmark suites",
-                      "In percent, as papers print them; models with a table are published ones.")
+    yield "In percent, as papers print them; models with a table are published ones."
     for suite, lines in _grouped(study.lines["suite"], "suite").items():
-        known = [{**line.get("scores", {}), **line.get("averages", {})} for line in lines]
-        sets = list(dict.fromkeys(name for scores in known for name in scores))
-        section.tables.append(Table(suite, ["set", *model_names(lines)], [
-            [name, *(scores.get(name) for scores in known)] for name in sets]))
-    return section
+        known = dict(zip(model_names(lines), (
+            {**line.get("scores", {}), **line.get("averages", {})} for line in lines), strict=True))
+        sets = list(dict.fromkeys(name for scores in known.values() for name in scores))
+        yield dot_chart(suite, "score in percent", sets, {model: [
+            Estimate(scores[name]) if name in scores else None for name in sets]
+            for model, scores in known.items()})
+        yield Table(suite, ["set", *known], [
+            [name, *(scores.get(name) for scores in known.values())] for name in sets])
 
 
-def space(study: Study) -> Section:
+def space(study: Study) -> Iterator[Part]:
     """Show how words of each frequency lie in embedding space."""
-    section = Section("space", "Embedding space")
     lines = study.lines["space"]
+    names = model_names(lines)
+    bands = list(dict.fromkeys(_band(band) for line in lines for band in line["bands"]))
+    for key in ("average_cosine", "own_band_neighbours"):
+        words = words_of(key)
+        series = {name: [next((Estimate(band[key]) for band in line["bands"]
+                               if _band(band) == own), None) for own in bands]
+                  for name, line in zip(names, lines, strict=True)}
+        if lines:
+            yield dot_chart(f"{words.capitalize()} by frequency of words", words, bands, series)
     if lines:
-        names = model_names(lines)
-        bands = list(dict.fromkeys(_band(band) for line in lines for band in line["bands"]))
-        for key in ("average_cosine", "own_band_neighbours"):
-            words = words_of(key)
-            series = {name: [next((Estimate(band[key]) for band in line["bands"]
-                                   if _band(band) == own), None) for own in bands]
-                      for name, line in zip(names, lines, strict=True)}
-            section.charts.append(dot_chart(
-                key, f"{words.capitalize()} by frequency of words", words, bands, series))
-        section.tables.append(Table("Measures", ["model", "measure", "value", "from", "to"], [
+        yield Table("Measures", ["model", "measure", "value", "from", "to"], [
             [name, words_of(key), *Estimate.of(value, line.get("intervals", {}).get(key))]
             for name, line in zip(names, lines, strict=True) for key, value in line.items()
-            if isinstance(value, float)]))
-    for path in study.vectors:
-        section.charts += vectors_charts(path)
-    return section
+            if isinstance(value, float)])
+    yield from study.spaces
 
 
 def _band(band: JsonMapping) -> str:

@@ -25,7 +25,9 @@ from bmtools.records import JsonMapping, JsonObject, readable
 from bmtools.study.cards.scores import find_model
 from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import trace
+from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.labels import short_names
+from bmtools.study.reports.space_plot import vectors_charts
 
 
 class _Keys(TypedDict, total=False):
@@ -99,7 +101,7 @@ class Study:
         directories: those with a record of their making, in the order of their paths.
         runs: lines of training, by the name of the run.
         lines: other lines, by kind, without repetitions.
-        vectors: files of words' vectors.
+        spaces: charts of words in the plane.
         files: records of how files were made, by path.
         skipped: files of directories that are no scores.
     """
@@ -107,7 +109,7 @@ class Study:
     directories: list[StudyDirectory] = field(default_factory=list)
     runs: dict[str, list[JsonObject]] = field(default_factory=dict)
     lines: defaultdict[str, list[JsonObject]] = field(default_factory=lambda: defaultdict(list))
-    vectors: list[Path] = field(default_factory=list)
+    spaces: list[Chart] = field(default_factory=list)
     files: dict[Path, JsonObject] = field(default_factory=dict)
     skipped: list[Path] = field(default_factory=list)
 
@@ -133,6 +135,11 @@ class Study:
         return sum(seen.values())
 
 
+def kind_of(line: JsonMapping) -> str:
+    """Name the kind of a line by its keys; empty for none that is known."""
+    return next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
+
+
 def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     """Read files and directories, and what these hold.
 
@@ -152,14 +159,14 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
         if path.name in (NAME, _STATE):
             _add_directory(study, path.parent, names[path.parent])
         elif path.suffix == ".npz":
-            study.vectors.append(path)
+            study.spaces += vectors_charts(path)
         elif path.name.endswith(RECORD):
             study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
                 path, StepRecord)
         elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
-    if not (study.directories or study.runs or study.vectors or study.files
-            or any(map(study.lines.get, set(_KINDS) - {"parts", "words", "stopped"}))):
+    if not (study.directories or study.runs or study.spaces or study.files
+            or any(map(study.lines.get, {*_KINDS} - {"parts", "words", "stopped"}))):
         raise nothing_found(paths)
     return study
 
@@ -218,7 +225,7 @@ def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None
             raise
         return
     for place, line in chain([first], lines):
-        kind = next((kind for kind, keys in _KINDS.items() if line.keys() >= {*keys.split()}), "")
+        kind = kind_of(line)
         if kind in ("", "records"):
             if not is_named:
                 study.skipped.append(path)

@@ -1,12 +1,10 @@
-"""Tables and a plot of scores on a suite."""
+"""Tables of scores on a suite."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from bmtools.records import JsonMapping
-from bmtools.study.reports.drawing import FAINT, STRONG, figure_file
 from bmtools.study.reports.labels import DASH, model_names, printable
 from bmtools.study.suites.suite import Suite
 
@@ -15,7 +13,6 @@ Table = tuple[str, list[str], list[list[str]]]
 _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           "^": r"\textasciicircum{}", "\N{EN DASH}": "--",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
-_MARKERS = "os^Dv<>Pp*hX"
 _PADDING = 2
 _COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
@@ -120,34 +117,3 @@ def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 FORMS = {"markdown": markdown_table, "latex": latex_table}
-
-
-def plot_suite(lines: Sequence[JsonMapping], suite: Suite, path: Path) -> None:
-    """Draw the models' scores on each set, own ones in colour; needs no display.
-
-    Args:
-        lines: as from `suite_scores`.
-        suite: whose they are.
-        path: file to write, in the format of its suffix.
-    """
-    lines = [line for line in lines if "model" in line]
-    rows, names = _row_names(lines, suite), model_names(lines)
-    with figure_file(path, 9, 1.5 + 0.3 * max(len(rows), len(lines))) as figure:
-        axes = figure.add_subplot()
-        # Own models last, so that they are drawn over the others.
-        for number, (name, line) in reversed(list(enumerate(zip(names, lines, strict=True)))):
-            found = {**line.get("scores", {}), **line.get("averages", {})}
-            known = [row for row in rows if row in found]
-            size, colour, alpha, table = (20, FAINT, 0.5, f" ({line['table']})") \
-                if "table" in line else (42, STRONG, 0.9, "")
-            axes.scatter([found[row] for row in known], [rows.index(row) for row in known],
-                         s=size, marker=_MARKERS[number % len(_MARKERS)], color=colour,
-                         alpha=alpha, label=name + table)
-        axes.set_yticks(range(len(rows)), [*map(printable, rows)])
-        axes.invert_yaxis()
-        axes.grid(axis="x", linewidth=0.4)
-        axes.set_xlabel("score in percent")
-        axes.set_title(printable(suite.title), fontsize="medium")
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside right upper", fontsize="x-small",
-                      frameon=False)

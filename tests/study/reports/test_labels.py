@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.study.reports.labels import (
-    DASH,
-    excerpt,
-    ordinal,
-    percent,
-    printable,
-    short_names,
-)
+from bmtools.study.reports.labels import printable, short_names
 
 
 @pytest.mark.parametrize(("models", "names"), [
@@ -31,10 +24,3 @@ def test_text_is_made_fit_to_print() -> None:
     assert printable("a\u202eb\u2067c\u2069d\x1b[31me\u200ff") == \
         "a\ufffdb\ufffdc\ufffdd\ufffd[31me\u200ff"
     assert (printable(""), printable("  ")) == ("\u2423", "\u2423\u2423")
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1013)] == [
-        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th", "1013th"]
-    assert ordinal(None) == DASH
-    assert [percent(p) for p in (0, 1e-9, 0.001, 0.0994, 0.0996, 0.345, 1)] == [
-        "0%", "<0.1%", "0.1%", "9.9%", "10%", "34%", "100%"]
-    assert excerpt("uno due [MASK] tre quattro", "[MASK]", 5) == "…due [MASK] tre…"
-    assert excerpt("a [MASK] b", "[MASK]", 5) == "a [MASK] b"

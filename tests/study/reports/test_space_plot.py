@@ -1,50 +1,30 @@
-"""Scatter plots of spaces."""
+"""Words of embedding spaces in the plane."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from bmtools.scoring.space_sample import SampledWords
-from bmtools.study.reports.space_plot import Panel, plot_spaces, project
-
-BANDS = np.repeat([0, 1, 2], 5)
-SAMPLE = SampledWords([f"word{number}" for number in range(15)],
-                      np.array([4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]),
-                      BANDS)
-SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+from bmtools.errors import DataError
+from bmtools.study.reports.space_plot import project, vectors_charts
 
 
-def panels(*titles: str) -> list[Panel]:
+def test_a_chart_for_each_model_with_its_bands(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    return [(title, rng.normal(size=(15, 2))) for title in titles]
-
-
-def words_of(path: Path) -> set[str]:
-    return {"".join(node.itertext()).strip() for node in ElementTree.parse(path).iter()
-            if node.tag.endswith("}text")}
-
-
-@pytest.mark.parametrize("suffix", SIGNATURES)
-def test_each_format_is_written_and_repeats(tmp_path: Path, suffix: str) -> None:
-    one, other = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
-    for path in (one, other):
-        plot_spaces(panels("before", "after"), SAMPLE, path)
-    assert one.read_bytes() == other.read_bytes()
-    assert one.read_bytes().startswith(SIGNATURES[suffix])
-
-
-def test_a_panel_each_and_a_bar_from_high_to_low(tmp_path: Path) -> None:
-    from matplotlib import rc_context
-
-    titles = ["start", "_one $x$", "two", "three"]
-    with rc_context({"svg.fonttype": "none"}):
-        plot_spaces(panels(*titles), SAMPLE, tmp_path / "p.svg")
-    assert words_of(tmp_path / "p.svg") == {
-        *titles, "High", "Low", "600\u20134,000", "11\u201350", "5\u20139", "times in the text"}
+    np.savez(tmp_path / "v.npz", models=np.array(["a/x", "b/$x$"]), bands=np.repeat([1, 2, 3], 5),
+             counts=np.array([4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]),
+             **{f"vectors_{number}": rng.normal(size=(15, 4)) for number in (1, 2)})
+    one, other = vectors_charts(tmp_path / "v.npz")
+    assert [chart.table.title for chart in (one, other)] == [
+        "Words of x by frequency", "Words of $x$ by frequency"]
+    assert one.table.rows == [["1", 600, 4000, 5], ["2", 11, 50, 5], ["3", 5, 9, 5]]
+    for part in ("600 to 4,000 times", "11 to 50 times", "5 to 9 times"):
+        assert part in one.svg("x")
+    np.savez(tmp_path / "o.npz", words=np.arange(3))
+    with pytest.raises(DataError, match="found the arrays words"):
+        next(vectors_charts(tmp_path / "o.npz"))
 
 
 def test_components_are_laid_out_the_same_each_time() -> None:
