@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.recipes.distillation import DistillationConfig
-from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.recipes.settings import DistillationConfig
+from bmtools.training.distillation import DistillationObjective, Teacher
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:

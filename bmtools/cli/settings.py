@@ -21,12 +21,12 @@ from bmtools.settings import Settings
 
 _PATHS = {"convert_to": WorkDirectory()}
 """Types of settings that name files and are not paths to read."""
-_DEVICES = ("device", "teacher_device")
+_DEVICES = ("device",)
 _KEYS = """
     schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
     activation_checkpointing deterministic layer_decay mixout mixout_scope mixout_gradient l2_sp
-    frozen_layers frozen dev_fold head_layers head_size head_dropout label_pieces
+    frozen_layers dev_fold head_layers head_size head_dropout label_pieces
     overlapping protocol other_types no_relation_label placeholders pooling
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
     requests_per_minute retries request_timeout persistent convert_to link_rule layer

@@ -33,7 +33,6 @@ from bmtools.cli.training_options import (
 )
 from bmtools.commands.pretrain import write_run_cards
 from bmtools.errors import Reject
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import RunConfig
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
@@ -81,16 +80,14 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
     and all other keys of the topic phases.
     """
     with usage_errors():
-        settings = DistillationConfig(**config.distillation)
         init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
-        plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings,
-                         step)
+        plan = make_plan(output, config, init, data, resume, overwrite, teacher, step)
     check_and_launch(step, plan, init, data, processes, shard, dry_run, teacher)
     with interruptible(lambda: describe_leftover(output)):
         from bmtools.study.cards.card import with_cards
-        from bmtools.training.distillation.distill import distill_lines
+        from bmtools.training.distill import distill_lines
 
-        lines = partial(distill_lines, plan, init, teacher, data, settings, reject)
+        lines = partial(distill_lines, plan, init, teacher, data, reject)
         if dry_run:
             print_forecast(step, processes, shard, lines)
         else:

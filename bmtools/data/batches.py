@@ -233,35 +233,6 @@ class ScheduledBatches:
         return Prefetcher(self.sampler.batch, _PLANS_AHEAD)
 
 
-def split_in_half(micro_batches: Sequence[MicroBatch]) -> list[MicroBatch]:
-    """Split each micro-batch in two; single sequences or documents stay as they are."""
-    halves: list[MicroBatch] = []
-    for inputs in micro_batches:
-        middles = _middles(inputs)
-        if not middles:
-            halves.append(inputs)
-            continue
-        halves += [{name: value[:middles[name]] for name, value in inputs.items()},
-                   {name: value[middles[name]:] for name, value in inputs.items()}]
-    return halves
-
-
-def _middles(inputs: MicroBatch) -> dict[str, int]:
-    """Find where to split each input; empty for inputs that cannot be split."""
-    lengths = inputs.get("lengths")
-    if lengths is None:
-        middle = len(next(iter(inputs.values()))) // 2
-        return dict.fromkeys(inputs, middle) if middle else {}
-    # Of packed documents, those up to half of the tokens, or the first one, make a half.
-    ends = lengths.cumsum(0)
-    documents = max(int((ends * 2 <= ends[-1]).sum()), 1)
-    if documents == len(lengths):
-        return {}
-    middles = {name: int(ends[documents - 1]) if len(value) == int(ends[-1]) else documents
-               for name, value in inputs.items()}
-    return {**middles, "lengths": documents}
-
-
 class Prefetcher(Generic[ResultT]):
     """Results of a function of a number, made one after the other and some ahead of the last asked.
 

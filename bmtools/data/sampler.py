@@ -22,7 +22,6 @@ from bmtools.data.samples import (
 )
 from bmtools.data.shuffle import Mixture, document_numbers
 from bmtools.data.word_starts import join
-from bmtools.errors import DataError
 from bmtools.ragged import offsets, ranges
 from bmtools.records import JsonObject
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from bmtools.data.shards import Corpus
     from bmtools.recipes.phases import PhaseStep, Schedule
 
-STREAM = 2
+STREAM = 3
 """Version of the order of samples; a run cannot go on in another one."""
 
 
@@ -64,7 +63,6 @@ class Window:
         phase: number of the last phase; the window begins a phase if its batch is of another.
         windows: number of windows before.
         draws: documents drawn so far, by corpus.
-        drawn: those drawn in this phase.
         owed: fractions of a document that the mixture carries over, by corpus.
         pool: samples that are left over from before.
     """
@@ -73,7 +71,6 @@ class Window:
     phase: int = -1
     windows: int = 0
     draws: Mapping[str, int] = field(default_factory=dict)
-    drawn: Mapping[str, int] = field(default_factory=dict)
     owed: Mapping[str, float] = field(default_factory=dict)
     pool: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=SAMPLE))
 
@@ -178,34 +175,27 @@ class Sampler:
         phase_step = self._schedule.phase_step(window.batch)
         if phase_step.phase_number != window.phase:
             # Leftovers of the last phase are cut and paired by the settings of this one.
-            names = [one.corpus for one in phase_step.phase.mixture] or list(self._numbers)
-            used = [self._numbers[name] for name in names]
+            used = [self._numbers[name] for name in phase_step.phase.mixture or self._numbers]
             left = window.pool[np.isin(window.pool["corpus"], used)]
             left[PAIR] = NO_PAIR
-            draws, drawn, owed = window.draws, {}, {}
+            draws, owed = window.draws, {}
             waiting, new = self._cut(left, phase_step), left[:0]
         else:
-            mixture = Mixture(self._sizes, phase_step.phase.mixture, window.drawn, window.owed)
+            mixture = Mixture(self._sizes, phase_step.phase.mixture, window.owed)
             waiting, (new, draws) = window.pool, self._draw(mixture, window.draws, phase_step)
-            drawn, owed = mixture.drawn, mixture.owed
+            owed = mixture.owed
         rng = np.random.default_rng((self._seed, 3 if self._packed else 2, window.windows + 1))
         arrange = self._pack if self._packed else self._sort
         self._ready, pool = arrange(waiting, new, phase_step, rng)
         self._window, self._used = window, 0
         self._after = Window(window.batch, phase_step.phase_number, window.windows + 1, draws,
-                             drawn, owed, pool)
+                             owed, pool)
 
     def _draw(self, mixture: Mixture, draws: Mapping[str, int],
               phase_step: PhaseStep) -> tuple[np.ndarray, dict[str, int]]:
         """Draw a window of documents, cut into samples; return the draws of each corpus, too."""
-        counts = mixture.take(phase_step.step / phase_step.steps)
-        if not counts:
-            raise DataError(
-                f"phase {phase_step.phase.name}: step {self._next + 1} finds the corpora used up, "
-                "as often as their caps in the mixture allow; raise 'epochs' there or take fewer "
-                "steps")
         after, drawn = dict(draws), []
-        for name, count in counts.items():
+        for name, count in mixture.take().items():
             number, first = self._numbers[name], draws.get(name, 0)
             corpus = self._corpora[number]
             own = np.arange(first, first + count)

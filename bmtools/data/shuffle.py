@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from bmtools.keyed_random import derive
-from bmtools.recipes.phases import MixtureWeight
 
 _ROUNDS = 6
 _WINDOW_TOKENS, _MOST_AT_ONCE = 1 << 21, 1 << 15
@@ -65,51 +64,29 @@ class Mixture:
 
     Args:
         sizes: documents and tokens of each corpus, by name; those without a weight are not drawn.
-        weights: weights and caps; empty for all corpora by their sizes.
-        drawn: documents drawn so far, by name.
+        weights: by name; empty for all corpora by their tokens.
         owed: fractions of a document carried over, by name.
     """
 
-    def __init__(self, sizes: Mapping[str, tuple[int, int]], weights: Sequence[MixtureWeight],
-                 drawn: Mapping[str, int] | None = None,
+    def __init__(self, sizes: Mapping[str, tuple[int, int]], weights: Mapping[str, float],
                  owed: Mapping[str, float] | None = None) -> None:
-        self._weights = weights or [MixtureWeight(name, tokens)
-                                    for name, (_, tokens) in sizes.items()]
-        self._sizes = {one.corpus: sizes[one.corpus] for one in self._weights}
-        self.drawn = {name: (drawn or {}).get(name, 0) for name in self._sizes}
-        self.owed = {name: (owed or {}).get(name, 0.0) for name in self._sizes}
-        # Documents up to the cap.
-        self._caps = {one.corpus: one.epochs if math.isinf(one.epochs)
-                      else round(one.epochs * sizes[one.corpus][0]) for one in self._weights}
-
-    def take(self, progress: float) -> dict[str, int]:
-        """Draw a window of documents, by the weights at this share of the phase.
-
-        Empty if all corpora have reached their caps.
-        """
-        rates, weights = {}, 0.0
-        for one in self._weights:
-            documents, tokens = self._sizes[one.corpus]
-            weight = one.weight + (one.last_weight - one.weight) * progress
-            if self.drawn[one.corpus] < self._caps[one.corpus]:
-                rates[one.corpus] = weight * documents / max(tokens, 1)
-                weights += weight
+        weights = weights or {name: tokens for name, (_, tokens) in sizes.items()}
+        rates = {name: weight * sizes[name][0] / max(sizes[name][1], 1)
+                 for name, weight in weights.items()}
         total = sum(rates.values())
+        # A window has about so many tokens, and is at most an epoch, in even parts.
+        most = min(max(int(_WINDOW_TOKENS / max(sum(weights.values()) / total, 1)), 1),
+                   _MOST_AT_ONCE)
+        documents = sum(sizes[name][0] for name in weights)
+        self.window = -(-documents // -(-documents // most))
+        self._shares = {name: self.window * rate / total for name, rate in rates.items() if rate}
+        self.owed = {name: (owed or {}).get(name, 0.0) for name in weights}
+
+    def take(self) -> dict[str, int]:
+        """Draw a window of documents."""
         taken = {}
-        for name, rate in rates.items():
-            if rate:
-                self.owed[name] += self.window(weights / total) * rate / total
-                left = self._caps[name] - self.drawn[name]
-                taken[name] = int(min(self.owed[name] + 1e-9, left))
-                self.owed[name] -= taken[name]
-                self.drawn[name] += taken[name]
-        return taken if any(taken.values()) or not total else self.take(progress)
-
-    def window(self, tokens: float) -> int:
-        """Return the size of a window of documents of so many tokens on average.
-
-        It is at most an epoch, in even parts.
-        """
-        most = min(max(int(_WINDOW_TOKENS / max(tokens, 1)), 1), _MOST_AT_ONCE)
-        documents = sum(count for count, _ in self._sizes.values())
-        return -(-documents // -(-documents // most))
+        for name, share in self._shares.items():
+            self.owed[name] += share
+            taken[name] = int(self.owed[name] + 1e-9)
+            self.owed[name] -= taken[name]
+        return taken if any(taken.values()) else self.take()

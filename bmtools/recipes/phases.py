@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 import textwrap
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TypeVar
 
 from bmtools.errors import setting, suggestion
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.settings import (
-    AdversarialConfig,
     BatchConfig,
+    DistillationConfig,
     FreezeConfig,
-    InitializationConfig,
     LearningRateConfig,
     ObjectiveConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    PretrainingConfig,
     RegularizationConfig,
-    ReplayConfig,
     ReportingConfig,
     Values,
 )
@@ -41,8 +38,8 @@ PHASE_KINDS: dict[str, type[Settings]] = {
     "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
 """Settings of a phase, by attribute."""
 RUN_KINDS: tuple[type[Settings], ...] = (
-    OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig,
-    InitializationConfig)
+    OptimizationConfig, ReportingConfig, RegularizationConfig, PretrainingConfig,
+    DistillationConfig)
 """Settings of a whole run, the same in all its phases."""
 PHASE_FIELDS: Mapping[str, type] = {
     name: kind for part in PHASE_KINDS.values()
@@ -51,41 +48,8 @@ PHASE_FIELDS: Mapping[str, type] = {
 RUN_FIELDS: Mapping[str, type] = {
     name: kind for part in RUN_KINDS for name, kind in typing.get_type_hints(part).items()}
 """Type of each setting of a run, by name."""
-DISTILLATION_FIELDS: Mapping[str, type] = typing.get_type_hints(DistillationConfig)
-"""Type of each setting of distillation, by name."""
 # Alternative settings: the first that is not 0 counts, so a new value resets those before it.
 ALTERNATIVES = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
-
-
-@dataclass(frozen=True)
-class MixtureWeight:
-    """Weight of a corpus in a phase.
-
-    Args:
-        corpus: its name.
-        weight: its share of the tokens, relative to the weights of the others.
-        end_weight: weight at the end of the phase, reached linearly; None: as at the beginning.
-        epochs: most passes over it; infinite for no limit.
-    """
-
-    corpus: str
-    weight: float
-    end_weight: float | None = None
-    epochs: float = math.inf
-
-    def __post_init__(self) -> None:
-        for name, found in (("weight", self.weight), ("end", self.end_weight or 0.0)):
-            if not 0 <= found < math.inf:
-                raise ValueError(f"mixture: {self.corpus}: {name}: found {found}, "
-                                 "expected 0 or more")
-        if not self.epochs > 0:
-            raise ValueError(f"mixture: {self.corpus}: epochs: found {self.epochs}, "
-                             "expected above 0")
-
-    @property
-    def last_weight(self) -> float:
-        """Weight at the end of the phase."""
-        return self.weight if self.end_weight is None else self.end_weight
 
 
 @dataclass(frozen=True)
@@ -99,7 +63,7 @@ class Phase:
         objective: the training objective and its masking.
         learning_rate: the learning rate over it.
         freeze: weights that are not trained.
-        mixture: corpora and their weights; empty for all of them, weighted by their tokens.
+        mixture: weights of the tokens of corpora, by name; empty for all of them by their tokens.
     """
 
     name: str
@@ -108,18 +72,16 @@ class Phase:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     learning_rate: LearningRateConfig = field(default_factory=LearningRateConfig)
     freeze: FreezeConfig = field(default_factory=FreezeConfig)
-    mixture: tuple[MixtureWeight, ...] = ()
+    mixture: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: found {self.name!r}, expected letters, digits, - and _")
-        if twice := _repeated(one.corpus for one in self.mixture):
-            raise ValueError(f"mixture: found {twice[0]!r} twice, expected each corpus once")
-        if self.mixture and not sum(one.weight for one in self.mixture):
+        for corpus, weight in self.mixture.items():
+            if not 0 <= weight < math.inf:
+                raise ValueError(f"mixture: {corpus}: found {weight}, expected 0 or more")
+        if self.mixture and not sum(self.mixture.values()):
             raise ValueError("mixture: found no weight above 0, expected one at least")
-        if self.mixture and not sum(one.last_weight for one in self.mixture):
-            raise ValueError("mixture: found no weight above 0 at the end of the phase, expected "
-                             "one at least")
 
     def changed(self, values: Values) -> Phase:
         """Replace some settings by name, `mixture` among them.
@@ -156,7 +118,6 @@ class RunConfig:
         notes: remarks, such as settings that the source leaves open.
         architecture: of a new model; empty for continued pretraining.
         run: settings of the whole run, by name; the others have their defaults.
-        distillation: settings of distillation, likewise; pretraining has no use for them.
     """
 
     phases: tuple[Phase, ...]
@@ -165,15 +126,14 @@ class RunConfig:
     notes: tuple[str, ...] = ()
     architecture: str = ""
     run: Values = field(default_factory=dict, hash=False)
-    distillation: Values = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.phases:
             raise ValueError("found no phases, expected one [[phases]] at least")
-        if twice := _repeated(phase.name for phase in self.phases):
-            raise ValueError(f"found two phases named {twice[0]!r}, expected names that differ")
+        name, times = Counter(phase.name for phase in self.phases).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"found two phases named {name!r}, expected names that differ")
         check_run_settings(self.run)
-        DistillationConfig(**self.distillation)
 
 
 def run_settings(run: Values, kind: type[Kind]) -> Kind:
@@ -184,7 +144,7 @@ def run_settings(run: Values, kind: type[Kind]) -> Kind:
 def settings_text() -> str:
     """List the keys of a phases file, which `--set` takes too, with their defaults and meanings."""
     titles = dict.fromkeys(PHASE_KINDS.values(), "[[phases]] or [common]") \
-        | dict.fromkeys(RUN_KINDS, "[run]") | {DistillationConfig: "[distillation]"}
+        | dict.fromkeys(RUN_KINDS, "[run]")
     lines = []
     for kind, table in titles.items():
         lines += ["", f"{kind.title}, in {table}:", ""]
@@ -215,11 +175,6 @@ def merged(settings: Values, values: Values) -> JsonObject:
     return {**settings, **reset, **values}
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
-    """List the names that occur more than once."""
-    return [name for name, count in Counter(names).items() if count > 1]
-
-
 def resolved(run_config: RunConfig) -> JsonObject:
     """List all settings of all phases as plain values.
 
@@ -230,29 +185,17 @@ def resolved(run_config: RunConfig) -> JsonObject:
         content: JsonObject = {"name": phase.name}
         for part in PHASE_KINDS:
             content |= _plain(asdict(getattr(phase, part)), PHASE_FIELDS)
-        for one in phase.mixture:
-            weights = {"weight": one.weight, "end": one.end_weight, "epochs": one.epochs}
-            content.setdefault("mixture", {})[one.corpus] = {
-                name: float(value) for name, value in weights.items()
-                if value is not None and math.isfinite(value)}
+        if phase.mixture:
+            content["mixture"] = {name: float(weight) for name, weight in phase.mixture.items()}
         phases.append(content)
     return {"title": run_config.title, "source": run_config.source, "notes": list(run_config.notes),
             "architecture": run_config.architecture,
-            "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS),
-            "distillation": _plain(run_config.distillation, DISTILLATION_FIELDS),
-            "phases": phases}
+            "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS), "phases": phases}
 
 
 def _plain(values: Values, kinds: Mapping[str, type]) -> JsonObject:
     return {name: float(value) if kinds[name] is float else value
             for name, value in values.items()}
-
-
-def identity(run_config: RunConfig) -> str:
-    """Hash the settings of a run; title, source and notes do not count."""
-    content = {name: value for name, value in resolved(run_config).items()
-               if name in ("architecture", "run", "distillation", "phases")}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -291,8 +234,6 @@ class PhaseStep:
         if objective.mask_curve == "steps":
             steps = objective.mask_rate_steps
             progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
-        elif objective.mask_curve == "cosine":
-            progress = (1 - math.cos(math.pi * progress)) / 2
         return end if progress == 1 else start + (end - start) * progress
 
 

@@ -20,7 +20,7 @@ from bmtools.settings import Settings, option
 Values = Mapping[str, Any]
 """Values of settings by name."""
 Masking = Literal["tokens", "words", "spans", "terms"]
-MaskRateCurve = Literal["fixed", "steps", "linear", "cosine"]
+MaskRateCurve = Literal["fixed", "steps", "linear"]
 _LARGEST_BATCH = 1 << 20  # sequences; the largest published are 65,536 (LAMB)
 
 
@@ -40,12 +40,13 @@ class OptimizationConfig(Settings, title="Optimization"):
              "departure from Devlin et al. 2019: no text is repeated often enough to be memorized, "
              "and training is faster (Geiping and Goldstein 2022, section 4.3).")
     micro_batch_size: int = option(
-        0, "Sequences of a forward pass; gradients are accumulated. 0: the whole batch.")
+        0, "Sequences of a forward pass; gradients are accumulated. 0: the whole batch, or on a "
+           "GPU as many as fit.")
     memory_gib: float = option(
         0.0, "Memory limit of each process in GiB, libraries included; on a GPU, of the GPU's "
              "memory. The memory of each phase is measured on a few sequences, and the micro-batch "
-             "is fitted to the limit where micro_batch_size is 0. 0: no limit, and a GPU that runs "
-             "out of memory halves the micro-batch.")
+             "is fitted to the limit where micro_batch_size is 0. 0: no limit on a processor, and "
+             "the memory of a GPU.")
     mixed_precision: Literal["auto", "no", "bf16", "fp16"] = option(
         "auto", "Precision of matrix products; weights and optimizer states stay in float32. auto: "
                 "the one that this machine is fastest in, which a resumed run keeps; no: float32; "
@@ -138,7 +139,7 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
     mask_rate_end: float = option(
         0.0, "Share of tokens to mask at the end of the phase; 0: the initial share.")
     mask_curve: MaskRateCurve = option(
-        "fixed", "Change of the masking rate over the phase: fixed, steps, linear or cosine.")
+        "fixed", "Change of the masking rate over the phase: fixed, steps or linear.")
     mask_rate_steps: int = option(5, "Number of equal steps where mask_curve is steps.")
     mask_replace_prob: float = option(0.8, "Share of masked tokens that become the mask token.")
     random_replace_prob: float = option(0.1, "Share of masked tokens that become a random token.")
@@ -152,7 +153,7 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
                 f"a share above 0 beside {setting('mask_curve')} {self.mask_curve}")
         require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
                 "mask_curve", self.mask_curve,
-                f"steps, linear or cosine beside {setting('mask_rate_end')}")
+                f"steps or linear beside {setting('mask_rate_end')}")
         require_at_least(self, mask_rate_steps=2)
         masked, random = self.mask_replace_prob, self.random_replace_prob
         # Sums of decimal shares may miss 1 by a rounding.
@@ -172,8 +173,6 @@ class FreezeConfig(Settings, title="Frozen weights of a phase"):
 
     frozen_layers: int = option(
         0, "Layers frozen from the bottom, the embeddings with them; 0 freezes nothing.")
-    frozen: str = option("", "Names of further weights to freeze, with * and ?, separated by "
-                             "commas.", metavar="NAME,...")
 
     def __post_init__(self) -> None:
         require_at_least(self, frozen_layers=0)
@@ -196,11 +195,11 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
              "embeddings; 1: the same for all layers.")
     mixout: float = option(0.0, "Probability that an input of a matrix uses the initial weights "
                                 "instead of the current ones, drawn at each step; 0 for none.")
-    mixout_scope: Literal["layers", "linear", "all"] = option(
-        "layers", "Weights that mixout mixes: layers (matrices of the encoder's layers), linear "
+    mixout_scope: Literal["layers", "linear"] = option(
+        "layers", "Weights that mixout mixes: layers (matrices of the encoder's layers) or linear "
                   "(all linear maps, as in the code of Lee et al. 2020, but a decoder that is tied "
-                  "to the embeddings) or all (every weight, as in their formula; vectors number by "
-                  "number). Those without initial weights, such as a new head, are left out.")
+                  "to the embeddings). Those without initial weights, such as a new head, are left "
+                  "out.")
     mixout_gradient: Literal["exact", "unscaled"] = option(
         "exact", "Gradient of mixed weights: exact, or unscaled, which leaves out the factor 1 / "
                  "(1 - mixout) of the mixture, as does the code of Lee et al. 2020.")
@@ -215,57 +214,62 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
         require_at_least(self, l2_sp=0)
 
 
-class AdversarialConfig(
-        Settings, title="Adversarial training on the word embeddings"):
-    """Adversarial training, on the word embeddings of a masked language model.
+class PretrainingConfig(Settings, title="Replay, adversarial training and new weights"):
+    """Replay of an earlier corpus, adversarial training on word embeddings, and new weights.
 
-    The code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5, one step of 1e-3 and
-    the norm inf. Gu et al. 2021 (PubMedBERT), table 9, found most tasks slightly worse with it.
+    Replay: Buonocore et al. 2023 (BioBIT), whose notebook sums the gradients of both batches.
+    Adversary: the code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5 and a step of
+    1e-3. Gu et al. 2021 (PubMedBERT), table 9, found most tasks slightly worse with it.
     """
 
+    positions: Literal["sinusoid", "random"] = option(
+        "sinusoid", "How learned positions of a new model start: as sinusoid (Vaswani et al. "
+                    "2017), which lets small models learn sooner, or random, as in BERT and "
+                    "RoBERTa.")
+    replay_steps: int = option(0, "Steps between updates that also learn from a batch of the "
+                                  "replayed text; 0 for none.")
     adversarial: float = option(
         0.0, "Weight of the divergence between predictions with and without perturbation; 0 for "
              "none. A step then takes nearly three times as long.")
     adversarial_noise: float = option(
         1e-3, "Standard deviation of the initial noise, in the units of embeddings; noise too "
               "small for bf16 gives no direction.")
-    adversarial_steps: int = option(1, "Steps of gradient ascent that find a perturbation.")
-    adversarial_step: float = option(1e-3, "Length of an ascent step for each token.")
-    adversarial_radius: float = option(1e-3, "Largest perturbation of a token.")
-    adversarial_norm: Literal["inf", "l2"] = option(
-        "inf", "Norm of perturbations: inf (largest element) or l2.")
+    adversarial_step: float = option(
+        1e-3, "Length of the ascent step for each token, and largest element of a perturbation.")
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require_at_least(self, adversarial=0)
+        require_at_least(self, adversarial=0, replay_steps=0)
         require(self.adversarial_noise > 0, "adversarial_noise", self.adversarial_noise,
                 "above 0: without noise the divergence has no slope")
-        require_at_least(self, adversarial_steps=1)
-        require_above_0(self, "adversarial_step", "adversarial_radius")
+        require_above_0(self, "adversarial_step")
 
 
-class InitializationConfig(Settings, title="Initialization of new weights"):
-    """Initialization of new weights; a checkpoint's stay as they are."""
+class DistillationConfig(Settings, title="Losses of distillation"):
+    """Losses of distillation (Lewis et al. 2020, Bio-LM, section 7.1).
 
-    positions: Literal["sinusoid", "random"] = option(
-        "sinusoid", "How learned positions start: as sinusoid (Vaswani et al. 2017), which lets "
-                    "small models learn sooner, or random, as in BERT and RoBERTa.")
+    A loss of weight 0 is not computed.
+    """
 
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-
-class ReplayConfig(Settings, title="Replay of an earlier corpus"):
-    """Replay of an earlier corpus (Buonocore et al. 2023, BioBIT)."""
-
-    replay_steps: int = option(0, "Steps between batches of the replayed text; 0 for none.")
-    replay_update: Literal["own", "summed"] = option(
-        "own", "Update of a replayed batch: own, or summed, one update by its gradients and those "
-               "of the batch of its step, as in the authors' notebook.")
+    mlm_weight: float = option(5.0, "Weight of the masked-LM loss.")
+    kl_weight: float = option(2.0, "Weight of the divergence from the teacher's predictions.")
+    cosine_weight: float = option(1.0, "Weight of the distance between last-layer states.")
+    temperature: float = option(2.0, "Temperature of both softmax distributions.")
+    kl_positions: Literal["masked", "all"] = option(
+        "masked", "Tokens at which predictions are compared: masked, or all of them, as in "
+                  "DistilBERT's commands (Sanh et al. 2020), which takes longer.")
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require_at_least(self, replay_steps=0)
+        weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
+        if not (min(weights) >= 0 and sum(weights) > 0):
+            raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")
+        require_above_0(self, "temperature")
+
+    @property
+    def trains_every_weight(self) -> bool:
+        """Whether a loss reaches the head, and with it every weight of the student."""
+        return self.mlm_weight + self.kl_weight > 0
 
 
 class ReportingConfig(Settings, title="Reports and checkpoints of a run, and its time budget"):

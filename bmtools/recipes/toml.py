@@ -22,13 +22,9 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.io.sources import open_bytes, source_name
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import (
-    ALTERNATIVES,
-    DISTILLATION_FIELDS,
     PHASE_FIELDS,
     RUN_FIELDS,
-    MixtureWeight,
     Phase,
     RunConfig,
     check_run_settings,
@@ -43,15 +39,14 @@ if TYPE_CHECKING:
 
 MIXTURE = "mixture"
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
-              "distillation": dict, "common": dict, "phases": list}
-_PHASE_KEYS = {**PHASE_FIELDS, MIXTURE: dict}
-_WHOLE_FIELDS = {**RUN_FIELDS, **DISTILLATION_FIELDS}
-_WEIGHT_KEYS = {"weight": float, "end": float, "epochs": float}
+              "common": dict, "phases": list}
+_PHASE_KEYS = {**PHASE_FIELDS, MIXTURE: dict[str, float]}
+_TABLES = {"[run]": RUN_FIELDS, "a phase or to [common]": _PHASE_KEYS}
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
-             dict: "a table", list: "a list in brackets", list[str]: "a list of texts"}
+             dict: "a table", list: "a list in brackets", list[str]: "a list of texts",
+             dict[str, float]: "a table of numbers"}
 _SUFFIX = ".toml"
-_MOST_BYTES = 1 << 20
-_MOST_DOTS = 5_000  # a key of n parts takes tomllib n² memory
+_MOST_DOTS = 500  # a key of n parts nests n deep and takes tomllib n² memory
 
 
 def read_run_config(name: str) -> RunConfig:
@@ -61,10 +56,7 @@ def read_run_config(name: str) -> RunConfig:
         DataError: one line that names the file, the phase and the key.
     """
     with open_bytes(name) as stream:
-        content = stream.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise DataError(f"{source_name(name)}: found more than a megabyte, expected a phases file")
-    return parse_run_config(content, source_name(name))
+        return parse_run_config(stream.read(), source_name(name))
 
 
 def _package_files() -> Traversable:
@@ -107,9 +99,8 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
 
     Args:
         content: TOML: title, source, notes and architecture; [run] for settings of the whole run,
-            [distillation] for those of `distill`, [common] for settings of every phase, [[phases]]
-            for those of one, with a name, and [phases.mixture] for its corpora, each with a weight
-            or with weight, end and epochs.
+            [common] for settings of every phase, [[phases]] for those of one, with a name, and
+            [phases.mixture] for the weights of its corpora.
         place: name of the file in messages.
 
     Raises:
@@ -120,8 +111,7 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
         with settings_spelled_as_flags(False):
             return _run_config(table)
     except ValueError as error:
-        line = _line_of_key(content.decode("utf-8"), str(error))
-        raise DataError(f"{place}{line}: {error}") from error
+        raise DataError(f"{place}: {error}") from error
 
 
 def parse_toml(content: bytes, place: str) -> JsonObject:
@@ -133,39 +123,21 @@ def parse_toml(content: bytes, place: str) -> JsonObject:
     if any(line.count(b".") > _MOST_DOTS for line in content.splitlines()):
         raise DataError(f"{place}: found a line with more than {_MOST_DOTS:,} dots, expected TOML")
     try:
-        found = tomllib.loads(content.decode("utf-8"))
-        repr(found)  # dotted keys nest deeper than Python can walk
+        return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise DataError(f"{place}: not TOML ({error})") from error
-    return found
-
-
-def _line_of_key(text: str, message: str) -> str:
-    """Find the line of the key that a message names; nothing where others have the same key."""
-    named = re.search(r"unknown key '([^']+)'|(?:^|: )(\w+): found", message)
-    if named is None:
-        return ""
-    key = re.escape(named[1] or named[2])
-    lines = [number for number, line in enumerate(text.splitlines(), 1)
-             if re.match(rf"\s*[\"']?{key}[\"']?\s*=", line)]
-    return f":{lines[0]}" if len(lines) == 1 else ""
 
 
 def _run_config(table: Values) -> RunConfig:
-    given = {"run": {}, "distillation": {}, "common": {}, "phases": [],
-             **_convert_table(table, _FILE_KEYS)}
+    given = {"run": {}, "common": {}, "phases": [], **_convert_table(table, _FILE_KEYS)}
     with _located("[run]"):
         run = _convert_table(given.pop("run"), RUN_FIELDS)
         check_run_settings(run)
-    with _located("[distillation]"):
-        distillation = _convert_table(given.pop("distillation"), DISTILLATION_FIELDS)
-        DistillationConfig(**distillation)
     with _located("[common]"):
-        common = _phase_settings(given.pop("common"))
+        common = _convert_table(given.pop("common"), _PHASE_KEYS)
     phases = tuple(_phase(number, phase, common)
                    for number, phase in enumerate(given.pop("phases"), 1))
-    return RunConfig(phases, run=run, distillation=distillation,
-                     **{**given, "notes": tuple(given.get("notes", ()))})
+    return RunConfig(phases, run=run, **{**given, "notes": tuple(given.get("notes", ()))})
 
 
 def _phase(number: int, table: object, common: Values) -> Phase:
@@ -176,48 +148,18 @@ def _phase(number: int, table: object, common: Values) -> Phase:
             raise ValueError("found no name, expected one")
         phase = Phase(_convert("name", table["name"], str))
     with _located(f"phase {phase.name!r}"):
-        own = _phase_settings({key: value for key, value in table.items() if key != "name"})
-        return phase.changed(merged(common, own))
-
-
-def _phase_settings(table: Values) -> JsonObject:
-    settings = _convert_table(table, _PHASE_KEYS)
-    if MIXTURE in settings:
-        settings[MIXTURE] = tuple(map(_mixture_weight, settings[MIXTURE],
-                                      settings[MIXTURE].values()))
-    return settings
-
-
-def _mixture_weight(corpus: str, value: object) -> MixtureWeight:
-    key = f"{MIXTURE}: {corpus}"
-    if not isinstance(value, dict):
-        return MixtureWeight(corpus, _convert(key, value, float))
-    with _located(key):
-        # Infinite is the default of epochs, which other numbers may not be.
-        given = {name: one for name, one in value.items() if (name, one) != ("epochs", math.inf)}
-        weights = _convert_table(given, _WEIGHT_KEYS)
-        if "weight" not in weights:
-            raise ValueError("found no weight, expected one")
-    return MixtureWeight(corpus, weights["weight"], weights.get("end"),
-                         weights.get("epochs", math.inf))
+        own = {key: value for key, value in table.items() if key != "name"}
+        return phase.changed(merged(common, _convert_table(own, _PHASE_KEYS)))
 
 
 def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
     """Convert the values of a table, and refuse unknown keys."""
     for key in table:
         if key not in kinds:
-            raise ValueError(f"found unknown key {key!r}, {_belongs_to(key, kinds)}")
+            table_of_key = next((name for name, keys in _TABLES.items() if key in keys), None)
+            meant = f"which belongs to {table_of_key}" if table_of_key else suggestion(key, kinds)
+            raise ValueError(f"found unknown key {key!r}, {meant}")
     return {key: _convert(key, value, kinds[key]) for key, value in table.items()}
-
-
-def _belongs_to(key: str, known: Mapping[str, object]) -> str:
-    if key in RUN_FIELDS and known is not _WEIGHT_KEYS:
-        return "which belongs to [run]"
-    if key in _PHASE_KEYS and known is not _WEIGHT_KEYS:
-        return "which belongs to a phase or to [common]"
-    if key in DISTILLATION_FIELDS and known is not _WEIGHT_KEYS:
-        return "which belongs to [distillation]"
-    return suggestion(key, list(known))
 
 
 def _convert(key: str, value: object, kind: Any) -> Any:
@@ -257,7 +199,7 @@ def override(run_config: RunConfig, settings: Values,
 
     Args:
         run_config: left unchanged.
-        settings: by name, of all phases, of the run or of distillation.
+        settings: by name, of all phases or of the run.
         assignments: `KEY=VALUE` for all phases or for the whole run, `PHASE.KEY=VALUE` for one
             phase, a name or a number from 1. Values are TOML, bare words are text. They take
             precedence over `settings`, later ones over earlier ones.
@@ -265,16 +207,14 @@ def override(run_config: RunConfig, settings: Values,
     Raises:
         ValueError: an unknown key, or a value out of range.
     """
-    whole = {name: {**before, **{key: settings[key] for key in settings if key in known}}
-             for name, before, known in (("run", run_config.run, RUN_FIELDS), (
-                 "distillation", run_config.distillation, DISTILLATION_FIELDS))}
-    shared = {key: settings[key] for key in settings if key not in _WHOLE_FIELDS}
+    run = {**run_config.run, **{key: settings[key] for key in settings if key in RUN_FIELDS}}
+    shared = {key: settings[key] for key in settings if key not in RUN_FIELDS}
     changes: list[Values] = [shared] * len(run_config.phases)
     for text in assignments:
         with _located(f"{setting('set')} {text}"):
             chosen, key, value = _parse_assignment(text, run_config.phases)
-            if key in _WHOLE_FIELDS:
-                whole["run" if key in RUN_FIELDS else "distillation"][key] = value
+            if key in RUN_FIELDS:
+                run[key] = value
             else:
                 changes = [merged(given, {key: value}) if chosen in (None, number) else given
                            for number, given in enumerate(changes)]
@@ -283,8 +223,7 @@ def override(run_config: RunConfig, settings: Values,
         # A run of a single phase has no need of its name in messages.
         with _located(f"phase {phase.name!r}") if len(changes) > 1 else nullcontext():
             phases.append(phase.changed(changed))
-    return replace(run_config, phases=tuple(phases), run=whole["run"],
-                   distillation=whole["distillation"])
+    return replace(run_config, phases=tuple(phases), run=run)
 
 
 def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, object]:
@@ -294,15 +233,12 @@ def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, s
     if not equals or not key:
         raise ValueError("expected KEY=VALUE or PHASE.KEY=VALUE")
     number = _phase_number(where, phases) if dot else None
-    if dot and key in _WHOLE_FIELDS:
+    if dot and key in RUN_FIELDS:
         raise ValueError(f"{key} holds for the whole run; leave the phase out")
-    if key in _WHOLE_FIELDS:
-        kind = _WHOLE_FIELDS[key]
-        return None, key, _convert(key, _parse_value(given, kind), kind)
-    if key not in _PHASE_KEYS:
-        known = [*_PHASE_KEYS, *(() if dot else _WHOLE_FIELDS)]
+    known = {**_PHASE_KEYS, **({} if dot else RUN_FIELDS)}
+    if key not in known:
         raise ValueError(f"found unknown key {key!r}, {suggestion(key, known)}")
-    return number, key, _phase_settings({key: _parse_value(given, _PHASE_KEYS[key])})[key]
+    return number, key, _convert(key, _parse_value(given, known[key]), known[key])
 
 
 def _phase_number(where: str, phases: Sequence[Phase]) -> int:
@@ -330,38 +266,25 @@ def _parse_value(text: str, kind: object) -> object:
 def to_toml(run_config: RunConfig) -> str:
     """Write a run as a phases file that reads back equal.
 
-    Every setting is listed, so that later defaults change nothing; settings that all phases share
-    are listed under [common].
+    Every setting is listed, so that later defaults change nothing.
     """
     content = resolved(run_config)
-    phases, run, distillation = (content.pop(name) for name in ("phases", "run", "distillation"))
-    common: JsonObject = {}
-    if len(phases) > 1:
-        same = {key: value for key, value in phases[0].items()
-                if key in PHASE_FIELDS and all(phase[key] == value for phase in phases)}
-        # Alternatives are common only together.
-        apart = {name for names in ALTERNATIVES if not set(names) <= same.keys() for name in names}
-        common = {key: value for key, value in same.items() if key not in apart}
-    tables = [("", {key: value for key, value in content.items() if value}),
-              ("[run]", run), ("[distillation]", distillation), ("[common]", common)]
+    phases, run = content.pop("phases"), content.pop("run")
+    tables = [("", {key: value for key, value in content.items() if value}), ("[run]", run)]
     for phase in phases:
         mixture = phase.pop(MIXTURE, {})
-        own = {key: value for key, value in phase.items() if key not in common}
-        tables += [("[[phases]]", own), ("[phases.mixture]", mixture)]
-    return "\n\n".join("\n".join(filter(None, (header, *_toml_lines(table))))
-                       for header, table in tables if table) + "\n"
-
-
-def _toml_lines(table: Values) -> list[str]:
-    return [f"{key if re.fullmatch('[A-Za-z0-9_-]+', key) else _toml(key)} = {_toml(value)}"
-            for key, value in table.items()]
+        tables += [("[[phases]]", phase), ("[phases.mixture]", mixture)]
+    lines = []
+    for header, table in filter(lambda one: one[1], tables):
+        lines += ["", header] if header else []
+        lines += [f"{key if re.fullmatch('[A-Za-z0-9_-]+', key) else _toml(key)} = {_toml(value)}"
+                  for key, value in table.items()]
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def _toml(value: object) -> str:
     if isinstance(value, list):
         return "[" + "".join(f"\n    {_toml(item)}," for item in value) + "\n]"
-    if isinstance(value, dict):
-        return "{ " + ", ".join(_toml_lines(value)) + " }"
     if type(value) is int:
         return f"{value:_}"
     # JSON's texts, numbers and booleans are TOML's, which also escapes the delete character.

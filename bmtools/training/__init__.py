@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from bmtools.lazy import export
 
 if TYPE_CHECKING:
-    from bmtools.training.distillation.distill import distill as distill
+    from bmtools.training.distill import distill as distill
     from bmtools.training.pretrain import pretrain as pretrain
 
 export(__name__, pretrain="bmtools.training.pretrain",
-       distill="bmtools.training.distillation.distill")
+       distill="bmtools.training.distill")

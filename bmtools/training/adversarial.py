@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from bmtools.models.next_sentence import NextSentenceHead
-    from bmtools.recipes.settings import AdversarialConfig
+    from bmtools.recipes.settings import PretrainingConfig
 
 
 class AdversarialObjective(LabelObjective):
@@ -54,7 +54,7 @@ class AdversarialObjective(LabelObjective):
         term: nsp or sop, the name of their loss.
     """
 
-    def __init__(self, model: PreTrainedModel, settings: AdversarialConfig,
+    def __init__(self, model: PreTrainedModel, settings: PretrainingConfig,
                  head: NextSentenceHead | None = None, term: str = "nsp") -> None:
         super().__init__(model)
         self.head = head
@@ -106,16 +106,13 @@ class AdversarialObjective(LabelObjective):
         """Ascend from noise to a perturbation, shaped as input_ids and width."""
         settings, embeddings = self._settings, self._embeddings
         perturbation = embeddings.noise(tokens) * settings.adversarial_noise
-        for _ in range(settings.adversarial_steps):
-            perturbation.requires_grad_()
-            with embeddings.perturbed(perturbation):
-                # As small as the noise, it would vanish in float16.
-                scaled = divergence(clean, predict()) / settings.adversarial_noise
-                [gradient] = torch.autograd.grad(scaled, perturbation)
-            step = settings.adversarial_step * unit(gradient, settings.adversarial_norm)
-            perturbation = bounded(perturbation.detach() + step, settings.adversarial_radius,
-                                   settings.adversarial_norm)
-        return perturbation
+        perturbation.requires_grad_()
+        with embeddings.perturbed(perturbation):
+            # As small as the noise, it would vanish in float16.
+            scaled = divergence(clean, predict()) / settings.adversarial_noise
+            [gradient] = torch.autograd.grad(scaled, perturbation)
+        largest = settings.adversarial_step
+        return (perturbation.detach() + largest * unit(gradient)).clamp(-largest, largest)
 
 
 class PerturbedEmbeddings:
@@ -167,18 +164,7 @@ def divergence(target: Tensor, logits: Tensor) -> Tensor:
                              reduction="sum", log_target=True)
 
 
-def unit(vectors: Tensor, norm: str) -> Tensor:
-    """Normalise vectors along the last dimension, in the norm `inf` or `l2`; 0 stays 0."""
-    return vectors / _lengths(vectors, norm).clamp(min=torch.finfo(vectors.dtype).tiny)
-
-
-def bounded(vectors: Tensor, radius: float, norm: str) -> Tensor:
-    """Project vectors onto the ball of a radius."""
-    if norm == "inf":
-        return vectors.clamp(-radius, radius)
-    return vectors * (radius / _lengths(vectors, norm).clamp(min=radius))
-
-
-def _lengths(vectors: Tensor, norm: str) -> Tensor:
-    return torch.linalg.vector_norm(vectors, float("inf") if norm == "inf" else 2.0, dim=-1,
-                                    keepdim=True)
+def unit(vectors: Tensor) -> Tensor:
+    """Divide vectors along the last dimension by their largest element; 0 stays 0."""
+    lengths = torch.linalg.vector_norm(vectors, float("inf"), dim=-1, keepdim=True)
+    return vectors / lengths.clamp(min=torch.finfo(vectors.dtype).tiny)

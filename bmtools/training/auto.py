@@ -90,7 +90,7 @@ def _resolve_precision(plan: TrainingPlan, config: PretrainedConfig, recorded: o
 
 def _suited_precision(plan: TrainingPlan, config: PretrainedConfig,
                       state: PartialState) -> PrecisionChoice:
-    if plan.adversarial.adversarial:
+    if plan.pretraining.adversarial:
         return PrecisionChoice("no", "as half precision blurs the noise of adversarial training")
     choice = choose_precision(config, state.device)
     if choice.precision == "fp16" and is_sharded(state):

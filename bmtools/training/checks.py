@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
-from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
 from bmtools.installation import unmet_requirements
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
 from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
 from bmtools.models.device import missing_for_cuda
-from bmtools.models.families import positions, require_length
-from bmtools.models.model_files import CONFIG, read_config, weight_bytes
-from bmtools.models.sizes import STATE_COPIES, named_size
-from bmtools.models.transfer.take_layers import taken_layers
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan
-
-GIB = 2**30
-_PAIRED = ("bert", "megatron-bert")
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """Facts about a model that its files or its architecture's name tell.
-
-    Args:
-        positions: tokens that it reads; None where they are not known, or made to fit.
-        layers: of the encoder; None where they are not known.
-        has_token_types: whether it tells two segments apart; None where that is not known.
-        weight_bytes: of its weights in float32, at least.
-    """
-
-    positions: int | None = None
-    layers: int | None = None
-    has_token_types: bool | None = None
-    weight_bytes: int = 0
 
 
 def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes: int = 1,
@@ -75,48 +46,10 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         load_segmenter(data.segmenter)
     if missing_for_cuda():
         plan.optimization.require_device("cpu")
-    facts = read_facts(model)
-    if teacher is not None:
-        check_masked_lm(teacher)
-        check_shared_length(plan.config.phases, facts.positions, positions(read_config(teacher)))
-    check_facts(plan.config.phases, facts)
-    require_memory(plan.optimization, STATE_COPIES * facts.weight_bytes, processes, sharded)
-
-
-def read_facts(model: ModelInit) -> ModelFacts:
-    """Read what a run's initial weights will be like.
-
-    Raises:
-        CheckpointError: no whole checkpoint or tokenizer.
-        BmtoolsError: no such architecture.
-    """
+    for checkpoint in filter(None, (teacher, model.checkpoint)):
+        check_masked_lm(checkpoint)
     if model.tokenizer is not None:
         check_tokenizer(model.tokenizer)
-    if model.checkpoint is not None:
-        check_masked_lm(model.checkpoint)
-        facts = _facts_of(read_config(model.checkpoint), weight_bytes(model.checkpoint))
-        if model.take_layers and facts.layers is not None:
-            layers = len(taken_layers(model.take_layers, facts.layers))
-            facts = replace(facts, layers=layers, weight_bytes=0)  # measured once they are taken
-        return facts
-    path = Path(model.architecture or "")
-    if not path.exists():
-        family, size = named_size(model.architecture or "")
-        width = size.hidden_size
-        inner = size.intermediate_size or width
-        return ModelFacts(None, size.num_hidden_layers, family in _PAIRED,
-                          4 * size.num_hidden_layers * (4 * width**2 + 2 * width * inner))
-    file = path / CONFIG if path.is_dir() else path
-    try:
-        return _facts_of(read_config(file.parent, file.name))
-    except (CheckpointError, OSError):
-        return ModelFacts()  # transformers says what is wrong
-
-
-def _facts_of(config: Mapping[str, object], size: int = 0) -> ModelFacts:
-    layers, types = config.get("num_hidden_layers"), config.get("type_vocab_size")
-    return ModelFacts(positions(config), layers if isinstance(layers, int) else None,
-                      types > 1 if isinstance(types, int) else None, size)
 
 
 def parent_licences(plan: TrainingPlan) -> dict[str, list[str]]:
@@ -138,10 +71,10 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
         raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
                            "one for all phases")
     for phase in plan.config.phases:
-        for one in phase.mixture:
-            if one.corpus not in known:
-                raise BmtoolsError(f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
-                                   f"{suggestion(one.corpus, known)}; {setting('corpus')} "
+        for corpus in phase.mixture:
+            if corpus not in known:
+                raise BmtoolsError(f"phase {phase.name!r}: mixture: found {corpus!r}, "
+                                   f"{suggestion(corpus, known)}; {setting('corpus')} "
                                    "NAME=PATH gives a text its name")
         if (size := phase.batch.batch_size) % processes:
             raise BmtoolsError(f"phase {phase.name!r}: {setting('batch_size')}: found {size}, "
@@ -185,68 +118,3 @@ def check_corpus_files(files: Iterable[str]) -> None:
             raise CheckpointError(f"{path}: found a directory without shards, expected files of "
                                   "records or the output of bmtools tokenize"
                                   f"{describe_directory(path)}")
-
-
-def check_facts(phases: Iterable[Phase], facts: ModelFacts) -> None:
-    """Refuse phases that a model cannot be trained on, as far as its files tell.
-
-    Raises:
-        BmtoolsError: sequences longer than its positions, more layers to freeze than it has, or
-            sentence pairs without token types.
-    """
-    for phase in phases:
-        require_length(phase.batch.max_length, facts.positions, "the model")
-        if facts.layers is not None:
-            phase.freeze.require_layers(facts.layers)
-        if phase.objective.pair_term and facts.has_token_types is False:
-            refuse_pairs(phase, "the model")
-
-
-def refuse_pairs(phase: Phase, model: str) -> None:
-    """Refuse sentence pairs for a model without token types.
-
-    Raises:
-        BmtoolsError: names the model, and families that have them.
-    """
-    raise BmtoolsError(f"{setting('objective')} {phase.objective.objective}: {model} has no token "
-                       "types; expected BERT or Megatron-BERT")
-
-
-def check_shared_length(phases: Iterable[Phase], student: int | None,
-                        teacher: int | None) -> None:
-    """Refuse sequences longer than the positions of student or teacher, where they are known.
-
-    Raises:
-        BmtoolsError: names the longest, and the positions that both have.
-    """
-    shared = min(math.inf if one is None else one for one in (student, teacher))
-    longest = max(phase.batch.max_length for phase in phases)
-    if longest > shared:
-        raise BmtoolsError(f"{setting('max_length')}: found {longest}, but student and teacher "
-                           f"share {shared} positions")
-
-
-def require_memory(settings: OptimizationConfig, needed: int, processes: int,
-                   sharded: bool) -> None:
-    """Raise an error for a memory limit that the model alone exceeds.
-
-    Args:
-        settings: with the limit.
-        needed: bytes of weights, gradients and optimizer states, or fewer if they are not known.
-        processes: that share a batch.
-        sharded: whether they share weights too.
-
-    Raises:
-        BmtoolsError: they do not fit.
-    """
-    if sharded:
-        needed //= shard_processes(processes)
-    if not settings.micro_batch_size and 0 < settings.memory_gib * GIB < needed:
-        raise BmtoolsError(
-            f"{setting('memory_gib')}: found {settings.memory_gib:g}, but weights, gradients and "
-            f"optimizer states alone take {in_gib(needed)}; give more or take a smaller model")
-
-
-def in_gib(size: int) -> str:
-    """Write bytes in GiB, rounded up to a hundredth."""
-    return f"{math.ceil(size / GIB * 100) / 100:g}"

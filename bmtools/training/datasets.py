@@ -82,12 +82,12 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     corpora: dict[str, Corpus] = {}
     files_of = {**data.auxiliary, **data.train}
     paired = any(phase.objective.pair_term for phase in plan.config.phases)
-    sentences = {name for name in files_of if paired and name in (*data.train, REPLAY, EVALUATE)}
+    sentences = {name for name in files_of if paired and name in (*data.train, REPLAY)}
     for name, files in files_of.items():
         check_corpus_files(files)
         if any(is_shards(Path(file)) for file in files):
             corpora[name] = _open_shards([*map(Path, files)], initial.vocabulary,
-                                         name in sentences and name != EVALUATE)
+                                         name in sentences)
     for name, files in files_of.items():
         if name not in corpora:
             target = runs_directory(plan.output) / f"{_TEXT}{name}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
-from bmtools.data.samples import cut_evenly, make_pairs, token_counts, whole_documents
+from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted
 from bmtools.training.distributed import sum_over_processes
@@ -59,30 +58,7 @@ class EvaluationSet:
             objective: a masked-LM objective.
             accelerator: of the run.
         """
-        loss, accuracy, masked = self._means(objective, self.objective, self._batches(),
-                                             ("mlm", "mlm_accuracy", "masked"), accelerator)
-        return {"loss": loss, "accuracy": accuracy, "masked": masked}
-
-    def score_pairs(self, objective: Objective, term: str,
-                    accelerator: Accelerator) -> JsonObject:
-        """Compute the mean loss in nats per pair of sentences, and the accuracy; as `score`.
-
-        Args:
-            objective: with the loss of pairs.
-            term: nsp or sop, its name.
-            accelerator: of the run.
-        """
-        kind: Any = f"masked+{term}"
-        loss, accuracy, pairs = self._means(
-            objective, replace(self.objective, objective=kind), self._batches(term),
-            (term, f"{term}_accuracy", "pairs"), accelerator)
-        return {f"{term}_loss": loss, f"{term}_accuracy": accuracy, "pairs": pairs}
-
-    def _means(self, objective: Objective, settings: ObjectiveConfig,
-               batches: Sequence[np.ndarray], names: tuple[str, str, str],
-               accelerator: Accelerator) -> tuple[float, float, int]:
-        """Divide two sums of an objective over all batches by a count; return that, too."""
-        collator, (loss, correct, count) = self.collator(), names
+        collator, settings, batches = self.collator(), self.objective, self._batches()
         rank, world_size = accelerator.process_index, accelerator.num_processes
         sums = torch.zeros(3, dtype=torch.float64)
         was_training = objective.training
@@ -97,23 +73,22 @@ class EvaluationSet:
             with torch.no_grad(), accelerator.autocast():
                 outputs = objective(**moved)
             sums += is_own * torch.tensor(
-                [float(outputs[loss]), float(outputs[correct]), counts[count]],
+                [float(outputs["mlm"]), float(outputs["mlm_accuracy"]), counts["masked"]],
                 dtype=torch.float64)
         objective.train(was_training)
         *totals, number = sum_over_processes(sums, accelerator)
-        means = [round(total / max(number, 1), _DIGITS) for total in totals]
-        return means[0], means[1], int(number)
+        loss, accuracy = (round(total / max(number, 1), _DIGITS) for total in totals)
+        return {"loss": loss, "accuracy": accuracy, "masked": int(number)}
 
     def collator(self) -> Collator:
         """Make the collator of the text."""
         return Collator([self.corpus], self.special_tokens, False, _SEED,
                         {self.objective.masking: self.strategy})
 
-    def _batches(self, term: str = "") -> list[np.ndarray]:
-        """Sort samples, or pairs for a loss of pairs, by length into batches."""
+    def _batches(self) -> list[np.ndarray]:
+        """Sort samples by length into batches."""
         numbers = np.arange(len(self.corpus))
-        whole = whole_documents(numbers, self.corpus.lengths, numbers)
-        samples = make_pairs(whole, [self.corpus], self.max_length, _SEED, term == "sop") \
-            if term else cut_evenly(whole, [self.corpus], self.max_length)
+        samples = cut_evenly(whole_documents(numbers, self.corpus.lengths, numbers),
+                             [self.corpus], self.max_length)
         samples = samples[np.argsort(token_counts(samples), kind="stable")]
         return np.split(samples, range(self.batch_size, len(samples), self.batch_size))

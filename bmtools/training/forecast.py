@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from bmtools.data.batches import RankBatch
 from bmtools.data.phase_lengths import epoch_size
 from bmtools.data.sampler import Sampler
-from bmtools.errors import BmtoolsError, Reject, setting
+from bmtools.errors import Reject, setting
 from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.models.precision import choose_precision
@@ -135,7 +135,7 @@ class _Forecaster:
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
         hours = kwh = None
         if self._processes == 1:
-            every = self._plan.replay.replay_steps
+            every = self._plan.pretraining.replay_steps
             replayed = 1 / every if every and REPLAY in run.datasets.auxiliary else 0
             hours = tokens * (1 + replayed) / rate / 3600
             kwh = most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
@@ -188,13 +188,7 @@ class _Forecaster:
         """
         limit = self._memory_limit
         for phase, memory in zip(self._run.schedule.phases, self._memory, strict=True):
-            fitting, size = memory.sequences_within(limit), self._micro_batch_size(phase)
-            if not fitting:
-                raise BmtoolsError(
-                    f"phase {phase.name!r}: a single sequence of {phase.batch.max_length} tokens "
-                    f"takes {memory.total_bytes(1) / GIB:,.1f} GiB, but a process may use "
-                    f"{limit / GIB:,.1f}; lower {setting('max_length')}, add "
-                    f"{setting('activation_checkpointing')} or take a smaller model")
+            fitting, size = memory.require_one(phase, limit), self._micro_batch_size(phase)
             if fitting < size:
                 yield (f"phase {phase.name!r}: a micro-batch of {size} sequences may take "
                        f"{memory.total_bytes(size) / GIB:,.0f} GiB and a process may use "

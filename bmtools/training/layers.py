@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 
 from torch import nn
 
-from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.errors import CheckpointError
 from bmtools.recipes.settings import FreezeConfig
 
 
@@ -64,35 +63,20 @@ def layerwise_lr_scales(model: nn.Module, decay: float) -> dict[str, float]:
 
 
 def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
-    """Name the weights to freeze: the lowest layers with the embeddings, and those of patterns.
+    """Name the weights to freeze: the lowest layers with the embeddings.
 
     Freezing the embeddings freezes a decoder that is tied to them, but not its bias.
 
     Args:
         model: any encoder, with or without a head.
-        settings: a tied weight matches its patterns by all its names.
+        settings: number of layers.
 
     Raises:
-        BmtoolsError: fewer layers than asked for, a pattern without a match, or nothing left to
-            train.
+        BmtoolsError: the model has fewer layers.
     """
     numbers = layer_numbers(model)
     settings.require_layers(len(encoder_layers(model)))
-    frozen = {name for name, number in numbers.items() if 0 < settings.frozen_layers >= number}
-    first_names = {id(weight): name for name, weight in model.named_parameters()}
-    for pattern in filter(None, map(str.strip, settings.frozen.split(","))):
-        matched = {first_names[id(weight)]
-                   for name, weight in model.named_parameters(remove_duplicate=False)
-                   if fnmatchcase(name, pattern)}
-        if not matched:
-            example = next(name for name, number in numbers.items() if number == 1)
-            raise BmtoolsError(f"{setting('frozen')}: found {pattern!r}, which matches none of the "
-                               f"model's weights; they have names such as {example}")
-        frozen |= matched
-    if frozen == set(numbers):
-        raise BmtoolsError(f"{setting('frozen_layers')} and {setting('frozen')}: found that they "
-                           "freeze every weight, expected some to train")
-    return frozen
+    return {name for name, number in numbers.items() if 0 < settings.frozen_layers >= number}
 
 
 def freeze(model: nn.Module, names: Collection[str]) -> list[nn.Parameter]:

@@ -16,7 +16,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from bmtools.data.batches import Batches, MicroBatch, Prefetcher, RankBatch, split_in_half
+from bmtools.data.batches import Batches, MicroBatch, Prefetcher, RankBatch
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.training.distributed import is_sharded, shard
@@ -83,7 +83,6 @@ class Trainer:
         self.objective = objective
         self._hooks = hooks or LoopHooks()
         self._stop = False
-        self._halvings = 0
         self._heap_trimmer = HeapTrimmer()
         self._sharded = is_sharded(accelerator)
         model = objective.model
@@ -133,13 +132,12 @@ class Trainer:
         for number in range(first, self.steps):
             yield self.step(number, prefetcher.get(number))
 
-    def step(self, number: int, batch: RankBatch, turn: int = 0) -> StepResult:
+    def step(self, number: int, batch: RankBatch) -> StepResult:
         """Update once.
 
         Args:
             number: of the step, from 0.
             batch: this process's part of it.
-            turn: number of the update within this step; dropout differs between turns.
 
         Raises:
             DivergedError: the loss or a gradient is not finite; the weights stay as they were.
@@ -155,17 +153,13 @@ class Trainer:
             counts = dict(one.counts)
             parts.append(_Part(one.micro_batches, self._sum_counts(counts)
                                if self.accelerator.num_processes > 1 else counts))
-        for _ in range(self._halvings):
-            parts = self._halved(parts)
-        while True:
-            try:
-                sums = self._accumulate_gradients(number, parts, turn)
-                break
-            except torch.OutOfMemoryError as error:
-                parts = self._smaller(number, parts, error)
-            self.optimizer.zero_grad()
-            if self.accelerator.device.type == "cuda":
-                torch.cuda.empty_cache()
+        try:
+            sums = self._accumulate_gradients(number, parts)
+        except torch.OutOfMemoryError as error:
+            raise BmtoolsError(
+                f"step {number + 1}: the GPU has too little memory; lower "
+                f"{setting('micro_batch_size')} or {setting('max_length')}, or add "
+                f"{setting('activation_checkpointing')}") from error
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
@@ -222,15 +216,14 @@ class Trainer:
             _logger.warning("stopping after this step, then saving a state; a second Ctrl-C leaves "
                             "at once, without it")
 
-    def _accumulate_gradients(self, number: int, parts: Sequence[_Part],
-                              turn: int) -> list[Tensor]:
+    def _accumulate_gradients(self, number: int, parts: Sequence[_Part]) -> list[Tensor]:
         """Run both passes of all micro-batches; return the objective's sums for each part."""
         objective, device = self.objective.active, self.accelerator.device
         terms, names = objective.loss_terms, (*objective.loss_terms, *objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
         around_passes = self._hooks.around_passes or contextlib.nullcontext
-        seed, sums = (self.settings.seed * 1_000_003 + number) * 2_018 + turn, []
-        with around_passes(2 * number + turn):
+        seed, sums = (self.settings.seed * 1_000_003 + number) * 2_018, []
+        with around_passes(2 * number):
             for offset, part in enumerate(parts):
                 # Gradients are averaged over processes, so each process scales its sums up.
                 weights = {name: term.weight * processes / max(part.counts[term.per], 1)
@@ -256,37 +249,6 @@ class Trainer:
                     total += torch.stack([outputs[name].detach().float() for name in names])
                 sums.append(total)
         return sums
-
-    def _halved(self, parts: Sequence[_Part]) -> list[_Part]:
-        """Split each micro-batch in two."""
-        raw_inputs = self.objective.raw_inputs
-        return [_Part(split_in_half([*map(raw_inputs, part.micro_batches)]), part.counts)
-                for part in parts]
-
-    def _smaller(self, number: int, parts: Sequence[_Part],
-                 error: torch.OutOfMemoryError) -> list[_Part]:
-        """Halve the micro-batches of a step that ran out of memory, from then on.
-
-        Only a single process does so. Several processes would wait for the one that starts again,
-        and a deterministic run would give other bits where it is resumed.
-
-        Raises:
-            BmtoolsError: they must not or cannot be halved.
-        """
-        smaller = self._halved(parts)
-        if self.accelerator.num_processes > 1 or self.settings.deterministic \
-                or [len(one.micro_batches) for one in smaller] == \
-                [len(one.micro_batches) for one in parts]:
-            largest = parts[0].micro_batches[0]
-            size = len(largest["input_ids"])
-            unit = "sequences" if "attention_mask" in largest else "tokens"
-            raise BmtoolsError(
-                f"step {number + 1}: the GPU has too little memory for a micro-batch of "
-                f"{size} {unit}; set {setting('micro_batch_size')}, lower "
-                f"{setting('max_length')} or add "
-                f"{setting('activation_checkpointing')}") from error
-        self._halvings += 1
-        return smaller
 
     def _mean_losses(self, sums: Tensor,
                      counts: Mapping[str, int]) -> tuple[dict[str, float], bool]:

@@ -117,15 +117,14 @@ class Reporter:
         self._reported_tokens = progress.tokens_seen
         self._began = (progress.step, progress.wall_seconds)
 
-    def account(self, step: StepResult, phase_step: PhaseStep,
-                replayed: StepResult | None = None) -> JsonObject | None:
+    def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
         """Add a step; return a line at a phase's end and every few steps."""
         progress = self._progress
         progress.step = step.number
         progress.tokens_seen += step.counts["tokens"]
         values = {**step.losses, **step.counts, "steps": 1, "gradient_norm": step.gradient_norm}
-        if replayed:
-            values |= {"replayed": 1, "replay_loss": replayed.losses["loss"]}
+        if step.replayed:
+            values |= {"replayed": 1, "replay_loss": step.replayed.losses["loss"]}
         for name, value in values.items():
             progress.pending[name] = progress.pending.get(name, 0) + value
         if step.number % self._every and not phase_step.is_last:

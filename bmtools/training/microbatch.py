@@ -24,7 +24,6 @@ from bmtools.models.memory import (
     keep_freed_memory,
     resident_bytes,
 )
-from bmtools.training.checks import in_gib
 from bmtools.training.distributed import is_sharded, local_bytes
 
 if TYPE_CHECKING:
@@ -49,8 +48,9 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
                       processes: int) -> dict[str, int]:
     """Choose the sequences of a micro-batch in each phase, by its name; 0 for the whole batch.
 
-    Under a memory bound the memory of each phase is measured; all processes take part. Losses
-    stay the same but for rounding. On a GPU the bound also holds for the allocator.
+    Under a memory bound, such as a GPU's memory, the memory of each phase is measured; all
+    processes take part. Losses stay the same but for rounding. On a GPU the bound also holds for
+    the allocator.
 
     Args:
         plan: of the run.
@@ -61,26 +61,21 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
     Raises:
         BmtoolsError: not even one sequence fits.
     """
-    settings = plan.optimization
-    if settings.micro_batch_size or not settings.memory_gib:
+    settings, device = plan.optimization, trainer.accelerator.device
+    limit = settings.memory_gib * GIB
+    if device.type == "cuda" and not limit and not settings.deterministic:
+        limit = torch.cuda.get_device_properties(device).total_memory
+    if settings.micro_batch_size or not limit:
         return {phase.name: settings.micro_batch_size for phase in plan.config.phases}
-    limit, sizes = settings.memory_gib * GIB, {}
+    sizes = {}
     for phase in plan.config.phases:
         memory = measure_memory(plan, trainer, phase, packed, processes, limit)
         share = phase.batch.batch_size // processes
-        own = torch.tensor([min(share, memory.sequences_within(limit))],
-                           device=trainer.accelerator.device)
+        own = torch.tensor([min(share, memory.require_one(phase, limit))], device=device)
         size = int(trainer.accelerator.gather(own).min())
-        if not size:
-            raise BmtoolsError(
-                f"{setting('memory_gib')}: found {settings.memory_gib:g}, but a single sequence "
-                f"of {phase.batch.max_length} tokens takes {in_gib(memory.total_bytes(1))}; give "
-                f"more, lower {setting('max_length')} or add {setting('activation_checkpointing')}")
         sizes[phase.name] = 0 if size == share else size
-    device = trainer.accelerator.device
     if device.type == "cuda":
-        # The allocator refuses what exceeds the bound; a single process then continues with
-        # smaller micro-batches.
+        # The allocator refuses what exceeds the bound.
         torch.cuda.empty_cache()
         # A single GPU is named without a number, which the allocator does not take.
         number = torch.cuda.current_device() if device.index is None else device.index
@@ -169,6 +164,22 @@ class StepMemory:
         """
         return self._most if self.total_bytes(self._most) <= limit else \
             bisect_right(range(1, self._most), limit, key=self.total_bytes)
+
+
+    def require_one(self, phase: Phase, limit: float) -> int:
+        """Return `sequences_within` a limit.
+
+        Raises:
+            BmtoolsError: not even one sequence fits.
+        """
+        size = self.sequences_within(limit)
+        if not size:
+            raise BmtoolsError(
+                f"phase {phase.name!r}: a single sequence of {phase.batch.max_length} tokens "
+                f"takes {self.total_bytes(1) / GIB:,.2f} GiB, but a process may use "
+                f"{limit / GIB:,.2f}; lower {setting('max_length')}, add "
+                f"{setting('activation_checkpointing')} or take a smaller model")
+        return size
 
 
 def measure_activations(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:

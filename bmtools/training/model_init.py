@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.sampler import Sampler
+from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_config,
     build_model,
@@ -23,8 +24,7 @@ from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.models.transfer.take_layers import take_layers
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.status import set_status
-from bmtools.training.checks import refuse_pairs
-from bmtools.training.layers import frozen_names
+from bmtools.training.layers import encoder_layers
 from bmtools.training.plan import ModelInit
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint
@@ -104,15 +104,17 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
 
     Raises:
         BmtoolsError: sequences longer than its positions, sentence pairs without token types, or
-            layers or weights to freeze that it does not have.
+            layers to freeze that it does not have.
     """
     set_status("checking settings")
     outline = build_model(initial.config, "meta")
     for phase in phases:
         require_length(phase.batch.max_length, initial.max_length, "the model")
         if phase.objective.pair_term and not has_segment_embeddings(outline):
-            refuse_pairs(phase, type(outline).__name__)
-        frozen_names(outline, phase.freeze)
+            raise BmtoolsError(
+                f"{setting('objective')} {phase.objective.objective}: {type(outline).__name__} has "
+                "no token types; expected BERT or Megatron-BERT")
+        phase.freeze.require_layers(len(encoder_layers(outline)))
 
 
 def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | None:

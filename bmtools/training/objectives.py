@@ -67,12 +67,6 @@ class Objective(nn.Module):
         """
         return dict(micro_batch)
 
-    @staticmethod
-    def raw_inputs(inputs: Inputs) -> JsonObject:
-        """Undo `prepare`, so that a micro-batch can be split."""
-        return {name: value.unpadded if isinstance(value, DocumentLengths) else value
-                for name, value in inputs.items() if name != "masked"}
-
 
 @dataclass(frozen=True)
 class EncoderInputs:
@@ -89,12 +83,6 @@ class EncoderInputs:
     attention_mask: Tensor | None = None
     lengths: Lengths = None
     token_type_ids: Tensor | None = None
-
-    def to(self, device: torch.device) -> EncoderInputs:
-        """Move all inputs to a device."""
-        moved: JsonObject = {name: value if value is None else value.to(device)
-                             for name, value in vars(self).items()}
-        return EncoderInputs(**moved)
 
     def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:
         """Compute hidden states, (batch, tokens, width) or (tokens, width)."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.adamw import adamw
+from torch.optim import AdamW, Optimizer
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.models.hardware import describe_hardware
@@ -77,7 +76,7 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
         CheckpointError: muon, and the model holds no layers with matrices.
     """
     if name == "adamw":
-        return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+        return AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
     assert name == "muon"
     if not any(group["use_muon"] for group in groups):
         raise CheckpointError(f"{setting('optimizer')} muon: the model has no layers whose "
@@ -85,7 +84,7 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
     return Muon(groups, learning_rate, betas, epsilon)
 
 
-class Muon(Optimizer):
+class Muon(AdamW):
     """Orthogonalised momentum for the matrices of the layers, AdamW for all other weights.
 
     The step of a matrix is scaled by 0.2 times the root of its longer side, which gives it the
@@ -109,21 +108,22 @@ class Muon(Optimizer):
 
     def __init__(self, groups: Iterable[Group], learning_rate: float,
                  betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> None:
-        super().__init__(groups, {"lr": learning_rate, "betas": betas, "eps": epsilon,
-                                  "weight_decay": 0.0, "use_muon": False})
+        super().__init__(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+        # AdamW would undo a loss scale inside its step, and skip infinite gradients there.
+        self._step_supports_amp_scaling = False
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient."""
-        assert closure is None
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            if not group["use_muon"]:
-                _adamw(self.state, group, weights, group["lr"])
-                continue
+        groups = self.param_groups
+        self.param_groups = [group for group in groups if not group["use_muon"]]
+        super().step(closure)
+        self.param_groups = groups
+        for group in groups:
             by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
-            for weight in weights:
-                by_shape[weight.shape].append(weight)
+            for weight in group["params"] if group["use_muon"] else ():
+                if weight.grad is not None:
+                    by_shape[weight.shape].append(weight)
             for matrices in by_shape.values():
                 self._step_matrices(group, matrices)
 
@@ -165,23 +165,3 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 @cache
 def _newton_dtype(kind: str) -> torch.dtype:
     return torch.bfloat16 if kind != "cpu" or describe_hardware().bf16 else torch.float32
-
-
-def _adamw(state: dict[Tensor, dict[str, Tensor]], group: Group, weights: list[nn.Parameter],
-           learning_rate: float) -> None:
-    """Update weights by torch's fused AdamW."""
-    states = [_adam_state(state, weight) for weight in weights]
-    beta1, beta2 = group["betas"]
-    gradients = [weight.grad for weight in weights if weight.grad is not None]
-    adamw(list(weights), gradients, [own["exp_avg"] for own in states],
-          [own["exp_avg_sq"] for own in states], [], [own["step"] for own in states],
-          fused=True, amsgrad=False, beta1=beta1, beta2=beta2, lr=learning_rate,
-          weight_decay=group["weight_decay"], eps=group["eps"], maximize=False)
-
-
-def _adam_state(state: dict[Tensor, dict[str, Tensor]], weight: nn.Parameter) -> dict[str, Tensor]:
-    if not state[weight]:
-        state[weight] = {"step": torch.zeros((), dtype=torch.float32, device=weight.device),
-                         "exp_avg": torch.zeros_like(weight),
-                         "exp_avg_sq": torch.zeros_like(weight)}
-    return state[weight]

@@ -18,15 +18,13 @@ from bmtools.io.directories import refuse_existing
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
 from bmtools.models.sizes import named_size
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import PHASE_KINDS, RUN_FIELDS, Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
-    AdversarialConfig,
+    DistillationConfig,
     FreezeConfig,
-    InitializationConfig,
     OptimizationConfig,
+    PretrainingConfig,
     RegularizationConfig,
-    ReplayConfig,
     ReportingConfig,
     Values,
 )
@@ -48,7 +46,7 @@ DISTILLATION_WARMUP = 0.05
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
-         "model", "tokenizer", "teacher", "student", "terms", "teacher_device")
+         "model", "tokenizer", "teacher", "student", "terms")
 # Those of them that change the rounding of sums, which a deterministic run must not.
 _ROUNDING = ("micro_batch_size", "compile")
 
@@ -107,9 +105,8 @@ class TrainingPlan:
         optimization: optimizer, precision and memory.
         reporting: metrics, states and kept checkpoints.
         regularization: towards the initial weights.
-        replay: of an earlier corpus.
-        adversarial: perturbation of the embeddings.
-        initialization: of new weights.
+        pretraining: replay, perturbation of the embeddings and new weights.
+        distillation: losses of a student; None for pretraining.
         extra: further settings of the command, by name.
         parents: hash of each checkpoint that the run starts from, by role.
         resume: continue from the newest state, if there is one.
@@ -124,9 +121,8 @@ class TrainingPlan:
     optimization: OptimizationConfig
     reporting: ReportingConfig
     regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
-    replay: ReplayConfig = field(default_factory=ReplayConfig)
-    adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
-    initialization: InitializationConfig = field(default_factory=InitializationConfig)
+    pretraining: PretrainingConfig = field(default_factory=PretrainingConfig)
+    distillation: DistillationConfig | None = None
     extra: Values = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
@@ -145,8 +141,7 @@ class TrainingPlan:
         phases = self.config.phases
         return len({phase.objective.objective for phase in phases}) > 1 \
             or any(phase.freeze != FreezeConfig() for phase in phases) \
-            or (self.command == "distill" and not DistillationConfig(
-                **self.config.distillation).trains_every_weight)
+            or (self.distillation is not None and not self.distillation.trains_every_weight)
 
     def with_layout(self, layout: Any) -> TrainingPlan:
         """Resolve the layout of all phases."""
@@ -171,8 +166,9 @@ class TrainingPlan:
     def settings(self) -> JsonObject:
         """Return every resolved setting, for the manifest."""
         return {"phases": resolved(self.config)["phases"], **asdict(self.optimization),
-                **asdict(self.regularization), **asdict(self.replay), **asdict(self.adversarial),
-                **asdict(self.initialization), **self.extra, **asdict(self.reporting)}
+                **asdict(self.regularization), **asdict(self.pretraining),
+                **(asdict(self.distillation) if self.distillation else {}), **self.extra,
+                **asdict(self.reporting)}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str,
                  steps: Sequence[int], gpu: str = "") -> JsonObject:
@@ -291,7 +287,6 @@ def distillation_init(teacher: str | Path, student: str | Path | None, architect
 
 def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
               resume: bool = False, overwrite: bool = False, teacher: Path | None = None,
-              distillation: DistillationConfig | None = None,
               step: Step | None = None) -> TrainingPlan:
     """Plan a run of `pretrain`, or of `distill` where there is a teacher.
 
@@ -303,43 +298,40 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         resume: continue from the newest state.
         overwrite: replace what is there.
         teacher: checkpoint to learn from.
-        distillation: settings of its losses.
         step: the command.
 
     Raises:
         ValueError: neither or both of a checkpoint and an architecture, one of two settings that
             go together, or phases that cannot be distilled.
     """
-    role = "student" if distillation else "model"
+    role = "student" if teacher else "model"
     if (model.checkpoint is None) == (model.architecture is None):
         raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}"
-                         + (f", or {setting('take_layers')}" if distillation else ""))
-    if not distillation and (model.architecture is None) != (model.tokenizer is None):
+                         + (f", or {setting('take_layers')}" if teacher else ""))
+    if not teacher and (model.architecture is None) != (model.tokenizer is None):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     if model.architecture and not Path(model.architecture).exists():
         named_size(model.architecture)  # refuses a wrong name before anything is loaded
-    replay = run_settings(config.run, ReplayConfig)
-    if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
+    pretraining = run_settings(config.run, PretrainingConfig)
+    if bool(pretraining.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
-    adversarial = run_settings(config.run, AdversarialConfig)
     own: JsonObject = {role: model.checkpoint and str(model.checkpoint),
                        "architecture": model.architecture,
                        "tokenizer": model.tokenizer and str(model.tokenizer)}
-    parents = {role: model.checkpoint}
-    if distillation:
+    parents, distillation = {role: model.checkpoint}, None
+    if teacher:
         if any(phase.objective.objective != "masked" for phase in config.phases):
             raise ValueError(f"{setting('objective')}: distillation works with masked alone")
-        if adversarial.adversarial:
+        if pretraining.adversarial:
             raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
-        own = {"teacher": str(teacher), **own, "take_layers": model.take_layers,
-               **asdict(distillation)}
+        own = {"teacher": str(teacher), **own, "take_layers": model.take_layers}
         parents = {"teacher": teacher, **parents}
-        config = replace(config, distillation=asdict(distillation))
+        distillation = run_settings(config.run, DistillationConfig)
+        config = replace(config, run={**config.run, **asdict(distillation)})
     return TrainingPlan(
-        "distill" if distillation else "pretrain", output, config,
+        "distill" if teacher else "pretrain", output, config,
         run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),
-        run_settings(config.run, RegularizationConfig), replay, adversarial,
-        run_settings(config.run, InitializationConfig),
+        run_settings(config.run, RegularizationConfig), pretraining, distillation,
         {**own, "terms": data.terms and str(data.terms)},
         DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite,
         step=step or Step())

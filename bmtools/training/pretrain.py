@@ -85,5 +85,5 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         BmtoolsError: as for `train`.
     """
     initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
-                                 positions=plan.initialization.positions)
+                                 positions=plan.pretraining.positions)
     return start(plan, initial, data, reject)

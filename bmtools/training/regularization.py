@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,7 @@ from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
-from bmtools.training.loop import LoopHooks, Trainer
-from bmtools.training.metrics import StepResult
+from bmtools.training.loop import LoopHooks
 from bmtools.training.run_directories import runs_directory
 
 if TYPE_CHECKING:
@@ -58,7 +57,9 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
         else:
             initial = copy_initial_weights(model)
             if accelerator.is_main_process:
-                save_initial_weights(path, initial)
+                with new_file(path) as stream:
+                    stream.write(save({name: weight.contiguous()
+                                       for name, weight in initial.items()}))
     return hooks_towards(initial, settings, model, plan.optimization.seed)
 
 
@@ -81,13 +82,6 @@ def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
 def copy_initial_weights(model: nn.Module) -> dict[str, Tensor]:
     """Copy all weights by name, on their device, from a model without distributed wrappers."""
     return {name: weight.detach().clone() for name, weight in model.named_parameters()}
-
-
-def save_initial_weights(path: Path, initial: Mapping[str, Tensor]) -> None:
-    """Write weights as safetensors, whole or not at all."""
-    content = save({name: weight.contiguous() for name, weight in initial.items()})
-    with new_file(path) as stream:
-        stream.write(content)
 
 
 def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
@@ -133,15 +127,6 @@ class L2SP:
                        if name in initial and initial[name].shape == weight.shape]
 
     @torch.no_grad()
-    def penalty(self) -> Tensor:
-        """Compute the penalty, a scalar on the device, over all weights with an initial weight."""
-        if not self._pairs:
-            return torch.zeros(())
-        weights, initial = map(list, zip(*self._pairs, strict=True))
-        distances = torch._foreach_norm(torch._foreach_sub(weights, initial))
-        return self._strength / 2 * torch.stack(distances).square().sum()
-
-    @torch.no_grad()
     def add_gradients(self, scale: float = 1.0) -> None:
         """Add the penalty's gradient to the weights' own, before clipping.
 
@@ -161,8 +146,7 @@ class Mixout:
 
     One mask serves a whole step, whatever micro-batches, processes and recomputations it consists
     of, so none of them changes the result. Weights are swapped for the step and gradients scaled
-    after it; the modules stay as they are. A matrix is mixed by its inputs, a vector by its
-    elements.
+    after it; the modules stay as they are. A matrix is mixed by its inputs.
 
     Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron; their code for
     the scope `linear` and the gradient `unscaled`.
@@ -229,11 +213,9 @@ def mixed_names(model: PreTrainedModel, scope: str = "layers") -> list[str]:
 
     Args:
         model: any encoder, with or without a head.
-        scope: layers, linear or all, as in `RegularizationConfig`. The authors' code unties the
+        scope: layers or linear, as in `RegularizationConfig`. The authors' code unties the
             decoder, a linear map too, from the embeddings; here it stays tied and is left out.
     """
-    if scope == "all":
-        return [name for name, _ in model.named_parameters()]
     parts = encoder_layers(model) if scope == "layers" else [model]
     mixed = {id(module.weight) for part in parts for module in part.modules()
              if isinstance(module, nn.Linear)} - {id(model.get_input_embeddings().weight)}
@@ -255,12 +237,14 @@ def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
     return torch.lerp(initial, weight, scale.expand_as(weight))
 
 
-class Replay:
-    """Batches of an earlier corpus at every n-th step: an update of their own, or summed into one.
+class ReplayedBatches:
+    """Batches of a run, with one of an earlier corpus at every n-th step for the same update.
 
-    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation"; its notebook sums.
+    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation"; its notebook sums
+    the gradients of both.
 
     Args:
+        batches: of the run.
         every: steps between replayed batches.
         corpora: the earlier corpus, by its name.
         schedule: of the run; a replayed batch has the size and masking of its phase.
@@ -270,46 +254,24 @@ class Replay:
         position: where a resumed run enters the corpus.
     """
 
-    def __init__(self, every: int, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
-                 seed: int,
+    def __init__(self, batches: Batches, every: int, corpora: Mapping[str, Corpus],
+                 schedule: Schedule, packed: bool, seed: int,
                  make_batches: Callable[[Sampler, Mapping[str, Corpus]], Batches],
                  position: StreamPosition | None = None) -> None:
+        self._batches = batches
         self._every = every
         phases, steps, before = [], [], 0
         for phase, length in zip(schedule.phases, schedule.steps_per_phase, strict=True):
             replayed = (before + length) // every - before // every
             before += length
             if replayed:
-                phases.append(replace(phase, mixture=()))
+                phases.append(replace(phase, mixture={}))
                 steps.append(replayed)
-        self._batches = make_batches(
+        self._earlier = make_batches(
             Sampler(corpora, Schedule(phases, steps), packed, seed, position), corpora)
-
-    def batch(self, step: int, rank: int, world_size: int) -> RankBatch | None:
-        """Make one process's part of the batch that is due at a step, numbered from 1."""
-        return None if step % self._every else \
-            self._batches.batch(step // self._every - 1, rank, world_size)
-
-    def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
-        """Update once more where it is due."""
-        accelerator = trainer.accelerator
-        batch = self.batch(step.number, accelerator.process_index, accelerator.num_processes)
-        return trainer.step(step.number - 1, batch, turn=1) if batch else None
-
-
-@dataclass(frozen=True, eq=False)
-class SummedBatches:
-    """Batches of a run with those that it replays, whose gradients are summed.
-
-    Args:
-        batches: of the run.
-        replay: of the earlier corpus.
-    """
-
-    batches: Batches
-    replay: Replay
 
     def batch(self, number: int, rank: int, world_size: int) -> RankBatch:
         """Make one process's part of a batch, and of that to replay where it is due."""
-        return replace(self.batches.batch(number, rank, world_size),
-                       replayed=self.replay.batch(number + 1, rank, world_size))
+        turn, rest = divmod(number + 1, self._every)
+        return replace(self._batches.batch(number, rank, world_size), replayed=None if rest else
+                       self._earlier.batch(turn - 1, rank, world_size))

@@ -12,20 +12,19 @@ from accelerate import Accelerator
 from torch import nn
 
 from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
-from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
+from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.failures import WriteError
 from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
-from bmtools.models.memory import training_state_bytes
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.status import set_status
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.auto import resolve_auto
 from bmtools.training.checkpoints import Checkpointer, restore_heads, restore_optimizer
-from bmtools.training.checks import check_settings, require_memory
+from bmtools.training.checks import check_settings
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import (
     decide_by_main_process,
@@ -61,7 +60,7 @@ from bmtools.training.objectives import (
 )
 from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
 from bmtools.training.progress import find_resume_point
-from bmtools.training.regularization import Replay, SummedBatches, make_hooks
+from bmtools.training.regularization import ReplayedBatches, make_hooks
 from bmtools.training.run_directories import runs_directory, tidied
 from bmtools.training.signals import handled_signals
 
@@ -101,8 +100,8 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
         own_head = head if term else None
         if name == "causal":
             objectives[name] = CausalObjective(model)
-        elif plan.adversarial.adversarial:
-            objectives[name] = AdversarialObjective(model, plan.adversarial, own_head, term)
+        elif plan.pretraining.adversarial:
+            objectives[name] = AdversarialObjective(model, plan.pretraining, own_head, term)
         else:
             objectives[name] = PairObjective(model, own_head, term) if own_head else \
                 MaskedObjective(model)
@@ -150,9 +149,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     plan, notes = resolve_auto(plan, initial.config, join_processes(plan.optimization))
     accelerator = make_accelerator(plan.optimization, plan.leaves_weights_unused)
     processes = processes or accelerator.num_processes
-    sharded = is_sharded(accelerator)
-    check_settings(plan, data, processes, sharded)
-    require_memory(plan.optimization, training_state_bytes(initial.config), processes, sharded)
+    check_settings(plan, data, processes, is_sharded(accelerator))
     with tidied(plan.output, accelerator.is_main_process), \
             deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
@@ -182,7 +179,6 @@ class Run:
         self.packed = plan.layout == "packed"
         seed = plan.optimization.seed
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
-        check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
         identity = plan.identity(datasets.contents, initial.vocabulary,
                                  self.schedule.steps_per_phase, gpu_name(accelerator.device))
         self._progress, self._state, damaged = decide_by_main_process(
@@ -197,7 +193,6 @@ class Run:
         self.trainer = self._make_trainer(make_objective)
         set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
-        # Patterns that match no weight are found before training.
         self.frozen = [frozen_names(self._objective.model, phase.freeze)
                        for phase in self.schedule.phases]
         self._frozen_weights: list[nn.Parameter] = []
@@ -210,15 +205,11 @@ class Run:
             Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed,
                     self._progress.position(MAIN)), datasets.train)
         self._positions: dict[str, StreamPosition] = {}
-        self._replay = None
-        if plan.replay.replay_steps and REPLAY in datasets.auxiliary:
-            replay = Replay(plan.replay.replay_steps, {REPLAY: datasets.auxiliary[REPLAY]},
-                            self.schedule, self.packed, plan.optimization.seed,
-                            self.make_batches, self._progress.position(REPLAY))
-            if plan.replay.replay_update == "summed":
-                self._batches = SummedBatches(self._batches, replay)
-            else:
-                self._replay = replay
+        if plan.pretraining.replay_steps and REPLAY in datasets.auxiliary:
+            self._batches = ReplayedBatches(
+                self._batches, plan.pretraining.replay_steps,
+                {REPLAY: datasets.auxiliary[REPLAY]}, self.schedule, self.packed,
+                plan.optimization.seed, self.make_batches, self._progress.position(REPLAY))
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._state
@@ -276,13 +267,11 @@ class Run:
         deadline = self._plan.began + (reporting.budget_seconds() or math.inf)
         try:
             for step in self.trainer.run(self._batches, progress.step):
-                replayed = self._replay.after(step, self.trainer) if self._replay \
-                    else step.replayed
                 self._positions |= {corpus: result.following
-                                    for corpus, result in ((MAIN, step), (REPLAY, replayed))
+                                    for corpus, result in ((MAIN, step), (REPLAY, step.replayed))
                                     if result and result.following}
                 progress.wall_seconds = time.monotonic() - self._began
-                line = reporter.account(step, self._phase_step, replayed)
+                line = reporter.account(step, self._phase_step)
                 self._set_status(step)
                 if line:
                     yield line
@@ -356,18 +345,14 @@ class Run:
         if name not in self.datasets.auxiliary:
             return None
         fitted = [size for size in self.micro_batch_sizes.values()
-                  if size and self._plan.optimization.memory_gib]
+                  if size and not self._plan.optimization.micro_batch_size]
         evaluation = EvaluationSet(
             self.datasets.auxiliary[name], SpecialTokens.of(self._initial.tokenizer),
             self.datasets.strategies["words"],
             max(phase.batch.max_length for phase in self.schedule.phases),
             min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
-            found = evaluation.score(self._objective, self.accelerator)
-        term = self._phase_step.phase.objective.pair_term
-        if name == EVALUATE and term and evaluation.corpus.has_sentences:
-            found |= evaluation.score_pairs(self._objective, term, self.accelerator)
-        return found
+            return evaluation.score(self._objective, self.accelerator)
 
 
 def describe(output: str, manifest: Values) -> JsonObject:

@@ -36,12 +36,15 @@ from bmtools.data.shards import Corpus
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import Phase
-from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    DistillationConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+)
 from bmtools.training.auto import resolve_precision
-from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation import DistillationObjective, Teacher
 from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast

@@ -22,13 +22,12 @@ from bmtools.recipes.phases import (
     resolved,
 )
 from bmtools.recipes.settings import (
-    AdversarialConfig,
     BatchConfig,
     ObjectiveConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    PretrainingConfig,
     RegularizationConfig,
-    ReplayConfig,
     ReportingConfig,
 )
 
@@ -88,9 +87,8 @@ def test_the_directory_says_how_it_was_made(
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"],
         **asdict(OptimizationConfig(seed=5, mixed_precision="no")),
-        "positions": "sinusoid",
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
-        **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
+        **asdict(PretrainingConfig()),
         "model": tiny_checkpoint.name, "architecture": None, "tokenizer": None, "terms": None}
     assert content["seed"] == 5
     assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
@@ -177,9 +175,6 @@ PHASES = {
     "unknown-key": '[[phases]]\nname = "a"\nstepz = 4\n',
     "unknown-text": '[[phases]]\nname = "a"\nmixture = { clinical = 1.0 }\n',
     "two-layouts": '[[phases]]\nname = "a"\nlayout = "packed"\n[[phases]]\nname = "b"\n',
-    "late-frozen": '[[phases]]\nname = "a"\n[[phases]]\nname = "b"\nfrozen = "bert.none*"\n',
-    "used-up": '[[phases]]\nname = "a"\n'
-               'mixture = { text = { weight = 1.0, epochs = 0.5 } }\n',
 }
 
 
@@ -188,13 +183,10 @@ PHASES = {
     (("--phases", "unknown-key"), "phase 'a': found unknown key 'stepz', did you mean 'steps'?"),
     (("--phases", "unknown-text"), "phase 'a': mixture: found 'clinical', expected text; --corpus"),
     (("--phases", "two-layouts"), "--layout: found auto and packed, expected one for all"),
-    (("--phases", "late-frozen"),
-     "--set frozen: found 'bert.none*', which matches none of the model"),
-    (("--phases", "used-up"), "found caps that allow about"),
     (("--set", "frozen_layers=3"), "--set frozen_layers: found 3, but the model has 1 layers"),
     (("--max-length", "33"), "--max-length: found 33, but the model has 32 positions"),
     (("--mixed-precision", "fp16"), "--mixed-precision: found fp16, which a CPU cannot train in"),
-    (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but weights, gradients"),
+    (("--memory-gib", "0.0001"), "phase 'main': a single sequence of 16 tokens takes 0."),
     (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
     (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
     (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; expected records with"),

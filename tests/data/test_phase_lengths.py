@@ -1,46 +1,19 @@
-"""Lengths in tokens and epochs, met by the run; caps of a mixture, checked before it begins."""
+"""Lengths in tokens and epochs, met by the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bmtools.data.phase_lengths import attended_tokens, check_mixture_limits, resolve_steps
+from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import token_counts
 from bmtools.data.shards import Corpus, EncodedDocument
-from bmtools.errors import BmtoolsError, DataError
-from bmtools.recipes.phases import MixtureWeight, Phase, Schedule
+from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
-
-
-def lasting(corpora: Any, phase: Phase, packed: bool) -> int:
-    """Steps that a phase really takes before its text is used up."""
-    stream = Sampler(corpora, Schedule([phase], [10_000]), packed, 0)
-    for number in range(10_000):
-        try:
-            stream.batch(number)
-        except DataError:
-            return number
-    raise AssertionError("it never ends")
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("caps", [(1.0, 2.0), (0.5, 3.0)])
-def test_it_speaks_up_about_where_the_text_ends(
-        toy: Any, toy_phase: Callable[..., Phase], packed: bool, caps: tuple[float, float]) -> None:
-    corpora = {name: toy.corpus([f"Il cuore pompa {'il sangue ' * ((n + k) % 30)}."
-                                 for n in range(400)]) for k, name in enumerate(("a", "b"))}
-    phase = replace(toy_phase(batch=BatchConfig(32, 4)), mixture=(
-        MixtureWeight("a", 1.0, epochs=caps[0]), MixtureWeight("b", 3.0, epochs=caps[1])))
-    most = lasting(corpora, phase, packed)
-    check_mixture_limits(Schedule([phase], [most]), corpora, packed)
-    with pytest.raises(BmtoolsError, match=r"phase .main.: mixture: found caps that allow about"):
-        check_mixture_limits(Schedule([phase], [round(most * 1.05)]), corpora, packed)
 
 
 def prose(seed: int, documents: int, longest: int) -> Corpus:
@@ -80,10 +53,9 @@ def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, tex
         == pytest.approx(2, rel=0.02)
 
 
-@pytest.mark.parametrize("objective", ["masked+nsp", "masked+sop"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_pairs_attend_to_both_segments(objective: Any, text: str) -> None:
-    corpora = {"text": prose(1, *TEXTS[text])}
+@pytest.mark.parametrize("objective", ["masked", "masked+nsp"])
+def test_tokens_attend_to_their_document_or_pair(objective: Any) -> None:
+    corpora = {"text": prose(1, *TEXTS["long"])}
     phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4),
                   ObjectiveConfig(objective))
     schedule = resolve_steps([phase], corpora, False)
@@ -91,15 +63,14 @@ def test_pairs_attend_to_both_segments(objective: Any, text: str) -> None:
     lengths = np.concatenate([token_counts(sampler.batch(number).sequences.samples)
                               for number in range(schedule.steps)])
     assert attended_tokens(phase, corpora) \
-        == pytest.approx((lengths**2).sum() / lengths.sum(), rel=0.03)
+        == pytest.approx((lengths**2).sum() / lengths.sum(), rel=0.15)
 
 
-@pytest.mark.parametrize("end_weight", [None, 9.0])
-def test_a_mixture_counts_by_its_weights(end_weight: float | None) -> None:
+def test_a_mixture_counts_by_its_weights() -> None:
     """Short documents make shorter padded sequences, and more of them, than long ones."""
     corpora = {"short": prose(1, 150, 60), "long": prose(1, 10, 1000)}
-    phase = Phase("main", PhaseLengthConfig(tokens=300_000), BatchConfig(64, 4), mixture=(
-        MixtureWeight("short", 3.0), MixtureWeight("long", 1.0, end_weight)))
+    phase = Phase("main", PhaseLengthConfig(tokens=300_000), BatchConfig(64, 4),
+                  mixture={"short": 3.0, "long": 1.0})
     assert shown(corpora, phase, False, 3)[0] == pytest.approx(300_000, rel=0.02)
     phase = replace(phase, length=PhaseLengthConfig(epochs=40))
     total = sum(corpus.tokens for corpus in corpora.values())

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bmtools.data.shuffle import Mixture, document_numbers, permute
-from bmtools.recipes.phases import MixtureWeight
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 100, 1000, 4097])
@@ -24,38 +23,18 @@ def test_each_epoch_shows_every_document_in_another_order() -> None:
 STOCKS = {"long": (100, 50_000), "short": (1_000, 50_000)}
 
 
-def tokens_drawn(mixture: Mixture, windows: int, progress: float = 0.0) -> dict[str, float]:
+def tokens_drawn(mixture: Mixture, windows: int) -> dict[str, float]:
     total = dict.fromkeys(STOCKS, 0.0)
     for _ in range(windows):
-        for name, count in mixture.take(progress).items():
+        for name, count in mixture.take().items():
             total[name] += count * STOCKS[name][1] / STOCKS[name][0]
     return total
 
 
 def test_weights_count_tokens() -> None:
-    found = tokens_drawn(Mixture(STOCKS,
-                                 [MixtureWeight("long", 3.0), MixtureWeight("short", 1.0)]), 50)
+    found = tokens_drawn(Mixture(STOCKS, {"long": 3.0, "short": 1.0}), 50)
     assert found["long"] / found["short"] == pytest.approx(3.0, rel=0.02)
 
 
 def test_without_weights_an_epoch_shows_all_of_every_corpus() -> None:
-    mixture = Mixture(STOCKS, [])
-    assert mixture.take(0.0) == {"long": 100, "short": 1000}
-
-
-def test_weights_anneal() -> None:
-    portions = [MixtureWeight("long", 1.0, 0.0), MixtureWeight("short", 0.0, 1.0)]
-    assert {k for k, n in Mixture(STOCKS, portions).take(0.0).items() if n} == {"long"}
-    assert {k for k, n in Mixture(STOCKS, portions).take(1.0).items() if n} == {"short"}
-    halfway = tokens_drawn(Mixture(STOCKS, portions), 50, 0.5)
-    assert halfway["long"] == pytest.approx(halfway["short"], rel=0.02)
-
-
-def test_a_cap_ends_a_corpus_and_then_the_mixture() -> None:
-    mixture = Mixture(STOCKS, [MixtureWeight("long", 1.0, epochs=2), MixtureWeight("short", 1.0,
-                                                                                   epochs=1)])
-    total = dict.fromkeys(STOCKS, 0)
-    while taken := mixture.take(0.0):
-        for name, count in taken.items():
-            total[name] += count
-    assert total == {"long": 200, "short": 1000}
+    assert Mixture(STOCKS, {}).take() == {"long": 100, "short": 1000}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import random
-import tomllib
-from collections import Counter
-from dataclasses import fields, replace
-from typing import Any, get_args
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -18,13 +16,11 @@ from bmtools.recipes.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
     RUN_KINDS,
-    MixtureWeight,
     Phase,
     PhaseStep,
     RunConfig,
     Schedule,
     count_steps,
-    identity,
     learning_rate_at,
     resolved,
 )
@@ -34,7 +30,7 @@ from bmtools.recipes.settings import (
     MaskRateCurve,
     ObjectiveConfig,
     PhaseLengthConfig,
-    ReplayConfig,
+    PretrainingConfig,
 )
 from bmtools.recipes.toml import parse_run_config, to_toml
 
@@ -42,10 +38,8 @@ STEPS = Phase("a", PhaseLengthConfig(steps=100), learning_rate=LearningRateConfi
 
 
 def test_no_two_settings_share_a_name() -> None:
-    names = Counter(one.name for kind in (*PHASE_KINDS.values(), *RUN_KINDS)
-                    for one in fields(kind))
-    assert [name for name, times in names.items() if times > 1] == []
-    assert not {"name", "mixture"} & set(names)
+    names = [one.name for kind in (*PHASE_KINDS.values(), *RUN_KINDS) for one in fields(kind)]
+    assert len({*names, "name", "mixture"}) == len(names) + 2
     assert set(names) == {*PHASE_FIELDS, *RUN_FIELDS}
 
 
@@ -65,31 +59,15 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
     assert changed.batch == STEPS.batch
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"mask_rat": 0.2}, "found unknown setting 'mask_rat', did you mean 'mask_rate'?"),
-    ({"seed": 1}, f"found unknown setting 'seed', expected one of {', '.join(PHASE_FIELDS)}, "
-                  "mixture"),
-])
-def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        STEPS.changed(values)
-    assert str(error.value) == message
-
-
 @pytest.mark.parametrize(("make", "message"), [
     (lambda: Phase("a.b"), "name: found 'a.b', expected letters, digits, - and _"),
     (lambda: Phase(""), "name: found '', expected letters, digits, - and _"),
-    (lambda: Phase("a", mixture=(MixtureWeight("x", 0.0), MixtureWeight("y", 0.0, 1.0))),
+    (lambda: Phase("a", mixture={"x": 0.0, "y": 0.0}),
      "mixture: found no weight above 0, expected one at least"),
-    (lambda: Phase("a", mixture=(MixtureWeight("x", 1.0, 0.0),)),
-     "mixture: found no weight above 0 at the end of the phase, expected one at least"),
-    (lambda: Phase("a", mixture=(MixtureWeight("x", 1.0), MixtureWeight("x", 2.0))),
-     "mixture: found 'x' twice, expected each corpus once"),
-    (lambda: MixtureWeight("x", -1.0), "mixture: x: weight: found -1.0, expected 0 or more"),
-    (lambda: MixtureWeight("x", math.nan), "mixture: x: weight: found nan, expected 0 or more"),
-    (lambda: MixtureWeight("x", 1.0, math.inf), "mixture: x: end: found inf, expected 0 or more"),
-    (lambda: MixtureWeight("x", 1.0, epochs=0.0),
-     "mixture: x: epochs: found 0.0, expected above 0"),
+    (lambda: Phase("a", mixture={"x": -1.0}), "mixture: x: found -1.0, expected 0 or more"),
+    (lambda: Phase("a", mixture={"x": math.nan}), "mixture: x: found nan, expected 0 or more"),
+    (lambda: STEPS.changed({"mask_rat": 0.2}),
+     "found unknown setting 'mask_rat', did you mean 'mask_rate'?"),
     (lambda: RunConfig(()), "found no phases, expected one [[phases]] at least"),
     (lambda: RunConfig((Phase("a"), Phase("b"), Phase("a"))),
      "found two phases named 'a', expected names that differ"),
@@ -97,7 +75,7 @@ def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
      "found unknown setting 'layer_decai', did you mean 'layer_decay'?"),
     (lambda: RunConfig((Phase("a"),), run={"dropout": 1.0}),
      "dropout: found 1.0, expected 0 to less than 1"),
-    (lambda: ReplayConfig(-1), "replay_steps: found -1, expected 0 or more"),
+    (lambda: PretrainingConfig(replay_steps=-1), "replay_steps: found -1, expected 0 or more"),
 ])
 def test_nonsense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -106,43 +84,16 @@ def test_nonsense_is_refused(make: Any, message: str) -> None:
 
 
 def test_resolved_is_plain_and_complete() -> None:
-    phase = Phase("a", PhaseLengthConfig(epochs=2), mixture=(
-        MixtureWeight("x", 1), MixtureWeight("y", 3, 0, 2)))
-    config = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3},
-                       {"kl_weight": 1})
+    phase = Phase("a", PhaseLengthConfig(epochs=2), mixture={"x": 1, "y": 3})
+    config = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny",
+                       {"seed": 3, "kl_weight": 1})
     content = resolved(config)
     assert json.loads(json.dumps(content)) == content
     assert {key: value for key, value in content.items() if key != "phases"} == {
         "title": "A title", "source": "a source", "notes": ["a note"],
-        "architecture": "bert-tiny", "run": {"seed": 3}, "distillation": {"kl_weight": 1.0}}
-    assert content["phases"][0]["mixture"] == {
-        "x": {"weight": 1.0}, "y": {"weight": 3.0, "end": 0.0, "epochs": 2.0}}
+        "architecture": "bert-tiny", "run": {"kl_weight": 1.0, "seed": 3}}
+    assert content["phases"][0]["mixture"] == {"x": 1.0, "y": 3.0}
     assert set(content["phases"][0]) == {"name", *PHASE_FIELDS, "mixture"}
-
-
-def test_identity_depends_on_settings_alone() -> None:
-    config = RunConfig((Phase("a", PhaseLengthConfig(epochs=1.0)),),
-                       run={"dropout": 0.0, "seed": 1})
-    same = RunConfig((Phase("a", PhaseLengthConfig(epochs=1)),), title="Other words",
-                     run={"seed": 1, "dropout": 0})
-    assert identity(config) == identity(same)
-    others = [replace(config, architecture="bert-tiny"), replace(config, run={"seed": 2}),
-              replace(config, phases=(Phase("b"),)),
-              replace(config, phases=(Phase("a", mixture=(MixtureWeight("x", 1.0),)),)),
-              replace(config, phases=(*config.phases, Phase("b")))]
-    assert len({identity(one) for one in (config, *others)}) == 6
-
-
-def test_written_files_list_common_settings_once() -> None:
-    config = RunConfig((Phase("a", PhaseLengthConfig(steps=5)),
-                        Phase("b", PhaseLengthConfig(steps=9),
-                              mixture=(MixtureWeight("x y", 1.0, 2.0),))))
-    table = tomllib.loads(to_toml(config))
-    first, second = table["phases"]
-    # A length has three spellings, which go together.
-    assert first == {"name": "a", "steps": 5, "tokens": 0, "epochs": 1.0}
-    assert second["mixture"] == {"x y": {"weight": 1.0, "end": 2.0}}
-    assert {*table["common"], "steps", "tokens", "epochs"} == set(PHASE_FIELDS)
 
 
 def test_written_files_read_back_equal() -> None:
@@ -153,7 +104,6 @@ def test_written_files_read_back_equal() -> None:
         again = parse_run_config(to_toml(config).encode(), "again")
         assert again == config
         assert hash(again) == hash(config)
-        assert identity(again) == identity(config)
 
 
 def _random_script(rng: random.Random) -> RunConfig:
@@ -172,8 +122,7 @@ def _random_phase(rng: random.Random, name: str) -> Phase:
     parts = {part: kind(**{one.name: _random_value(rng, PHASE_FIELDS[one.name], one.default)
                            for one in fields(kind)}) for part, kind in PHASE_KINDS.items()}
     corpora = rng.sample(["a", "b c", 'd."e', "ü"], rng.randint(0, 3))
-    mixture = tuple(MixtureWeight(corpus, rng.choice([0.0, 2.5]), rng.choice([None, 0.0, 3.0]),
-                                  rng.choice([math.inf, 2.0])) for corpus in corpora)
+    mixture = {corpus: rng.choice([0.0, 2.5]) for corpus in corpora}
     return Phase(name, mixture=mixture, **parts)
 
 
@@ -234,9 +183,7 @@ def test_mask_rates_rise_in_the_steps_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("curve", "rates"), [
-    ("fixed", [0.15, 0.15, 0.15, 0.15, 0.15]),
-    ("linear", [0.15, 0.2, 0.25, 0.3, 0.35]),
-    ("cosine", [0.15, 0.1792893, 0.25, 0.3207107, 0.35]),
+    ("fixed", [0.15, 0.15, 0.15, 0.15, 0.15]), ("linear", [0.15, 0.2, 0.25, 0.3, 0.35]),
     ("steps", [0.15, 0.2, 0.25, 0.3, 0.35])])
 def test_mask_rates_by_hand(curve: MaskRateCurve, rates: list[float]) -> None:
     objective = ObjectiveConfig(mask_rate=0.15, mask_rate_end=0 if curve == "fixed" else 0.35,
@@ -245,11 +192,10 @@ def test_mask_rates_by_hand(curve: MaskRateCurve, rates: list[float]) -> None:
             for progress in (0, 0.25, 0.5, 0.75, 1)] == pytest.approx(rates)
 
 
-@pytest.mark.parametrize("curve", get_args(MaskRateCurve)[1:])
+@pytest.mark.parametrize("curve", ["steps", "linear"])
 def test_a_mask_rate_may_fall_and_meets_its_ends(curve: MaskRateCurve) -> None:
     objective = ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.15, mask_curve=curve)
     rates = [mask_rate_at(step / 1000, objective) for step in range(1001)]
-    assert rates[0] == 0.3 and rates[-1] == 0.15
+    assert rates[0] == mask_rate_at(-0.001, objective) == 0.3
+    assert rates[-1] == mask_rate_at(1.0000001, objective) == 0.15
     assert rates == sorted(rates, reverse=True)
-    assert mask_rate_at(-0.001, objective) == 0.3
-    assert mask_rate_at(1.0000001, objective) == 0.15

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from bmtools.recipes.settings import AdversarialConfig, ObjectiveConfig, RegularizationConfig
+from bmtools.recipes.settings import ObjectiveConfig, PretrainingConfig, RegularizationConfig
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), [
     (RegularizationConfig, "layer_decay", 0.0), (RegularizationConfig, "layer_decay", 1.1),
     (RegularizationConfig, "mixout", 1.0), (RegularizationConfig, "mixout", -0.1),
     (RegularizationConfig, "l2_sp", -1.0),
-    (AdversarialConfig, "adversarial", -1.0), (AdversarialConfig, "adversarial_noise", 0.0),
-    (AdversarialConfig, "adversarial_steps", 0), (AdversarialConfig, "adversarial_step", 0.0),
-    (AdversarialConfig, "adversarial_radius", 0.0), (AdversarialConfig, "adversarial_norm", "l1")])
+    (PretrainingConfig, "adversarial", -1.0), (PretrainingConfig, "adversarial_noise", 0.0),
+    (PretrainingConfig, "adversarial_step", 0.0), (PretrainingConfig, "positions", "fixed")])
 def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field}: found {value}, expected"):
         kind(**{field: value})
@@ -25,7 +24,7 @@ def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> No
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"mask_curve": "wave"},
-     "mask_curve: found wave, expected fixed or steps or linear or cosine"),
+     "mask_curve: found wave, expected fixed or steps or linear"),
     ({"mask_rate": 1.5}, "mask_rate: found 1.5, expected above 0, at most 1"),
     ({"mask_rate": float("nan")}, "mask_rate: found nan, expected above 0, at most 1"),
     ({"mask_curve": "linear", "mask_rate_end": -1.0},
@@ -33,7 +32,7 @@ def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> No
     ({"mask_curve": "linear"},
      "mask_rate_end: found 0.0, expected a share above 0 beside mask_curve linear"),
     ({"mask_rate_end": 0.3},
-     "mask_curve: found fixed, expected steps, linear or cosine beside mask_rate_end"),
+     "mask_curve: found fixed, expected steps or linear beside mask_rate_end"),
     ({"mask_curve": "steps", "mask_rate_end": 0.3, "mask_rate_steps": 1},
      "mask_rate_steps: found 1, expected 2 or more")])
 def test_wrong_mask_curves(options: dict[str, Any], message: str) -> None:

@@ -74,7 +74,7 @@ name = "long"
 steps = 1
 max_length = 32
 [phases.mixture]
-text = { weight = 0.5, end = 1.0, epochs = 2.0 }
+text = 0.5
 """
 _DDI = """<document id="d"><sentence id="d.s0" text="A with B drug and C.">
 <entity id="e0" charOffset="0-0" type="drug" text="A"/>

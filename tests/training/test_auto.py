@@ -13,7 +13,7 @@ import torch
 
 from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, ReportingConfig
+from bmtools.recipes.settings import OptimizationConfig, PretrainingConfig, ReportingConfig
 from bmtools.training import auto, distributed
 from bmtools.training.auto import resolve_auto, resolve_precision
 from bmtools.training.plan import TrainingPlan
@@ -98,7 +98,7 @@ def test_sharded_weights_and_adversarial_noise_stay_in_float32(
     assert note.endswith("no (float32), as the card is old, and sharded weights go without fp16")
     monkeypatch.setenv("BMTOOLS_SHARD", "")
     assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.mixed_precision == "fp16"
-    noisy = replace(plan, adversarial=AdversarialConfig(adversarial=1.0))
+    noisy = replace(plan, pretraining=PretrainingConfig(adversarial=1.0))
     found, [note] = resolve_auto(noisy, None, state("cuda"))
     assert found.optimization.mixed_precision == "no"
     assert "blurs the noise" in note

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from toy_models import join_nsp_head
 
 from bmtools.data.batches import SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
-from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.training.evaluation import EvaluationSet
-from bmtools.training.objectives import MaskedObjective, PairObjective
+from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n in range(40)]
@@ -53,31 +50,6 @@ def test_loss_is_the_mean_over_masked_tokens_of_all_text(
     assert found["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
     assert found["accuracy"] == pytest.approx(np.mean(correct), abs=1e-6)
     assert 0.1 < found["masked"] / corpus.tokens < 0.2
-
-
-@pytest.mark.parametrize("term", ["nsp", "sop"])
-def test_pairs_have_the_mean_loss_of_their_head(model: Any, toy: Any, tokenizer: Any,
-                                                term: str) -> None:
-    """Against transformers' model with both heads, one pair at a time."""
-    corpus = toy.corpus(TEXTS)
-    head = NextSentenceHead(64, std=0.5)
-    objective = PairObjective(model, head, term)
-    found = evaluation_set(corpus, tokenizer, batch_size=7).score_pairs(objective, term,
-                                                                        Accelerator(cpu=True))
-    joined, losses, right = join_nsp_head(model, head).eval(), [], []
-    single = evaluation_set(corpus, tokenizer, batch_size=1)
-    for samples in single._batches(term):
-        inputs, _ = single.collator()(samples, ObjectiveConfig(f"masked+{term}"), 0.15)
-        with torch.no_grad():
-            [logits] = joined(inputs["input_ids"], inputs["attention_mask"].long(),
-                              inputs["token_type_ids"]).seq_relationship_logits
-        [label] = inputs["nsp_labels"]
-        losses.append(-logits.log_softmax(-1)[label].item())
-        right.append(int(logits.argmax() == label))
-    assert found == {f"{term}_loss": pytest.approx(np.mean(losses), abs=1e-4),
-                     f"{term}_accuracy": pytest.approx(np.mean(right), abs=1e-5),
-                     "pairs": len(losses)}
-    assert found["pairs"] > 0 and 0.2 < np.mean(right) < 0.8
 
 
 def test_every_evaluation_is_the_same_and_has_no_side_effects(

@@ -23,7 +23,7 @@ from bmtools.recipes.settings import (
     FreezeConfig,
     OptimizationConfig,
     PhaseLengthConfig,
-    ReplayConfig,
+    PretrainingConfig,
     ReportingConfig,
 )
 from bmtools.records import JsonObject
@@ -79,7 +79,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: Any) -> TrainingPlan:
     return TrainingPlan("pretrain", output, RunConfig(phases), OptimizationConfig(**loop),
-                        ReportingConfig(logging_steps=1000), replay=ReplayConfig(replay),
+                        ReportingConfig(logging_steps=1000),
+                        pretraining=PretrainingConfig(replay_steps=replay),
                         extra={"architecture": "bert-2x64"})
 
 

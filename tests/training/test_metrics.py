@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,14 +28,13 @@ def step(number: int, loss: float = 1.0, **counts: int) -> StepResult:
                       {"sequences": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
 
 
-def reports(progress: Progress, schedule: Schedule, steps: Sequence[StepResult], every: int,
-            replayed: Callable[[int], StepResult | None] = lambda number: None,
-            speed: Speed = SPEED) -> list[dict[str, Any]]:
-    reporter = Reporter(progress, every, schedule.steps, speed)
+def reports(progress: Progress, schedule: Schedule, steps: Sequence[StepResult],
+            every: int) -> list[dict[str, Any]]:
+    reporter = Reporter(progress, every, schedule.steps, SPEED)
     lines = []
     for one in steps:
         progress.wall_seconds += 0.5
-        line = reporter.account(one, schedule.phase_step(one.number - 1), replayed(one.number))
+        line = reporter.account(one, schedule.phase_step(one.number - 1))
         if line:
             lines.append(line)
     return lines
@@ -75,8 +75,9 @@ def test_a_session_that_ends_between_lines_loses_nothing(
 
 def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase]) -> None:
     schedule = two_phases(toy_phase)
-    lines = reports(Progress({}), schedule, [step(number) for number in range(1, 6)], 4,
-                    lambda number: None if number % 2 else step(number, 10.0 * number))
+    steps = [replace(step(number), replayed=None if number % 2 else step(number, 10.0 * number))
+             for number in range(1, 6)]
+    lines = reports(Progress({}), schedule, steps, 4)
     assert [line.get("replay_loss") for line in lines] == [30.0, None]
     assert lines[0]["loss"] == 1.0
 

@@ -19,19 +19,17 @@ from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.memory import training_state_bytes
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase, RunConfig, Schedule
 from bmtools.recipes.settings import (
-    AdversarialConfig,
     BatchConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    PretrainingConfig,
     ReportingConfig,
 )
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.checks import require_memory
 from bmtools.training.loop import Trainer
 from bmtools.training.microbatch import (
     StepMemory,
@@ -92,17 +90,10 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
 
 
 def test_too_little_for_a_sequence_is_one_clear_line(
-        plan: Callable[..., TrainingPlan], tokenizer: Any, trainer: Trainer) -> None:
-    with pytest.raises(BmtoolsError, match=r"memory_gib: found 0.05, but a single sequence of 32 "
-                                           r"tokens takes [\d.]+; give more"):
+        plan: Callable[..., TrainingPlan], trainer: Trainer) -> None:
+    with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens takes "
+                                           r"[\d.]+ GiB, but a process may use 0.05; lower max"):
         fit_micro_batches(plan(memory_gib=0.05), trainer, False, 1)
-    config = build_config("bert-2x64", tokenizer)
-    needed = training_state_bytes(config)
-    require_memory(plan(memory_gib=0.05).optimization, needed, 1, False)
-    require_memory(plan(memory_gib=0.0001, micro_batch_size=1).optimization, needed, 1, False)
-    with pytest.raises(BmtoolsError, match=r"memory_gib: found 0.0001, but weights, gradients and "
-                                           r"optimizer states alone take [\d.]+; give more"):
-        require_memory(plan(memory_gib=0.0001).optimization, needed, 1, False)
 
 
 def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(
@@ -201,7 +192,7 @@ def make_trainer(model: Any) -> Callable[..., Trainer]:
                   "masked+nsp": lambda one: PairObjective(one, NextSentenceHead(64)),
                   "causal": CausalObjective,
                   "adversarial": lambda one: AdversarialObjective(
-                      one, AdversarialConfig(adversarial=1.0))}
+                      one, PretrainingConfig(adversarial=1.0))}
         objective = PhasedObjective(
             model, {"masked" if name == "adversarial" else name: losses[name](model)})
         return Trainer(objective, 4, lambda _number: 1e-3, OptimizationConfig(**loop),

@@ -195,16 +195,3 @@ def test_states_can_be_saved_and_restored(model: Any, name: str) -> None:
     train(twin, again, 3)
     for key, weight in model.named_parameters():
         assert torch.equal(weight, twin.get_parameter(key))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_optimizer_learns(model: Any, name: str) -> None:
-    ids = torch.arange(5, 53).view(4, 12)
-    model.eval()
-    before = model(input_ids=ids, labels=ids).loss.item()
-    train(model, make_optimizer(name, parameter_groups(Beside(model), 0.01), 3e-3), 15)
-    assert model(input_ids=ids, labels=ids).loss.item() < before - 1
-
-
-SETTINGS: dict[str, Any] = {"max_length": 24, "batch_size": 8, "learning_rate": 3e-3, "steps": 6,
-                            "warmup_ratio": 0.0, "mixed_precision": "no"}

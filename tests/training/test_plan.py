@@ -12,12 +12,11 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.unfinished import hidden_path
-from bmtools.recipes.distillation import DistillationConfig
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
-    AdversarialConfig,
     LearningRateConfig,
     OptimizationConfig,
+    PretrainingConfig,
     RegularizationConfig,
     ReportingConfig,
 )
@@ -74,7 +73,7 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
             (replace(plan, config=RunConfig((first, slower))), {"b: learning_rate"}),
             (replace(plan, optimization=OptimizationConfig(seed=4)), {"seed"}),
             (replace(plan, regularization=RegularizationConfig(mixout=0.5)), {"mixout"}),
-            (replace(plan, adversarial=AdversarialConfig(adversarial=1)), {"adversarial"}),
+            (replace(plan, pretraining=PretrainingConfig(adversarial=1)), {"adversarial"}),
             (replace(plan, extra={"architecture": "bert-2x64"}), {"architecture"}),
             (replace(plan, parents={"model": "other"}), {"content of the model"})):
         assert changed(other.identity(CONTENTS, "v", (4, 5))) == names
@@ -87,23 +86,15 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
         "mixed_precision"}
 
 
-def test_a_deterministic_run_keeps_what_rounds_its_sums(plan: TrainingPlan) -> None:
-    def identity(**settings: Any) -> dict[str, Any]:
+def test_a_deterministic_run_keeps_what_rounds_its_sums_and_the_gpu(plan: TrainingPlan) -> None:
+    def identity(gpu: str = "", **settings: Any) -> dict[str, Any]:
         settings = {"deterministic": True, **settings}
         return replace(plan, optimization=OptimizationConfig(**settings)).identity(
-            CONTENTS, "v", (4, 5))
+            CONTENTS, "v", (4, 5), gpu)
 
-    assert identity()["deterministic"]
-    assert identity() != plan.identity(CONTENTS, "v", (4, 5))
     assert identity(micro_batch_size=2) != identity(compile=True) != identity()
     assert identity(activation_checkpointing=True) == identity()
-
-
-def test_a_deterministic_run_keeps_the_kind_of_gpu(plan: TrainingPlan) -> None:
-    exact = replace(plan, optimization=OptimizationConfig(deterministic=True))
-    first, second = (exact.identity(CONTENTS, "v", (4, 5), gpu) for gpu in ("A100", "H100"))
-    assert {key for key in first if first[key] != second[key]} == {"GPU"}
-    assert exact.identity(CONTENTS, "v", (4, 5)).keys() == first.keys() - {"GPU"}
+    assert identity("A100") == {**identity("H100"), "GPU": "A100"}
     assert plan.identity(CONTENTS, "v", (4, 5), "A100") == plan.identity(CONTENTS, "v", (4, 5))
 
 
@@ -123,7 +114,7 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
 @pytest.mark.parametrize(("change", "message"), [
     ({"regularization": RegularizationConfig(mixout=0.5)}, "mixout: found 0.5"),
     ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
-    ({"adversarial": AdversarialConfig(adversarial=10)}, "adversarial: found 10"),
+    ({"pretraining": PretrainingConfig(adversarial=10)}, "adversarial: found 10"),
     ({"optimization": OptimizationConfig(optimizer="muon")}, "optimizer: found muon"),
     ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "mixed_precision: found fp16"),
     ({"optimization": OptimizationConfig(compile=True)}, "compile: found True"),
@@ -199,6 +190,6 @@ def test_only_one_process_clears(tmp_path: Path) -> None:
 def test_without_predictions_a_distilled_head_gets_no_gradient(
         weights: dict[str, Any], unused: bool, tmp_path: Path) -> None:
     """Data parallelism has to know."""
-    plan = make_plan(tmp_path / "out", make_run_config(), ModelInit(tmp_path), DataConfig({}),
-                     teacher=tmp_path, distillation=DistillationConfig(**weights))
+    plan = make_plan(tmp_path / "out", make_run_config(settings=weights), ModelInit(tmp_path),
+                     DataConfig({}), teacher=tmp_path)
     assert plan.leaves_weights_unused == unused

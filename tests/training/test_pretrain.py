@@ -230,14 +230,10 @@ def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
     """By a run of pairs as by one of masked tokens, and as transformers' own class has it."""
     corpus.write_text("".join(json.dumps({"id": str(n), "text": " ".join(SENTENCES[n:n + 5]),
                                           "lang": "it"}) + "\n" for n in range(40)))
-    pairs = ("--objective", "masked+sop", "--max-length", "32", "--layout", "padded",
-             "--evaluate", corpus)
+    pairs = ("--objective", "masked+sop", "--max-length", "32", "--layout", "padded")
     taught, more, masked = (tmp_path / name for name in ("taught", "more", "masked"))
     outcome = run(*arguments(corpus, vocabulary, taught, "--steps", "8", *pairs))
     assert outcome.code == 0, outcome.err
-    scores = json.loads((taught / "bmtools.json").read_text())["results"]["evaluate"]["evaluate"]
-    assert {*scores} == {"loss", "accuracy", "masked", "sop_loss", "sop_accuracy", "pairs"}
-    assert 0.4 < scores["sop_loss"] < 1.0 and scores["pairs"] > 40
     found, report = BertForPreTraining.from_pretrained(taught, output_loading_info=True)
     assert not any(report.values())
     heads = read_heads(taught)

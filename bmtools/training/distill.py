@@ -13,13 +13,10 @@ from accelerate import Accelerator
 from bmtools.errors import CheckpointError, Reject, refuse
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.hardware import resolve_device
+from bmtools.models.families import require_length
 from bmtools.models.packed import prepare_packed
 from bmtools.models.precision import FLOAT32_ONLY
-from bmtools.recipes.distillation import DistillationConfig
-from bmtools.training.checks import check_shared_length
-from bmtools.training.distillation.objective import DistillationObjective
-from bmtools.training.distillation.teacher import Teacher
+from bmtools.training.distillation import DistillationObjective, Teacher
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.forecast import forecast
 from bmtools.training.model_init import InitialModel, load_initial_model
@@ -78,11 +75,9 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
     """
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings, warmup_ratio=DISTILLATION_WARMUP)
-    distillation = DistillationConfig(**config.distillation)
     init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
-    plan = make_plan(Path(output), config, init, data_config, resume, overwrite, Path(teacher),
-                     distillation)
-    lines = partial(distill_lines, plan, init, Path(teacher), data_config, distillation, refuse)
+    plan = make_plan(Path(output), config, init, data_config, resume, overwrite, Path(teacher))
+    lines = partial(distill_lines, plan, init, Path(teacher), data_config, refuse)
     if dry_run:
         [line] = lines(forecast)
         return line
@@ -90,8 +85,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
 
 
 def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,
-                  settings: DistillationConfig, reject: Reject,
-                  start: StartRun = train) -> Iterator[JsonObject]:
+                  reject: Reject, start: StartRun = train) -> Iterator[JsonObject]:
     """Train a student to predict masked tokens as its teacher does, and yield metrics.
 
     Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student;
@@ -103,32 +97,26 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
     """
     taught = load_checkpoint(teacher)
     initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer,
-                                 positions=plan.initialization.positions)
+                                 positions=plan.pretraining.positions)
     _check_vocabularies(initial, taught)
-    check_shared_length(plan.config.phases, initial.max_length, max_tokens(taught.model))
+    require_length(max(phase.batch.max_length for phase in plan.config.phases),
+                   max_tokens(taught.model), "the teacher")
 
     def make_objective(plan: TrainingPlan, model: PreTrainedModel,
                        head: NextSentenceHead | None,
                        accelerator: Accelerator) -> PhasedObjective:
-        source = _make_teacher(taught, plan, settings, accelerator.device)
+        assert plan.distillation is not None
+        dtype = None if taught.model.config.model_type in FLOAT32_ONLY \
+            else _DTYPES.get(plan.optimization.mixed_precision)
+        if plan.layout == "packed":
+            prepare_packed(taught.model)
+        source = Teacher(taught.model.to(accelerator.device), dtype)
         torch.manual_seed(plan.optimization.seed)
-        return PhasedObjective(model, {"masked": DistillationObjective(model, source, settings),
-                                       HELD_OUT: MaskedObjective(model)}, head)
+        return PhasedObjective(
+            model, {"masked": DistillationObjective(model, source, plan.distillation),
+                    HELD_OUT: MaskedObjective(model)}, head)
 
     return start(plan, initial, data, reject, make_objective)
-
-
-def _make_teacher(taught: Checkpoint, plan: TrainingPlan, settings: DistillationConfig,
-                  device: torch.device) -> Teacher:
-    precision: str = settings.teacher_precision
-    if precision == "auto":
-        precision = plan.optimization.mixed_precision
-    dtype = None if taught.model.config.model_type in FLOAT32_ONLY else _DTYPES.get(precision)
-    if settings.teacher_device != "same":
-        device = torch.device(resolve_device(settings.teacher_device, "teacher_device"))
-    if plan.layout == "packed":
-        prepare_packed(taught.model)
-    return Teacher(taught.model, dtype, device)
 
 
 def _check_vocabularies(student: InitialModel, teacher: Checkpoint) -> None:

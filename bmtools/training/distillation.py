@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from bmtools.models.chunks import sum_by_chunks
 from bmtools.models.mlm import (
@@ -15,8 +20,6 @@ from bmtools.models.mlm import (
     sum_cross_entropy,
     wide,
 )
-from bmtools.training.distillation.losses import cosine_distance, teacher_divergence
-from bmtools.training.distillation.teacher import Teacher, TeacherOutputs
 from bmtools.training.objectives import (
     EncoderInputs,
     LabelObjective,
@@ -26,9 +29,71 @@ from bmtools.training.objectives import (
 )
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
-    from bmtools.recipes.distillation import DistillationConfig
+    from bmtools.recipes.settings import DistillationConfig
+
+# Numbers in the memory of a pass over rows: what stays in a CPU's cache, what keeps a GPU busy.
+_CACHED_ON_CPU = 2**18
+_CACHED_ON_GPU = 2**27
+# A logarithm of 0 would give no number; less than this is no number of float32.
+_LEAST_LOG = -87.0
+
+
+@dataclass(frozen=True)
+class TeacherOutputs:
+    """Outputs of a teacher for a micro-batch, without gradients.
+
+    Args:
+        logits: returns (rows, vocabulary) logits at some of the compared positions, in a tensor
+            that may be overwritten; logits of all positions at once may not fit into memory.
+        last_states: (tokens, width), of all tokens but padding.
+    """
+
+    logits: Callable[[slice], Tensor]
+    last_states: Tensor
+
+
+class Teacher:
+    """A model that computes its outputs for each micro-batch.
+
+    Args:
+        model: a masked language model, prepared for the layout of the run; not trained.
+        dtype: of its matrices, in memory and in products; None for float32.
+    """
+
+    def __init__(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> None:
+        self.config: PretrainedConfig = model.config
+        self._dtype = dtype
+        if dtype:
+            # Norms and biases stay as autocast, which casts matrices anyway, wants them.
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    weight.data = weight.data.to(dtype)
+        self._model = model.eval()
+
+    @torch.no_grad()
+    def __call__(self, inputs: EncoderInputs, compared: Tensor) -> TeacherOutputs:
+        """Compute outputs.
+
+        Args:
+            inputs: the inputs of the student.
+            compared: positions of predictions, as `masked_positions` numbers them.
+        """
+        with self._autocast():
+            last = inputs.encode(self._model)
+        selected = last.flatten(0, -2)[compared]
+
+        @torch.no_grad()
+        def logits(rows: slice) -> Tensor:
+            with self._autocast():
+                return lm_head(self._model)(selected[rows])
+
+        return TeacherOutputs(logits, inputs.token_states(last))
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._model.device.type, self._dtype,
+                              enabled=self._dtype is not None)
 
 
 class DistillationObjective(LabelObjective):
@@ -106,3 +171,53 @@ class DistillationObjective(LabelObjective):
         return teacher_divergence(logits[:, :self._vocabulary],
                                   wide(taught.logits(rows))[:, :self._vocabulary],
                                   self._settings.temperature)
+
+
+def teacher_divergence(logits: Tensor, teacher_logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """Sum the Kullback-Leibler divergences of predictions from a teacher's, in nats.
+
+    Multiplied by the squared temperature, so that gradients keep their size (Hinton et al. 2015,
+    section 2).
+
+    Args:
+        logits: (rows, classes), at least float32.
+        teacher_logits: shaped alike; overwritten by the gradient, to save its memory.
+        temperature: of both softmax distributions.
+    """
+    summed: Tensor = _Divergence.apply(logits, teacher_logits, temperature)
+    return summed
+
+
+class _Divergence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
+        total = logits.new_zeros(())
+        numbers = _CACHED_ON_CPU if logits.device.type == "cpu" else _CACHED_ON_GPU
+        rows = max(1, numbers // logits.shape[-1])
+        for own, theirs in zip(logits.split(rows), teacher_logits.split(rows), strict=True):
+            predicted = functional.log_softmax(own / temperature, dim=-1)
+            taught = functional.log_softmax(theirs / temperature, dim=-1).clamp_(min=_LEAST_LOG)
+            expected = taught.exp()
+            total += taught.sub_(predicted).mul_(expected).sum()
+            torch.sub(predicted.exp_(), expected, out=theirs)
+        ctx.save_for_backward(teacher_logits)
+        ctx.temperature = temperature
+        return total * temperature**2
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        gradient, = ctx.saved_tensors
+        return gradient.mul_(upstream * ctx.temperature), None, None
+
+
+def cosine_distance(states: Tensor, teacher_states: Tensor) -> Tensor:
+    """Sum 1 minus the cosine of states over tokens.
+
+    Source: Sanh et al. 2020 (DistilBERT), section 2.
+
+    Args:
+        states: (tokens, width), projected to the teacher's width.
+        teacher_states: shaped alike.
+    """
+    return (1 - functional.cosine_similarity(wide(states), wide(teacher_states), dim=-1)).sum()

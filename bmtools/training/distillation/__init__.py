@@ -1,1 +1,0 @@
-"""Distillation: smaller models that learn to predict as larger ones."""
