@@ -7,7 +7,6 @@ import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.installation import require_versions
@@ -22,7 +21,6 @@ from bmtools.models.exported.formats import (
 )
 from bmtools.models.families import MASKED_LM_FAMILIES, positions, require_length
 from bmtools.models.model_files import (
-    BIN,
     CONFIG,
     OLD_CONFIG,
     WEIGHTS,
@@ -32,9 +30,6 @@ from bmtools.models.model_files import (
     read_config,
     weight_names,
 )
-
-if TYPE_CHECKING:
-    pass
 
 DECODERS = ("llama", "mistral", "qwen2")
 """Values of `model_type` of decoders that become encoders."""
@@ -61,17 +56,11 @@ def check_directory(path: Path) -> None:
             if ".jsonl" in path.suffixes else ("a file", "")
         raise CheckpointError(f"'{path}' is {kind}, expected the directory of a checkpoint or "
                               f"tokenizer{hint}")
-    raise CheckpointError(f"Directory '{path}' does not exist{_near_or_on_hub(path)}")
+    raise CheckpointError(f"Directory '{path}' does not exist{_on_hub(path)}")
 
 
-def _near_or_on_hub(path: Path) -> str:
-    """Say which directory has a similar name, or how to get a model of this name."""
-    from difflib import get_close_matches
-
-    names = [one.name for one in path.parent.iterdir() if one.is_dir()] \
-        if path.parent.is_dir() else []
-    if near := get_close_matches(path.name, names, 1):
-        return f"; did you mean {path.with_name(near[0])}"
+def _on_hub(path: Path) -> str:
+    """Say how to get a model whose name this may be on the Hugging Face Hub."""
     # What begins with a directory that is there is a path with a typing error.
     if not _HUB_NAME.fullmatch(str(path)) or (path.parent != Path() and path.parent.is_dir()):
         return ""
@@ -231,12 +220,6 @@ def _what_it_is(directory: Path) -> str:
                 f"bert-small --tokenizer {shlex.quote(str(directory))} -o DIR makes one")
     if _holds_shards(directory):
         return _SHARDS
-    if any((directory / name).is_file() for name in (WEIGHTS, BIN)):
-        return "; it holds weights alone, download the whole model"
-    inner = sorted({path.parent for pattern in (f"*/{CONFIG}", f"snapshots/*/{CONFIG}")
-                    for path in directory.glob(pattern)})
-    if inner:
-        return f"; perhaps {' or '.join(map(str, inner[:4]))} is meant"
     return ""
 
 

@@ -89,21 +89,17 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     model = _load(source, config, state)
     is_mlm = type(model).__name__.endswith(("ForMaskedLM", "ForPreTraining"))
     require_fitting_tokenizer(source, words, model.config.vocab_size, is_mlm)
-    left_out = sorted(_unused(model, state))
+    left_out = sorted(_fitted(model, state).keys() - model.state_dict().keys())
     line = {"class": type(model).__name__, "weights": model.num_parameters(),
             "vocabulary": len(words), "casing": "uncased" if is_uncased(words) else "cased",
             "left_out": left_out}
     manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
-                        fingerprint(words), inputs=_hashes(sources),
+                        fingerprint(words), inputs={path.name: hash_file(path) for path in sources},
                         results={"left_out": left_out},
                         licences={"published": directory_licences(source)}, step=step)
     with new_directory(Path(output), overwrite) as partial:
         write_checkpoint_files(partial, model, words, manifest)
     return {"checkpoint": str(output), **line}
-
-
-def _hashes(paths: list[Path]) -> dict[str, str]:
-    return {path.name: hash_file(path) for path in paths}
 
 
 def _read(source: Path) -> tuple[list[Path], PretrainedConfig, dict[str, Tensor]]:
@@ -160,7 +156,6 @@ def _load_tokenizer(directory: Path, config: PretrainedConfig,
         if casing and found != casing:
             raise CheckpointError(f"{directory / TOKENIZER}: found a tokenizer that is {found}, "
                                   f"but {setting('casing')} {casing}; leave that out")
-        _compare_vocabularies(directory, tokenizer)
         tokenizer.name_or_path = ""
         return tokenizer
 
@@ -189,20 +184,6 @@ def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
                               f"{fitting}")
     content.setdefault("tokenizer_class", "BertTokenizer")
     path.write_text(json.dumps({**content, "do_lower_case": is_uncased}))
-
-
-def _compare_vocabularies(directory: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Make sure that both files of a WordPiece vocabulary, where there are two, are the same."""
-    if not ((directory / VOCAB).is_file() and (directory / TOKENIZER).is_file()):
-        return
-    tokens = tokenizer.get_vocab()
-    lines = (directory / VOCAB).read_text("utf-8", "replace").split("\n")
-    for number, token in enumerate(lines):
-        token = token.rstrip("\r")
-        if token and tokens.get(token) != number:
-            raise CheckpointError(f"{directory / VOCAB}:{number + 1}: found {token!r}, which "
-                                  f"{TOKENIZER} gives the id {tokens.get(token)}; remove the file "
-                                  "that is not the model's")
 
 
 def _load(source: Path, config: PretrainedConfig, state: dict[str, Tensor]) -> PreTrainedModel:
@@ -251,13 +232,8 @@ def _misfit(name: str, config: PretrainedConfig,
             model = _build(name, config)
     except ValueError:  # no such class in this family
         return len(state), len(state)
-    missing = model.state_dict().keys() - _fitted(model, state).keys() \
-        - set(model.all_tied_weights_keys)
-    return len(missing), len(_unused(model, state))
-
-
-def _unused(model: PreTrainedModel, state: Mapping[str, Tensor]) -> set[str]:
-    return _fitted(model, state).keys() - model.state_dict().keys()
+    expected, found = model.state_dict().keys(), _fitted(model, state).keys()
+    return len(expected - found - set(model.all_tied_weights_keys)), len(found - expected)
 
 
 def _fitted(model: PreTrainedModel, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

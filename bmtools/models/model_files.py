@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TypedDict
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
 from bmtools.io.json_files import read_object
-from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
 from bmtools.records import JsonObject
 
 CONFIG = "config.json"
-_OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
 _LFS = b"version "  # begins a file of Git LFS that stands for another
 WEIGHTS, BIN = "model.safetensors", "pytorch_model.bin"
 OLD_CONFIG = "bert_config.json"
@@ -39,13 +38,8 @@ def pickled_files(directory: Path) -> list[Path]:
     Raises:
         CheckpointError: the index of several lists one that is not there.
     """
-    if (directory / WEIGHTS).is_file() or (directory / f"{WEIGHTS}.index.json").is_file():
-        return []
-    if (directory / BIN).is_file():
-        return [directory / BIN]
-    if (directory / f"{BIN}.index.json").is_file():
-        return listed_files(directory / f"{BIN}.index.json")
-    return sorted(directory.glob("pytorch_model-*.bin"))
+    return [] if _listed(directory, WEIGHTS) else \
+        _listed(directory, BIN) or sorted(directory.glob("pytorch_model-*.bin"))
 
 
 def megatron_file(directory: Path) -> Path | None:
@@ -56,11 +50,6 @@ def megatron_file(directory: Path) -> Path | None:
     """
     found = sorted(path for pattern in ("", "mp_rank_*/", "*/mp_rank_*/")
                    for path in directory.glob(pattern + _MEGATRON))
-    latest = directory / "latest_checkpointed_iteration.txt"
-    if latest.is_file():
-        name = latest.read_text("utf-8", "replace").strip()
-        name = f"iter_{int(name):07d}" if name.isdecimal() else name
-        found = [path for path in found if name in path.parts] or found
     if len({path.parent.parent for path in found}) > 1:
         raise CheckpointError(f"{directory}: found {len(found)} checkpoints of Megatron-LM, "
                               f"expected one; name its directory, as {found[-1].parent}")
@@ -71,13 +60,18 @@ def megatron_file(directory: Path) -> Path | None:
     return found[0] if found else None
 
 
-def listed_files(index: Path) -> list[Path]:
-    """List the files that an index of weights names."""
-    paths = [index.parent / name
-             for name in sorted(set(read_object(index, _Index)["weight_map"].values()))]
+def _listed(directory: Path, name: str) -> list[Path]:
+    """List a file of weights, or those that its index names, or nothing."""
+    if (directory / name).is_file():
+        return [directory / name]
+    index = directory / f"{name}.index.json"
+    if not index.is_file():
+        return []
+    paths = [directory / one
+             for one in sorted(set(read_object(index, _Index)["weight_map"].values()))]
     for path in paths:
         if not path.is_file():
-            raise CheckpointError(f"{index.parent}: no {path.name}, which {index.name} lists; "
+            raise CheckpointError(f"{directory}: no {path.name}, which {index.name} lists; "
                                   "download it again")
     return paths
 
@@ -111,8 +105,8 @@ def count_weights(directory: Path) -> int:
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return sum(math.prod(one["shape"]) for one in _tensors(directory).values()
-               if one["dtype"].startswith(("F", "BF")))
+    return sum(math.prod(shape) for dtype, shape in _tensors(directory).values()
+               if dtype.startswith(("F", "BF")))
 
 
 def weight_bytes(directory: Path) -> int:
@@ -121,39 +115,37 @@ def weight_bytes(directory: Path) -> int:
 
 
 def weight_names(directory: Path) -> set[str]:
-    """List the names of a checkpoint's weights.
-
-    Raises:
-        CheckpointError: weights are missing or damaged.
-    """
+    """List the names of a checkpoint's weights; see `count_weights`."""
     return set(_tensors(directory))
 
 
-def _tensors(directory: Path) -> dict[str, TensorEntry]:
-    """Read what the headers of all weight files say of their tensors."""
-    return {name: entry for path in weight_files(directory)
-            for name, entry in _read_header(path).items()}
+def _tensors(directory: Path) -> dict[str, tuple[str, list[int]]]:
+    """Read the types and shapes of all tensors from the headers of their files."""
+    from safetensors import safe_open
+
+    found = {}
+    for path in weight_files(directory):
+        require_no_pointer(path)
+        with reading(path, "no safetensors file", "download or copy it again"), \
+                safe_open(path, framework="numpy") as stream:
+            for name in stream.keys():  # noqa: SIM118, it is no mapping
+                part = stream.get_slice(name)
+                found[name] = part.get_dtype(), part.get_shape()
+    return found
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """List the files of a checkpoint's weights."""
-    index = directory / f"{WEIGHTS}.index.json"
-    if not index.is_file():
-        if not (directory / WEIGHTS).is_file():
-            raise CheckpointError(f"{directory}: no {WEIGHTS}{_other_weights(directory)}")
-        return [directory / WEIGHTS]
-    return listed_files(index)
+    """List the files of a checkpoint's weights.
 
-
-def _other_weights(directory: Path) -> str:
-    """Say which weights there are instead of safetensors, and how to convert them."""
-    if found := pickled_files(directory):
-        return (f", but {found[0].name}, which can run code when it is loaded; convert it without "
-                f"that: {conversion(directory)}")
-    for name in _OTHER_WEIGHTS:
-        if (directory / name).is_file():
-            return f", but {name}, which is not read here; convert it with transformers first"
-    return ", expected a model with safetensors weights"
+    Raises:
+        CheckpointError: there are none; names pickled ones, and how to convert them.
+    """
+    if found := _listed(directory, WEIGHTS):
+        return found
+    pickled = pickled_files(directory)
+    raise CheckpointError(f"{directory}: no {WEIGHTS}" + (
+        f", but {pickled[0].name}, which can run code when it is loaded; convert it without that: "
+        f"{conversion(directory)}" if pickled else ", expected a model with safetensors weights"))
 
 
 def require_no_pointer(path: Path) -> None:
@@ -166,27 +158,3 @@ def require_no_pointer(path: Path) -> None:
         if stream.read(len(_LFS)) == _LFS:
             raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
                                   f"lfs pull in {path.parent}")
-
-
-def _read_header(path: Path) -> dict[str, TensorEntry]:
-    """Read what a safetensors file says of its tensors, and make sure that it holds them.
-
-    Raises:
-        CheckpointError: a file that was cut off, or that only points to another one.
-    """
-    require_no_pointer(path)
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        head = stream.read(LENGTH_BYTES)
-        length = int.from_bytes(head, "little")
-        try:
-            header, _ = parse_header(stream.read(length) if length < size else b"")
-        except ValueError:
-            raise CheckpointError(f"{path}: found {size:,} bytes that are no safetensors file; "
-                                  "download or copy it again") from None
-    expected = LENGTH_BYTES + length + max(
-        (one["data_offsets"][1] for one in header.values()), default=0)
-    if size < expected:
-        raise CheckpointError(f"{path}: found {size:,} bytes, expected {expected:,}; the file was "
-                              "cut off, download or copy it again")
-    return header

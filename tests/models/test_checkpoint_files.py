@@ -65,7 +65,6 @@ def test_a_name_on_the_hub_says_how_to_download_it(tmp_path: Path, name: str, la
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("modle", "Directory 'modle' does not exist; did you mean model"),
     ("model/inner", "Directory 'model/inner' does not exist"),
     ("/far/away/model", "Directory '/far/away/model' does not exist"),
     ("model/config.json", "'model/config.json' is a file, expected its directory: model"),
@@ -85,8 +84,8 @@ def test_other_names_are_no_names_on_the_hub(whole: Path, name: str, message: st
                     "and no model: bmtools pretrain FILE --architecture bert-small --tokenizer "
                     "model -o DIR makes one"),
     ("model.safetensors", "model: no model.safetensors, expected a model with safetensors weights"),
-    ("tokenizer.json", "model: no tokenizer could be loaded, expected tokenizer.json or vocab.txt; "
-                       "it holds weights alone, download the whole model")])
+    ("tokenizer.json", "model: no tokenizer could be loaded, expected tokenizer.json or "
+                       "vocab.txt")])
 def test_a_missing_file_is_named(whole: Path, missing: str, message: str) -> None:
     (whole / missing).unlink()
     with pytest.raises(CheckpointError) as caught:
@@ -105,9 +104,6 @@ def test_directories_of_other_things_are_called_by_what_they_hold(whole: Path) -
     with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; it holds shards "
                                               r"of text, which pretrain and distill read$"):
         check_checkpoint(Path("shards"))
-    with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; perhaps model is "
-                                              r"meant$"):
-        check_checkpoint(Path())
     assert describe_directory(whole) == "; it holds a checkpoint, which --model and the like take"
     assert describe_directory(Path("words")) == \
         "; it holds a tokenizer, which --tokenizer and the like take"
@@ -118,7 +114,6 @@ def test_directories_of_other_things_are_called_by_what_they_hold(whole: Path) -
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("tf_model.h5", "but tf_model.h5, which is not read here; convert it with transformers first"),
     ("pytorch_model.bin", "but pytorch_model.bin, which can run code when it is loaded; convert it "
                           "without that: bmtools convert model -o model-converted"),
     ("pytorch_model-00001-of-00002.bin", "but pytorch_model-00001-of-00002.bin, which can run "
@@ -132,21 +127,16 @@ def test_other_weights_are_named(whole: Path, name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (lambda whole: whole[:-8], "found {found} bytes, expected {size}; the file was cut off, "
-                               "download or copy it again"),
-    (lambda whole: whole[:20], "found 20 bytes that are no safetensors file; download or copy it "
-                               "again"),
-    (lambda _: b"", "found 0 bytes that are no safetensors file; download or copy it again"),
+    *((lambda whole, end=end: whole[:end], r"no safetensors file \(.*; download or copy it again")
+      for end in (-8, 20, 0)),
     (lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
      "found a pointer of Git LFS, expected weights; run git lfs pull in model")])
 def test_damaged_weights_are_noticed(whole: Path, change: Callable[[bytes], bytes],
                                      message: str) -> None:
     path = whole / "model.safetensors"
-    size = path.stat().st_size
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(CheckpointError, match=f"^{path}: {message}"):
         check_checkpoint(whole)
-    assert str(caught.value) == f"{path}: " + message.format(found=size - 8, size=size)
 
 
 def test_a_missing_shard_of_weights_is_named(whole: Path) -> None:
