@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -24,8 +22,8 @@ from bmtools.models.inference_files import require_finite
 from bmtools.models.model_files import (
     WEIGHTS,
     read_config,
+    stored_tensors,
     weight_bytes,
-    weight_files,
     weight_names,
 )
 from bmtools.records import JsonObject
@@ -52,8 +50,7 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
         step: the command, if one runs.
 
     Returns:
-        `checkpoint`, the number of `models` and of `weights`, and their mean `distance` to the
-        first model, as a share of the norm of its weights.
+        `checkpoint`, and the number of `models` and of `weights`.
 
     Raises:
         ValueError: fewer than two models.
@@ -76,7 +73,6 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
     config = AutoConfig.from_pretrained(first, local_files_only=True, trust_remote_code=False)
     means = dict(_means(paths))
     weights = sum(weight.numel() for weight in means.values())
-    distance = _distance(first, means)
     manifest = Manifest("merge", {**read_manifest(first).get("settings", {}),
                                   "merged": [str(path) for path in paths]}, vocabulary,
                         parents=DirectoryHashes({f"merged {number}": path for number, path
@@ -87,8 +83,7 @@ def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
         save_file(means, partial / WEIGHTS, metadata={"format": "pt"})
         save_tokenizer(tokenizer, partial)
         manifest.write(partial)
-    return {"checkpoint": str(output), "models": len(paths), "weights": weights,
-            "distance": round(distance, 6)}
+    return {"checkpoint": str(output), "models": len(paths), "weights": weights}
 
 
 def _require_same_model(path: Path, first: Path) -> None:
@@ -109,7 +104,7 @@ def _require_same_model(path: Path, first: Path) -> None:
 
 def _means(paths: Sequence[Path]) -> Iterator[tuple[str, Tensor]]:
     """Yield the mean of each weight; only means and one weight of each model are in memory."""
-    models = [dict(_weights(path)) for path in paths]
+    models = [stored_tensors(path) for path in paths]
     names = sorted(models[0])
     for number, name in enumerate(names, 1):
         set_status("merging", number, len(names), "weights")
@@ -121,21 +116,3 @@ def _means(paths: Sequence[Path]) -> Iterator[tuple[str, Tensor]]:
             require_finite(path, {name: value})
         mean = torch.stack([value.double() for value in values]).mean(dim=0)
         yield name, mean.float().contiguous()
-
-
-def _weights(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the names of a model's weights, each with a function that reads it."""
-    for file in weight_files(path):
-        stream = safe_open(file, framework="pt")
-        for name in stream.keys():  # noqa: SIM118, it is no mapping
-            yield name, lambda stream=stream, name=name: stream.get_tensor(name)
-
-
-def _distance(first: Path, means: dict[str, Tensor]) -> float:
-    """Compute how far means lie from a model's weights, as a share of their norm."""
-    moved = norm = 0.0
-    for name, read in _weights(first):
-        weight = read().double()
-        moved += float((means[name].double() - weight).square().sum())
-        norm += float(weight.square().sum())
-    return float((moved / norm) ** 0.5) if norm else 0.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
@@ -131,6 +133,22 @@ def _tensors(directory: Path) -> dict[str, tuple[str, list[int]]]:
             for name in stream.keys():  # noqa: SIM118, it is no mapping
                 part = stream.get_slice(name)
                 found[name] = part.get_dtype(), part.get_shape()
+    return found
+
+
+def stored_tensors(directory: Path) -> dict[str, Callable[[], Any]]:
+    """Return functions that read a checkpoint's weights as tensors of torch, by their names.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    from safetensors import safe_open
+
+    found: dict[str, Callable[[], Any]] = {}
+    for path in weight_files(directory):
+        with reading(path, "no weights could be read", "download or copy it again"):
+            stream = safe_open(path, framework="pt")
+            found |= {name: partial(stream.get_tensor, name) for name in stream.keys()}  # noqa: SIM118
     return found
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 
 from bmtools.io.failures import reading
 from bmtools.models.inference_files import require_finite
-from bmtools.models.model_files import weight_files, weight_names
+from bmtools.models.model_files import stored_tensors, weight_names
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -74,12 +73,8 @@ def read_head(directory: Path, model: PreTrainedModel) -> NextSentenceHead | Non
     head = NextSentenceHead(model.config.hidden_size)
     with reading(directory, "the head of next-sentence prediction cannot be read",
                  "expected that of the model"):
-        weights: dict[str, Tensor] = {}
-        for file in weight_files(directory):
-            with safe_open(file, framework="pt") as stream:
-                found = set(stream.keys())
-                weights |= {ours: stream.get_tensor(theirs).float()
-                            for ours, theirs in _NAMES.items() if theirs in found}
+        tensors = stored_tensors(directory)
+        weights = {ours: tensors[theirs]().float() for ours, theirs in _NAMES.items()}
         head.load_state_dict(weights)
     require_finite(directory, weights)
     return head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.serialization import safe_globals
 
 from bmtools.errors import CheckpointError
 from bmtools.io.failures import reading
-from bmtools.models.model_files import pickled_files, require_no_pointer, weight_files
+from bmtools.models.model_files import pickled_files, require_no_pointer, stored_tensors
 from bmtools.status import set_status
 
 _FORBIDDEN = re.compile(r"GLOBAL:? ([\w.]+)|class (\S+) ")
@@ -85,7 +85,10 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         CheckpointError: no weights, weights that cannot be read, or something else among them.
     """
     state: dict[str, Tensor] = {}
-    for path, content in _contents(directory):
+    contents = ((path, read_pickle(path)) for path in pickled_files(directory)) \
+        if pickled_files(directory) else \
+        [(directory, {name: read() for name, read in stored_tensors(directory).items()})]
+    for path, content in contents:
         if not isinstance(content, Mapping):
             raise CheckpointError(f"{path}: found {type(content).__name__}, expected weights by "
                                   "their names")
@@ -97,18 +100,6 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
             if not name.endswith(_BUFFER):
                 state[_renamed(name)] = value.float() if value.is_floating_point() else value
     return state
-
-
-def _contents(directory: Path) -> Iterator[tuple[Path, Any]]:
-    from safetensors.torch import load_file
-
-    if paths := pickled_files(directory):
-        for path in paths:
-            yield path, read_pickle(path)
-    else:
-        for path in weight_files(directory):
-            with reading(path, "no weights could be read", "download or copy it again"):
-                yield path, load_file(path)
 
 
 def _renamed(name: str) -> str:

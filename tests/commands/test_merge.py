@@ -34,7 +34,6 @@ def test_weights_are_means_and_the_rest_stays(run: Any, taggers: list[Path],
     assert done.code == 0, done.err
     line = json.loads(done.out)
     assert line["models"] == 3
-    assert 0 < line["distance"] < 1
     merged, *each = (load_file(path / "model.safetensors")
                      for path in (tmp_path / "merged", *taggers))
     assert merged.keys() == each[0].keys()
