@@ -17,7 +17,6 @@ from bmtools.models.architectures import (
     position_embeddings,
 )
 from bmtools.models.mlm import encode
-from bmtools.models.sizes import SIZES
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
@@ -57,10 +56,6 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return self.size
-
-
-def test_every_name_has_a_published_size() -> None:
-    assert {name for name, _ in MILLIONS} == set(SIZES)
 
 
 @pytest.mark.parametrize(("name", "tokens"), MILLIONS)
@@ -103,17 +98,6 @@ def test_a_wrong_name_is_one_line(name: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_an_unknown_architecture_lists_the_known_ones() -> None:
-    with pytest.raises(BmtoolsError) as raised:
-        build_config("deberta-base", TOKENIZER)
-    assert all(name in str(raised.value) for name in SIZES)
-
-
-def test_a_mistyped_architecture_is_answered_with_the_one_meant() -> None:
-    with pytest.raises(BmtoolsError, match=r"; did you mean 'roberta-large'\?"):
-        build_config("roberta-lrage", TOKENIZER)
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, Vocabulary(60)])
 def test_max_length_extends_positions(name: str, tokenizer: Any, one_thread: None) -> None:
@@ -121,14 +105,6 @@ def test_max_length_extends_positions(name: str, tokenizer: Any, one_thread: Non
     assert max_tokens(model) == max(700, 8192 if "modern" in name else 0)
     ids = torch.full((1, 700), 5)
     assert encode(model, ids, ids > 0).isfinite().all()
-
-
-@pytest.mark.parametrize("name", FAMILIES[:3])
-def test_short_sequences_keep_the_published_positions(name: str) -> None:
-    for padding in (0, 1):
-        config = build_config(name, Vocabulary(60, padding), max_length=128)
-        assert max_tokens(build_model(config, "meta")) == 512
-    assert build_config("roberta-base", Vocabulary(60)).max_position_embeddings == 514
 
 
 def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) -> None:
@@ -179,18 +155,6 @@ def test_megatron_bert_scales_residual_outputs(name: str, outputs: tuple[str, ..
     for key, value in layers.items():
         expected = 0.02 / 4 if key in into_stream else 0.02
         assert value == pytest.approx(cut * expected, rel=0.03), key
-
-
-def test_other_families_start_as_in_transformers() -> None:
-    torch.manual_seed(0)
-    found = deviations(build_model(build_config("bert-4x256", Vocabulary(2_000))))
-    assert all(value == pytest.approx(0.02, rel=0.03) for key, value in found.items()
-               if "encoder" in key)
-
-
-def test_a_model_on_meta_has_no_weights() -> None:
-    outline = build_model(build_config("megatron-bert-1.2b", Vocabulary(30_522)), "meta")
-    assert {weight.device.type for weight in outline.parameters()} == {"meta"}
 
 
 def test_positions_start_random_where_asked() -> None:

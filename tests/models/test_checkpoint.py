@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForMaskedLM, AutoTokenizer, logging
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
@@ -41,39 +37,6 @@ def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
         "vocab.txt", "bmtools.json"}
-
-
-def test_saving_imports_no_descriptions(tmp_path: Path) -> None:
-    """The commands write the cards, so a killed run leaves none."""
-    code = f"""
-import sys
-from pathlib import Path
-from bmtools.io.provenance.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
-tokenizer = train_tokenizer(["Il cuore"] * 3, VocabularyConfig(size=100, allow_fewer=True))
-save_checkpoint(Path({str(tmp_path / "m")!r}), build_model(build_config("bert-1x64", tokenizer)),
-                tokenizer, Manifest("test", {{}}, ""))
-print([name for name in sys.modules if name.startswith("bmtools.study")])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-    assert not (tmp_path / "m" / "README.md").exists()
-
-
-def test_saving_and_loading_is_silent(saved: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    checkpoint = load_checkpoint(saved)
-    logging.enable_progress_bar()  # transformers' default
-    save_checkpoint(saved, checkpoint.model, checkpoint.tokenizer,
-                    Manifest("pretrain", {}, checkpoint.vocabulary), overwrite=True)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
-    load_checkpoint(saved).model.half().save_pretrained(saved)
-    assert load_checkpoint(saved).model.dtype == torch.float32
 
 
 @pytest.mark.parametrize("load", [load_checkpoint, load_for_inference])
@@ -104,28 +67,9 @@ def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
         load_checkpoint(saved)
 
 
-def test_pickled_weights_are_not_opened(saved: Path) -> None:
-    weights = load_checkpoint(saved).model.state_dict()
-    (saved / "model.safetensors").unlink()
-    torch.save(weights, saved / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=r"no model\.safetensors, but pytorch_model\.bin"):
-        load_checkpoint(saved)
-
-
 def test_a_head_that_was_never_trained_is_missed(saved: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no fitting weights for classifier\.bias"):
         load_checkpoint(saved, model_class="AutoModelForTokenClassification")
-
-
-def test_no_checkpoint_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"no config\.json"):
-        load_checkpoint(tmp_path)
-
-
-def test_a_damaged_manifest_is_named(saved: Path) -> None:
-    (saved / "bmtools.json").write_text(json.dumps([1]))
-    with pytest.raises(CheckpointError, match="expected a JSON object"):
-        load_checkpoint(saved)
 
 
 @pytest.mark.parametrize("special_tokens", ["bert", "roberta", "modernbert"])

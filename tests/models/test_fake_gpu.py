@@ -108,15 +108,3 @@ def test_a_pass_neither_waits_nor_loops_over_documents(
     for direction in ("forward", "backward"):
         assert many.counts[f"_{kernel}_attention_{direction}.default"] == full
     described._destroy()
-
-
-def test_what_would_wait_is_found() -> None:
-    """What the test above rests on."""
-    states = torch.empty(5, 3, device="meta")
-    for wait in (lambda: states.sum().item(), lambda: states[states[:, 0] > 0],
-                 lambda: states.nonzero(), lambda: states.cpu()):
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            wait()
-    with Operations() as found:
-        torch.ones(3).to("meta")
-    assert found.copies

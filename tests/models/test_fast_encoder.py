@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 from toy_models import tiny_config
-from transformers import DistilBertConfig
 
 from bmtools.models import fast_encoder
-from bmtools.models.fast_encoder import FastEncoder, TransformersEncoder, make_encoder, weights_of
+from bmtools.models.fast_encoder import TransformersEncoder, make_encoder, weights_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,10 +59,6 @@ def test_sequences_of_any_length(random_model: Any, tokens: int) -> None:
     compare(random_model, [0, 0, 1], [0, tokens - 1, tokens // 2], draw(2, tokens))
 
 
-def test_one_sequence_is_a_batch(random_model: Any) -> None:
-    compare(random_model, [0] * 9, list(range(9)), draw(1, 9))
-
-
 def test_chunks_of_a_batch_make_no_difference(
         random_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some chunks have no queries, and the last is shorter."""
@@ -100,19 +95,6 @@ def test_variants_of_the_families(build: Callable[[Any], Any], variant: str) -> 
     ids = draw(3, 25)
     ids[ids == 7] = 8
     compare(build(VARIANTS[variant]), [0, 1, 1, 2], [24, 0, 13, 5], ids)
-
-
-@pytest.mark.parametrize("config", [
-    DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
-    tiny_config("ELECTRA")], ids=["DistilBERT", "ELECTRA"])
-def test_other_architectures_are_left_to_transformers(
-        build: Callable[[Any], Any], config: Any) -> None:
-    model = build(config)
-    sequences, positions, ids = torch.tensor([0, 2, 2]), torch.tensor([3, 0, 24]), draw(3, 25)
-    encoder = make_encoder(model)
-    assert encoder.implementation == "transformers"
-    torch.testing.assert_close(encoder.states_at(ids, sequences, positions),
-                               transformers_own(model, ids, sequences, positions))
 
 
 def test_models_that_differ_are_left_to_transformers(random_model: Any) -> None:
@@ -155,13 +137,6 @@ def test_weights_are_in_memory_once(random_model: Any) -> None:
         assert len(storages) == 1
 
 
-def test_a_second_encoder_of_a_model_agrees(random_model: Any) -> None:
-    ids, sequences, positions = draw(2, 12), torch.tensor([0, 1]), torch.tensor([3, 11])
-    first, second = make_encoder(random_model), make_encoder(random_model)
-    expected = first.states_at(ids, sequences, positions)
-    assert torch.equal(second.states_at(ids, sequences, positions), expected)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_under_autocast(random_model: Any, dtype: torch.dtype) -> None:
     """As far from float32 as transformers' own pass is, or nearer."""
@@ -175,11 +150,6 @@ def test_half_precision_under_autocast(random_model: Any, dtype: torch.dtype) ->
     assert 0 < (ours - exact).norm() < 1.5 * (theirs - exact).norm()
 
 
-def test_checks_ignore_autocast(random_model: Any) -> None:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert make_encoder(random_model).implementation == "fast"
-
-
 def test_threads_share_an_encoder(random_model: Any) -> None:
     encoder = make_encoder(random_model)
     work = [(draw(sequences, tokens), torch.arange(sequences), torch.arange(sequences) % tokens)
@@ -189,10 +159,3 @@ def test_threads_share_an_encoder(random_model: Any) -> None:
         for found, states in zip(pool.map(lambda batch: encoder.states_at(*batch), work), expected,
                                  strict=True):
             torch.testing.assert_close(found, states, atol=1e-6, rtol=1e-5)
-
-
-def test_the_global_generator_is_untouched(random_model: Any) -> None:
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    assert isinstance(make_encoder(random_model), FastEncoder)
-    assert torch.equal(torch.random.get_rng_state(), before)

@@ -91,19 +91,6 @@ def test_logits_equal_transformers(save: Callable[..., tuple[Path, Any]], name: 
             torch.testing.assert_close(pairs[0], theirs_of_pairs[0], atol=2e-5, rtol=1e-4)
 
 
-def test_facts_of_the_configuration_are_the_same(save: Callable[..., tuple[Path, Any]]) -> None:
-    from bmtools.models.architectures import max_tokens
-
-    for config in (RobertaConfig(**SMALL | {"pad_token_id": 7}), ModernBertConfig(**MODERN)):
-        config.id2label = {0: "O", 1: "B-X"}
-        directory, model = save(config, "AutoModelForTokenClassification")
-        found = read_inference_model(directory, "cpu", "AutoModelForTokenClassification")
-        assert found is not None
-        assert max_tokens(found) == max_tokens(model)
-        assert found.config.id2label == model.config.id2label
-        assert found.config.vocab_size == 60
-
-
 @pytest.mark.parametrize(("config", "model_class"), [
     pytest.param(DistilBertConfig(vocab_size=60, dim=32, n_layers=1, n_heads=4, hidden_dim=48),
                  "AutoModelForMaskedLM", id="another family"),

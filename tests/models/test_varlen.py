@@ -16,7 +16,6 @@ from bmtools.models.varlen import (
     EFFICIENT,
     FLASH,
     attend_by_length,
-    choose_kernel,
     varlen_attention,
 )
 
@@ -56,15 +55,6 @@ def draw(tokens: int, head_size: int, dtype: torch.dtype) -> list[Tensor]:
 def with_gradients(parts: list[Tensor], output: Tensor, direction: Tensor) -> list[Tensor]:
     """The output, and its gradients along a direction."""
     return [output, *torch.autograd.grad((output.float() * direction.float()).sum(), parts)]
-
-
-@WAYS
-def test_what_takes_what(capability: tuple[int, int], dtype: torch.dtype, reach: int | None,
-                         way: str) -> None:
-    assert choose_kernel(capability, dtype, 64, reach is not None) == way
-    assert choose_kernel(None, dtype, 64, reach is not None) == ""
-    if way == FLASH:
-        assert choose_kernel(capability, dtype, 256, reach is not None) != FLASH
 
 
 @WAYS
@@ -125,19 +115,6 @@ def test_dropout_that_would_differ_between_passes_avoids_the_kernel(kernels: lis
     assert kernels == []
     varlen_attention(*parts, documents, 0.3, dropout=0.1)
     assert kernels == ["_efficient_attention_forward"]
-
-
-@pytest.mark.parametrize("reach", [3, 8, 100])
-def test_blocks_drop_the_share_asked_for(reach: int) -> None:
-    documents = documents_on(TURING)
-    query, key, value, _ = draw(documents.tokens, 8, torch.float32)
-    exact = varlen_attention(query, key, value, documents, 0.3, reach)
-    torch.manual_seed(0)
-    drawn = torch.stack([varlen_attention(query, key, value, documents, 0.3, reach, 0.2)
-                         for _ in range(400)])
-    assert not torch.equal(drawn[0], drawn[1])
-    torch.testing.assert_close(drawn.mean(0), exact, atol=0.25, rtol=0)
-    assert float((drawn.mean(0) - exact).abs().mean()) < 0.02
 
 
 def test_documents_by_hand() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.vocab.compare_vocab import Term, compare_vocab, read_terms
 from bmtools.vocab.loading import Vocabulary, load_vocabulary
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CHARACTERS = [*"abcdefghijklmnopqrstuvwxyz-.", *(f"##{one}" for one in
@@ -77,16 +73,6 @@ def test_entities_are_counted_mention_by_mention_and_apart() -> None:
     assert figures(drug, "words", "pieces") == (1, 7)
 
 
-def test_repeats_count_once_among_distinct_mentions() -> None:
-    records = [Record(id="1", text="asma asma il", entities=[
-        {"start": 0, "end": 4, "type": "A"}, {"start": 5, "end": 9, "type": "A"},
-        {"start": 10, "end": 12, "type": "A"}])]
-    line = lines_of(PAIR, records)["whole", "entities:A"]
-    assert figures(line, "mentions", "distinct_mentions") == (3, 2)
-    assert figures(line, "pieces_per_word", "distinct_pieces_per_word") == (round(4 / 3, 4), 1.5)
-    assert figures(line, "whole_share", "distinct_whole_share") == (round(2 / 3, 4), 0.5)
-
-
 def test_the_worst_terms_and_the_costliest() -> None:
     records = [Record(id="1", text="farmaco asma asma asma like like il")]
     line = lines_of(PAIR, records, worst=2)["letters", "text"]
@@ -101,17 +87,6 @@ def test_the_worst_terms_and_the_costliest() -> None:
     assert line["letters", "terms"]["worst"] == [
         {"term": "asma", "count": 9, "pieces": ["as", "##ma"]}]
     assert line["whole", "terms"]["worst"] == []
-
-
-def test_signs_do_not_make_a_mention_broken() -> None:
-    line = lines_of(PAIR, [], [Term("asma - like.")])["whole", "terms"]
-    assert figures(line, "words", "pieces", "tokens") == (2, 2, 4)
-    assert (line["worst"], line["costliest"]) == ([], [])
-
-
-def test_unknown_words_are_named() -> None:
-    found = lines_of(PAIR, RECORDS)["whole", "text"]
-    assert found["unknown"] == [{"term": "\u05d0", "count": 1, "pieces": ["[UNK]"]}]
 
 
 def test_terms_with_types_and_without() -> None:
@@ -156,12 +131,6 @@ def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
         cut = lines_of(vocabularies, records, segmenter=starts)["bert", scope]
         assert figures(plain, "words", "pieces_per_word", "tokens") == (4, 1, 4)
         assert figures(cut, "words", "pieces_per_word", "tokens") == (2, 2, 4)
-
-
-@pytest.mark.parametrize("records", [[], [Record(id="1", text="…", title="")]])
-def test_nothing_to_compare_on_is_an_error(records: list[Record]) -> None:
-    with pytest.raises(DataError, match="no words in the input"):
-        list(compare_vocab(PAIR, records))
 
 
 def test_terms_are_read_with_their_types(tmp_path: Path) -> None:
@@ -222,30 +191,6 @@ def test_biomegatrons_finding(data: Path, found: Any) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.slow
-def test_vocabularies_learned_on_reviews_break_fewer_entities(data: Path, tmp_path: Path) -> None:
-    path = str(data / "en/corpus/pubmed-drug-reviews.jsonl.gz")
-    texts = [json.loads(line)["text"] for line in _unpacked(path)]
-    sizes = (8_000, 16_000, 30_000)
-    vocabularies = {"bert": load_vocabulary(data / "vocab/bert-base-uncased.txt")}
-    for size in sizes:
-        learned = train_tokenizer(texts,
-                                  VocabularyConfig(size=size, allow_fewer=True, uncased=True,
-                                                   strip_accents=True))
-        vocabularies[str(size)] = Vocabulary(learned.backend_tokenizer, uncased=True)
-    found = lines_of(vocabularies, conll_records([str(data / "en/ner/BC5CDR/train.tsv")]))
-    for kind in ("Chemical", "Disease"):
-        rates = [found[name, f"entities:{kind}"]["pieces_per_word"] for name in vocabularies]
-        assert rates == sorted(rates, reverse=True)
-        assert rates[0] > 1.2 * rates[1]
-
-
-def _unpacked(path: str) -> list[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        return list(stream)
-
-
-@pytest.mark.data
 def test_blurbs_seventeen_terms(data: Path) -> None:
     """Gu et al. 2021, table 1: which terms are in the vocabularies of BERT and SciBERT. All
     ticks agree, and all terms are whole in the in-domain vocabulary, as in PubMedBERT's."""
@@ -266,9 +211,3 @@ def test_blurbs_seventeen_terms(data: Path) -> None:
     assert found[NAMES[0], "terms"]["worst"][0] == {
         "term": "acetyltransferase", "count": 1,
         "pieces": ["ace", "##ty", "##lt", "##ran", "##sf", "##eras", "##e"]}
-
-
-def test_more_records_than_one_batch_holds() -> None:
-    records = (Record(id=str(n), text=f"asma w{n % 7}", title="asma") for n in range(2_500))
-    line = lines_of(PAIR, records)["whole", "text"]
-    assert figures(line, "words", "tokens") == (7_500, 7_500)  # w0 to w6 are unknown

@@ -124,9 +124,6 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "Unigram, XLM-R": xlm_roberta,
     "Unigram, XLM-R now": xlm_roberta_now,
 }
-KEEP_WORDS = [name for name in FAMILIES
-              if name not in ("WordPiece, uncased", "Unigram, first piece differs",
-                              "Unigram, DeBERTa", "Unigram, XLM-R", "Unigram, XLM-R now")]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -183,27 +180,6 @@ def as_lists(tokenizer: Any, texts: Sequence[str]) -> list[tuple[list[int], list
     return [(one.ids.tolist(), one.word_starts.tolist()) for one in encode(tokenizer, texts)]
 
 
-@pytest.mark.parametrize("family", KEEP_WORDS)
-def test_words_are_the_sentence_s_words(family: str) -> None:
-    tokenizer = FAMILIES[family]()
-    [encoded] = encode(tokenizer, [SENTENCE])
-    assert len(encoded.ids) > len(WORDS), "the long word must be in pieces for this to tell"
-    pieces = tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
-    words: list[str] = []
-    for piece, start in zip(pieces, encoded.word_starts, strict=True):
-        bare = piece.removeprefix("##").lstrip("Ġ▁")
-        words = [*words, bare] if start else [*words[:-1], words[-1] + bare]
-    assert words == WORDS
-
-
-def test_texts_keep_their_order_and_empty_ones_stay() -> None:
-    tokenizer = wordpiece()
-    found = list(encode(tokenizer, ["cuore", "", "La"]))
-    assert [len(item.ids) for item in found][1] == 0
-    assert [tokenizer.decode(item.ids.tolist()) for item in found] == ["cuore", "", "La"]
-    assert list(encode(tokenizer, [])) == []
-
-
 def test_nasty_texts_become_what_the_library_makes_of_them(tokenizer: Any) -> None:
     assert Encoder(tokenizer.backend_tokenizer).encode(TEXTS).in_chunks, "nothing would be tested"
     expected = list(by_library(tokenizer, NASTY))
@@ -219,15 +195,6 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
     found = Encoder(tokenizer.backend_tokenizer).encode([TEXTS[0], *texts])
     assert found.in_chunks
     assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
-
-
-def test_signs_for_spaces_keep_chunks_together() -> None:
-    tokenizer = xlm_roberta_now()
-    rng = random.Random(1)
-    texts = ["".join(rng.choices([" ", "\x85", "\ufeff", "▁", "il", "\t"], k=rng.randrange(9)))
-             for _ in range(3_000)]
-    found = [ids for ids, _ in as_lists(tokenizer, [TEXTS[0], *texts])[1:]]
-    assert found == [ids for ids, _ in by_library(tokenizer, texts)]
 
 
 @pytest.mark.data
@@ -248,24 +215,6 @@ def real_texts(data: Path) -> Iterator[str]:
         yield from (json.loads(line)["text"] for line in itertools.islice(stream, 50))
     with (data / "ja/corpus/general-gsd.txt").open(encoding="utf-8") as stream:
         yield from itertools.islice(stream, 200)
-
-
-def test_a_piece_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = wordpiece()
-    encoder = Encoder(tokenizer.backend_tokenizer)
-    sent: list[str] = []
-    whole = encoder._encode_whole
-
-    def spy(texts: Sequence[str]) -> list[bytes]:
-        sent.extend(texts)
-        return whole(texts)
-
-    monkeypatch.setattr(encoder, "_encode_whole", spy)
-    encoder.encode(TEXTS)
-    assert sum("broncocostrizione" in text for text in sent) == 2, "once, and once by the guard"
-    sent.clear()
-    encoder.encode(TEXTS[2:])
-    assert sent == TEXTS[2:3], "the guard alone"
 
 
 @pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])
@@ -308,15 +257,6 @@ def test_points_find_the_token_that_begins_there() -> None:
             assert text[min(begin, point):point].strip() == "" and end > point - 1, (point, place)
         assert found.tokens_at[0][-1] == len(encoded.ids)
         assert found.tokens_at[1] == [0]
-
-
-def test_points_count_the_space_before_as_theirs() -> None:
-    tokenizer = byte_bpe("template")
-    text = "a 日 b"  # the space before 日 is a token of its own
-    found = Encoder(tokenizer.backend_tokenizer).encode([text], [[0, 2, 4]])
-    tokens = tokenizer.convert_ids_to_tokens(found.ids.tolist())
-    assert tokens[:2] == ["a", "Ġ"]
-    assert found.tokens_at == [[0, 1, len(tokens) - 2]]
 
 
 def test_another_segmenter_says_where_words_begin() -> None:
@@ -382,36 +322,6 @@ def test_text_stays_whole(reason: str) -> None:
     assert not SafeSplitter(REFUSED[reason]).enabled
 
 
-def test_pieces_hold_their_space_and_join_to_the_text() -> None:
-    splitter = SafeSplitter(made_of(pre_tokenizers.ByteLevel()))
-    assert splitter.split("il cuore  pompa") == ["il", " cuore", " ", " pompa"]
-    for text in ("", " ", " il", "il \0 cuore", "il\ncuore "):
-        assert "".join(splitter.split(text)) == text
-
-
-def test_runs_of_white_space_are_joined_again() -> None:
-    splitter = SafeSplitter(made_of(pre_tokenizers.ByteLevel()))
-    assert splitter.merge_unsafe(splitter.split("il cuore  pompa\n il ")) == [
-        "il", " cuore", "  pompa\n il", " "]
-
-
-def test_what_a_normalizer_turns_into_space_counts_as_space() -> None:
-    splitter = SafeSplitter(made_of(pre_tokenizers.Metaspace(), normalizers.NFKC()))
-    assert splitter.merge_unsafe(["il\u00a0", " cuore", " \u00a8", " a"]) == ["il\u00a0 cuore",
-                                                                              " \u00a8",
-                                                                              " a"]
-    plain = SafeSplitter(made_of(pre_tokenizers.Metaspace(), normalizers.StripAccents()))
-    assert plain.merge_unsafe(["il", " \u0301", " cuore"]) == ["il", " \u0301 cuore"]
-
-
-def test_added_tokens_are_found_before_and_after_normalizing() -> None:
-    splitter = SafeSplitter(made_of(pre_tokenizers.ByteLevel(), normalizers.Lowercase(),
-                                      added=(AddedToken("ODD", normalized=True),
-                                             AddedToken("[MASK]", normalized=False))))
-    pieces = ["odd", " Odd!", " [MASK]", " [mask]", " cuore"]
-    assert splitter.with_added_tokens(pieces) == {"odd", " Odd!", " [MASK]"}
-
-
 def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> None:
     def inner(splitter: Any, **options: Any) -> str:
         model = models.WordPiece(unk_token="[UNK]", **options)
@@ -423,12 +333,3 @@ def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> Non
     assert inner(pre_tokenizers.BertPreTokenizer(), continuing_subword_prefix="in") == ""
     added = (AddedToken("##odd"),)
     assert inner(pre_tokenizers.BertPreTokenizer()) == ""
-
-
-@pytest.mark.parametrize(("found", "content", "allowed"), [
-    ("\u03b2", "beta", True), (Regex(r"\s+"), " ", True),
-    ("\u03b2", " beta", False),
-    ("\u03b2", "", False), (" ", "_", False), ("ab", "c", False)])
-def test_signs_may_be_spelled_out_one_by_one(found: Any, content: str, allowed: bool) -> None:
-    made = made_of(pre_tokenizers.ByteLevel(), normalizers.Replace(found, content))
-    assert SafeSplitter(made).enabled == allowed

@@ -99,11 +99,6 @@ def test_a_cased_vocabulary_alone_is_not_lower_cased_in_silence(tmp_path: Path) 
     assert load_tokenizer(directory).tokenize("Cuore") == ["Cuore"]
 
 
-def test_an_uncased_vocabulary_alone_is_fine(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(bert_directory(tmp_path, [t for t in CASED if t != "Cuore"]))
-    assert tokenizer.tokenize("Cuore") == ["cuore"]
-
-
 def test_contradicting_files_are_refused(tmp_path: Path) -> None:
     save_tokenizer(blank(do_lower_case=True), tmp_path)
     path = tmp_path / "tokenizer.json"
@@ -112,13 +107,6 @@ def test_contradicting_files_are_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     assert AutoTokenizer.from_pretrained(tmp_path).tokenize("Cuore") == ["cuore"]  # no warning
     with pytest.raises(CheckpointError, match="do_lower_case true"):
-        load_tokenizer(tmp_path)
-
-
-def test_no_tokenizer_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no such directory"):
-        load_tokenizer(tmp_path / "absent")
-    with pytest.raises(CheckpointError, match="no tokenizer could be loaded"):
         load_tokenizer(tmp_path)
 
 
@@ -143,25 +131,6 @@ def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
     for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
         assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
             == judge(text, add_special_tokens=False)["input_ids"]
-
-
-def test_the_odd_capital_does_not_make_a_vocabulary_cased(tmp_path: Path) -> None:
-    """SciBERT's uncased one has `##TM` and Greek capitals."""
-    tokens = [*CASED[:5], *(f"w{number}" for number in range(60)), "##TM", "Γ"]
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    assert load_vocabulary(path).uncased
-    path.write_text("\n".join([*tokens, "Il", "Cuore"]) + "\n", encoding="utf-8")
-    assert not load_vocabulary(path).uncased
-
-
-def test_a_directory_with_tokens_alone_is_told_apart_from_a_checkpoint(tmp_path: Path) -> None:
-    bert_directory(tmp_path, CASED)
-    with pytest.raises(CheckpointError, match="holds upper case"):
-        load_vocabulary(tmp_path)  # config.json: transformers would lower-case it
-    (tmp_path / "config.json").unlink()
-    vocabulary = load_vocabulary(tmp_path)
-    assert (vocabulary.casing, vocabulary.casing_assumed) == ("cased", True)
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [

@@ -30,10 +30,6 @@ def marked(text: str, offsets: list[tuple[int, int]], *words: int) -> list[int]:
     return np.flatnonzero(found).tolist()
 
 
-def test_borders_between_tokens() -> None:
-    assert marked("abcdef", [(0, 2), (2, 3), (3, 4), (4, 6)], 0, 3) == [0, 2]
-
-
 def test_a_space_ahead_may_be_in_the_token_or_in_one_of_its_own() -> None:
     assert marked("ab cd", [(0, 2), (2, 5)], 0, 3) == [0, 1]
     assert marked("ab cd", [(0, 2), (2, 5)], 0, 2, 3) == [0, 1]
@@ -52,17 +48,6 @@ def test_of_the_tokens_of_one_character_the_first_begins_the_word() -> None:
 def test_a_token_over_a_border_joins_two_words() -> None:
     assert marked("abcdef", [(0, 1), (1, 3), (3, 6)], 0, 2) == [0]
     assert marked("abcdef", [(0, 2), (2, 4), (4, 6)], 0, 2, 3, 4) == [0, 1, 2]
-
-
-def test_a_mark_ahead_of_the_text_belongs_to_its_first_word() -> None:
-    for mark in ((0, 0), (0, 1)):
-        assert marked("abcd", [mark, (0, 2), (2, 4)], 0, 2) == [0, 2]
-
-
-def test_texts_without_tokens_and_tokens_without_words() -> None:
-    assert marked("", []) == []
-    assert marked("   ", []) == []
-    assert marked("abc", [(0, 1), (1, 3)]) == [0]
 
 
 @pytest.mark.parametrize("offset", [-1, 4])
@@ -95,21 +80,6 @@ def test_odd_texts_keep_their_offsets(language: str) -> None:
     assert set(offsets) <= set(found)
     for begin in offsets:
         assert not set(range(begin + 1, begin + len(word))) & set(found)
-
-
-def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
-    pytest.importorskip("sudachipy")
-    sentence = "".join(WORDS["japanese"])
-    one = segmenters.japanese(sentence)
-    many = segmenters.japanese(sentence * 2_000)
-    assert many == [begin + len(sentence) * n for n in range(2_000) for begin in one]
-    endless = segmenters.japanese("あ" * 30_000)
-    assert endless == sorted(set(endless)) and endless[0] == 0
-
-
-def test_names_of_what_is_built_in() -> None:
-    assert [*segmenters._BUILT_IN] == [*PACKAGES]
-    assert load_segmenter("tokenizer") is None
 
 
 def test_segmenters_travel_to_other_processes() -> None:
@@ -149,3 +119,13 @@ def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(segmenters._BUILT_IN, "thai", lambda _: __import__("no_such_package"))
     with pytest.raises(BmtoolsError, match=r"segmenter thai: .*install .*\[thai\]'"):
         load_segmenter("thai")
+
+
+def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
+    pytest.importorskip("sudachipy")
+    sentence = "".join(WORDS["japanese"])
+    one = segmenters.japanese(sentence)
+    many = segmenters.japanese(sentence * 2_000)
+    assert many == [begin + len(sentence) * n for n in range(2_000) for begin in one]
+    endless = segmenters.japanese("あ" * 30_000)
+    assert endless == sorted(set(endless)) and endless[0] == 0

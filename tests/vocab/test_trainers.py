@@ -133,13 +133,6 @@ def test_a_size_below_the_characters_is_an_error(tokenizer_type: str) -> None:
         train_tokenizer(texts, VocabularyConfig(tokenizer_type=tokenizer_type, size=150))
 
 
-@pytest.mark.parametrize("tokenizer_type", TYPES)
-def test_no_text_is_an_error(tokenizer_type: str) -> None:
-    with pytest.raises(DataError, match="no words in the input"):
-        train_tokenizer(["  ", "", "\n"] if tokenizer_type != "bpe" else [""],
-                        VocabularyConfig(tokenizer_type=tokenizer_type, size=300))
-
-
 def test_rare_characters_become_unknown_in_unigram_and_bytes_in_bpe() -> None:
     texts = [*TEXTS, "q\u4e2d"]
     unigram = train_tokenizer(texts, VocabularyConfig(

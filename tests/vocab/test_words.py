@@ -29,7 +29,6 @@ from bmtools.vocab.words import (
     encode_words,
     find_words,
     fragmentation,
-    unknown_ids,
 )
 
 
@@ -69,17 +68,6 @@ def test_counts_are_those_of_words_one_by_one() -> None:
     for text in texts:
         counter.add([text])
     assert counter.words() == expected
-
-
-def test_texts_are_read_as_they_come() -> None:
-    seen = []
-
-    def texts():
-        for number in range(3):
-            seen.append(number)
-            yield "word"
-
-    assert count_words(texts())["word"] == 3 and seen == [0, 1, 2]
 
 
 def test_a_segmenter_finds_words_where_no_spaces_do() -> None:
@@ -144,12 +132,6 @@ def test_a_hand_worked_example() -> None:
     assert found.unknown_share == 3 / 17
 
 
-def test_no_words_have_no_shares() -> None:
-    empty = fragmentation(wordpiece(), {})
-    assert empty == Fragmentation(0, 0, 0, 0)
-    assert (empty.pieces_per_word, empty.whole_share, empty.unknown_share) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("make", [wordpiece, byte_level, metaspace, lambda: metaspace("first"),
                                   lambda: metaspace("never"), prepended],
                          ids=["WordPiece", "byte-level BPE", "Metaspace", "Metaspace first",
@@ -165,14 +147,6 @@ def test_words_apart_are_the_text_in_one(make: Callable[[], Any]) -> None:
         == sum(map(len, encode_words(tokenizer, dict.fromkeys(PLAIN.split()))))
 
 
-def test_byte_level_words_have_their_space() -> None:
-    tokenizer = byte_level()
-    [ids] = encode_words(tokenizer, ["cuore"])
-    assert [tokenizer.id_to_token(number) for number in ids] == ["Ġcuore"]
-    assert fragmentation(tokenizer, {"cuore": 2, "è": 1}).whole == 2
-    assert unknown_ids(tokenizer) == frozenset()
-
-
 def test_a_space_of_its_own_counts_where_there_is_one() -> None:
     tokenizer = metaspace()
     [ids] = encode_words(tokenizer, ["cuore"])
@@ -182,13 +156,6 @@ def test_a_space_of_its_own_counts_where_there_is_one() -> None:
     assert fragmentation(tokenizer, {"paziente": 1, "42": 1}) == Fragmentation(2, 3, 1, 1)
 
 
-def test_words_that_need_no_space_are_encoded_alone() -> None:
-    tokenizer = byte_level()
-    [ids] = encode_words(tokenizer, ["cuore"], spaced=False)
-    assert tokenizer.decode(ids) == "cuore"
-    assert tokenizer.id_to_token(ids[0])[0] != "Ġ"
-
-
 def test_tokens_that_join_words_are_counted_once() -> None:
     tokenizer = Tokenizer(models.BPE(
         {"a": 0, "▁": 1, "c": 2, "▁c": 3, "a▁c": 4, "o": 5}, [("▁", "c"), ("a", "▁c")]))
@@ -196,15 +163,6 @@ def test_tokens_that_join_words_are_counted_once() -> None:
     assert tokenizer.encode("a co").tokens == ["a▁c", "o"]
     [ids] = encode_words(tokenizer, ["co"])
     assert [tokenizer.id_to_token(number) for number in ids] == ["▁c", "o"]
-
-
-def test_more_words_than_one_batch_holds() -> None:
-    words = {f"{number}": 1 for number in range(10_050)}
-    tokenizer = byte_level()
-    found = list(encode_words(tokenizer, words))
-    assert len(found) == len(words)
-    assert all(tokenizer.decode(ids) == f" {word}"
-               for word, ids in list(zip(words, found, strict=True))[9_990:])
 
 
 @pytest.mark.data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +94,6 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
             torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
 
 
-def test_a_token_counts_once_a_sentence_at_its_first_position() -> None:
-    found = drawn([Sentence(TEXTS[3])])
-    assert found == {TEXTS[3]: [("lymphoma", 23, 31), ("carcinoma", 7, 16), ("cells", 40, 45)]}
-
-
 def test_targets_replace_other_occurrences_of_their_tokens() -> None:
     """`lymphoma` is a target somewhere, so it is used where it is one, and nowhere else."""
     sentences = [Sentence(TEXTS[0], (("lymphoma", 4, 12),)), Sentence(TEXTS[1]),
@@ -119,18 +113,6 @@ def test_a_target_in_another_case_is_found_by_its_word() -> None:
                    Sentence("Cells grew", (("cells", 0, 5),))])
     assert found == {"the LYMPHOMA grew": [("lymphoma", 4, 12)],
                      "Cells grew": [("Cells", 0, 5)]}
-
-
-def test_targets_are_capped_uniformly() -> None:
-    texts = [f"the lymphoma was {'in ' * n}cells" for n in range(20)]
-    sentences = [Sentence(text, (("lymphoma", 4, 12),)) for text in texts]
-    counts: Counter[str] = Counter()
-    for seed in range(300):
-        found = drawn(sentences, 5, seed)
-        chosen = [text for text, spans in found.items() if ("lymphoma", 4, 12) in spans]
-        assert len(chosen) == 5
-        counts.update(chosen)
-    assert all(40 < counts[text] < 115 for text in texts)  # 75 expected, 7.5 the deviation
 
 
 def test_sentences_too_long_for_the_base_are_left_out() -> None:

@@ -106,14 +106,6 @@ def test_tokens_that_a_decoder_lacks_are_added_as_the_mean(save: Callable[..., P
     assert pair == [258, 260, 1, 260, 1]
 
 
-@pytest.mark.filterwarnings("error::bmtools.errors.BmtoolsWarning")
-def test_a_tokenizer_that_has_them_keeps_its_own(save: Callable[..., Path]) -> None:
-    roles = {f"{role}_token": "<s>" if role == "cls" else END if role == "sep" else letter
-             for role, letter in zip(("cls", "sep", "pad", "mask"), "..AB", strict=True)}
-    made = load_decoder(save("llama", **roles)).tokenizer
-    assert made.mask_token == "B" and made.pad_token == "A" and len(made) == 258
-
-
 @pytest.mark.filterwarnings("ignore::bmtools.errors.BmtoolsWarning")
 def test_the_encoder_is_written_with_its_parent(save: Callable[..., Path],
                                                 tmp_path: Path) -> None:
@@ -137,10 +129,3 @@ def test_decoders_with_other_layers_are_refused(save: Callable[..., Path]) -> No
     with pytest.raises(CheckpointError, match=r"found model_type 'qwen2'.*; bmtools init-weights "
                                               "makes some decoders one"):
         check_masked_lm(qwen)
-
-
-def test_a_decoder_without_its_head_is_refused(save: Callable[..., Path]) -> None:
-    directory = save("qwen2", bos_token="<s>")
-    AutoModelForCausalLM.from_pretrained(directory).model.save_pretrained(directory)
-    with pytest.raises(CheckpointError, match=r"no fitting weights for lm_head.weight, expected a"):
-        load_base(directory)

@@ -76,11 +76,6 @@ def test_a_new_token_is_mixed_of_known_ones_with_similar_contexts(world: list[st
         assert not shares[old.all_special_ids].any()
 
 
-def test_without_static_vectors_nothing_is_mixed(world: list[str]) -> None:
-    old, new = words("we", "x", "##y"), words("we", "xy")
-    assert not len(focus_embeddings(new, find_overlap(old, new), world, FocusConfig(), 0).tokens)
-
-
 TEXTS = ["il cuore pompa il sangue", "il polmone", "sangue",
          "la milza accumula il sangue e la bile", "il cuore pompa"]
 
@@ -119,15 +114,6 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
     assert {token: count for token, count in enumerate(found.token_counts) if count} == alone
 
 
-def test_reading_stops_at_max_tokens(tokenizer: Any,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 1)
-    texts = iter(TEXTS)
-    first = len(tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"])
-    assert count_cooccurrences(tokenizer, texts, 3, first).token_counts.sum() == first
-    assert next(texts) == TEXTS[1]
-
-
 def test_vectors_equal_a_full_decomposition() -> None:
     """Cosines are what matters; directions may turn."""
     rng = np.random.default_rng(0)
@@ -149,20 +135,3 @@ def test_vectors_equal_a_full_decomposition() -> None:
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     found = factorize_counts(counts, width, 1, seed=0).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.01)
-
-
-def test_rare_tokens_have_no_vector_and_others_norm_one(tokenizer: Any) -> None:
-    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
-    lengths = factorize_counts(counts, 8, 3, seed=0).norm(dim=1)
-    frequent = torch.from_numpy(counts.token_counts >= 3)
-    assert frequent.any() and not lengths[~frequent].any()
-    np.testing.assert_allclose(lengths[frequent], 1, atol=1e-5)
-
-
-def test_factorization_depends_on_its_seed_alone(tokenizer: Any) -> None:
-    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
-    torch.manual_seed(5)
-    expected = torch.rand(2)
-    torch.manual_seed(5)
-    assert torch.equal(factorize_counts(counts, 8, 1, 3), factorize_counts(counts, 8, 1, 3))
-    assert torch.equal(torch.rand(2), expected)

@@ -13,25 +13,13 @@ from transformers import AutoModelForMaskedLM
 from bmtools.errors import BmtoolsError
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.transfer.growth import (
-    _places,
     _shares,
-    _tile,
     grow,
     grow_head,
-    grown_config,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IDS = torch.tensor([[2, 7, 30, 41, 9, 12, 13, 55, 3, 21, 3]])
-
-
-@pytest.mark.parametrize(("sizes", "expected"), [
-    ((3, 8), [1, 2, 0, 1, 2, 0, 1, 2]),
-    ((4, 6), [3, 0, 1, 2, 3, 0]),
-    ((4, 8, 2), [2, 3, 0, 1, 2, 3, 0, 1]),  # two heads of two become four
-    ((2, 2), [0, 1])])
-def test_the_old_axis_is_in_the_middle_and_wrapped_around(sizes: Any, expected: list[int]) -> None:
-    assert _tile(*sizes).tolist() == expected
 
 
 def test_copies_share_a_weight_unevenly() -> None:
@@ -63,16 +51,6 @@ def test_a_multiple_of_the_width_gives_the_same_logits(random_model: Any, tied: 
             == old.intermediate_size / old.hidden_size
         torch.testing.assert_close(reloaded.eval()(IDS).logits, base(IDS).logits, atol=2e-5,
                                    rtol=0)
-
-
-@torch.no_grad()
-def test_other_widths_hold_the_old_weights_in_their_middle(random_model: Any) -> None:
-    wider = grow(random_model, "3x40")  # five heads instead of four
-    table, old = (one.get_input_embeddings().weight for one in (wider, random_model))
-    assert torch.equal(table[:, 4:36], old) and torch.equal(table[:, :4], old[:, -4:])
-    states = [one.base_model(IDS).last_hidden_state[..., part]
-              for one, part in ((wider, slice(4, 36)), (random_model, slice(None)))]
-    assert torch.cosine_similarity(*states, dim=-1).min() > 0.9
 
 
 def test_copies_of_a_unit_get_different_gradients(random_model: Any) -> None:
@@ -115,15 +93,6 @@ def test_layers_are_repeated_next_to_themselves(family: str, layers: int,
         assert [types[number] for number in found] == deeper.config.layer_types
 
 
-@pytest.mark.parametrize(("count", "new_count", "every"), [
-    (6, 8, 3), (22, 28, 3), (12, 24, 1), (4, 4, 3), (2, 7, 3), (1, 3, 1), (5, 17, 2)])
-def test_layers_keep_their_order_and_their_kind(count: int, new_count: int, every: int) -> None:
-    places = _places(count, new_count, every)
-    assert [*places.values()] == [*range(count)] and [*places] == sorted(places)
-    assert max(places) < new_count
-    assert all(number % every == layer % every for number, layer in places.items())
-
-
 @torch.no_grad()
 @pytest.mark.parametrize(("family", "size"), [
     ("Megatron-BERT", "5x32"), ("Megatron-BERT", "7x64"), ("ModernBERT", "8x32"),
@@ -138,14 +107,6 @@ def test_copies_of_layers_add_nothing_at_first(build: Any, family: str, size: st
     torch.testing.assert_close(deeper(IDS).logits, base(IDS).logits, atol=5e-5, rtol=0)
     assert all(weight.any() for name, weight in deeper.named_parameters()
                if name.endswith(("query.weight", "Wqkv.weight", "Wi.weight")))
-
-
-def test_a_modernbert_too_short_to_show_its_pattern_gets_the_usual_one() -> None:
-    base = AutoModelForMaskedLM.from_config(
-        tiny_config("ModernBERT", num_hidden_layers=2, global_attn_every_n_layers=3))
-    deeper = grow(base, "7x32")
-    assert [kind[0] for kind in deeper.config.layer_types] == [*"fssfssf"]
-    assert deeper.model.layers[3].attn_norm.weight.eq(1).all()
 
 
 @torch.no_grad()
@@ -169,9 +130,3 @@ def test_sizes_that_the_base_does_not_fit_are_one_line(family: str, size: str,
     base = AutoModelForMaskedLM.from_config(tiny_config(family))
     with pytest.raises(BmtoolsError, match=message):
         grow(base, size)
-
-
-def test_a_named_architecture_has_its_own_feed_forward_width() -> None:
-    config = tiny_config("ModernBERT", hidden_size=64, num_attention_heads=1)
-    assert grown_config(config, "modernbert-large").intermediate_size == 2624
-    assert grown_config(config, "28x1024").intermediate_size == 16 * 48

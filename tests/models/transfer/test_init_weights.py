@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
@@ -15,7 +14,7 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
-from bmtools.models.transfer.context_embeddings import Sentence, sample_sentences
+from bmtools.models.transfer.context_embeddings import Sentence
 from bmtools.models.transfer.focus import focus_embeddings
 from bmtools.models.transfer.init_weights import transfer
 from bmtools.vocab.settings import VocabularyConfig
@@ -138,22 +137,6 @@ def test_the_other_average_is_of_states_of_the_pieces_alone(base: Checkpoint, ne
     assert torch.equal(*bias)
 
 
-def test_sentences_are_sampled_uniformly() -> None:
-    tokenizer = train_tokenizer(["uno due tre"] * 3, VocabularyConfig(size=100, allow_fewer=True))
-    base = Checkpoint(Path(), build_model(build_config("bert-1x64", tokenizer)), tokenizer, "")
-    is_new = np.zeros(len(tokenizer), dtype=bool)
-    is_new[tokenizer.convert_tokens_to_ids("due")] = True
-    sentences = [f"due {'tre ' * n}" for n in range(40)]
-    counts = dict.fromkeys(sentences, 0)
-    for seed in range(300):
-        found = sample_sentences(base, tokenizer, is_new, map(Sentence, sentences), 10,
-                                 np.random.default_rng(seed)).spans
-        assert len(found) == 10
-        for sentence in found:
-            counts[sentence] += 1
-    assert all(45 < count < 110 for count in counts.values())  # 75 expected, 7.5 the deviation
-
-
 ARCHITECTURES = ("bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-2x64")
 
 
@@ -228,22 +211,6 @@ def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any)
                  "cls.predictions.bias"):
         torch.testing.assert_close(made.model.state_dict()[name][mixtures.tokens],
                                    mixtures.sum_rows(old.model.state_dict()[name]))
-
-
-@torch.no_grad()
-def test_another_spelling_takes_the_known_row(base: Checkpoint) -> None:
-    """Whatever the method: it is no new token."""
-    old = checkpoint("bert-2x64", extended(base.tokenizer, "Torace", "TORACE", "Fegato"))
-    listed = [*base.tokenizer.all_special_tokens, "torace", "fegato", "cuore"]
-    new = BertTokenizer(vocab={token: n for n, token in enumerate(dict.fromkeys(listed))},
-                        do_lower_case=True)
-    for method in METHODS:
-        made = transfer(old, new, TransferConfig(method), SENTENCES)
-        assert (made.report["folded"], made.report["copied"]) == (2, len(new) - 2)
-        assert torch.equal(row(made.model, new, "fegato"),
-                           row(old.model, old.tokenizer, "Fegato"))
-        both = [row(old.model, old.tokenizer, token) for token in ("Torace", "TORACE")]
-        torch.testing.assert_close(row(made.model, new, "torace"), (both[0] + both[1]) / 2)
 
 
 def test_missing_layers_are_refused_before_reading(base: Checkpoint,

@@ -12,7 +12,6 @@ from transformers import (
     AutoModelForMaskedLM,
     EsmConfig,
     LongformerConfig,
-    MobileBertConfig,
 )
 
 from bmtools.errors import BmtoolsError
@@ -89,12 +88,3 @@ def test_families_whose_layers_hang_together_are_refused(config: Any) -> None:
     with pytest.raises(BmtoolsError, match="^take_layers: found a model of the family "
                                            f"{config.model_type}, whose layers cannot"):
         take_layers(model, "1,2")
-
-
-def test_numbers_inside_of_a_layer_are_not_those_of_layers() -> None:
-    """MobileBERT's layers have lists of modules of their own."""
-    model = AutoModelForMaskedLM.from_config(MobileBertConfig(
-        **_SMALL, embedding_size=16, intra_bottleneck_size=16, true_hidden_size=16))
-    student, old = take_layers(model, "1,2").state_dict(), model.state_dict()
-    name = "mobilebert.encoder.layer.{}.ffn.2.output.dense.weight"
-    assert torch.equal(student[name.format(0)], old[name.format(1)])

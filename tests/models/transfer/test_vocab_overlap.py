@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -95,11 +94,6 @@ def test_an_uncased_token_averages_all_cased_spellings() -> None:
     assert traced(old, new, "al") == ("pieces", ["a", "##l"])
 
 
-def test_two_cased_vocabularies_fold_nothing() -> None:
-    old, new = word_pieces("lymph", "L", "##ymph"), word_pieces("Lymph")
-    assert traced(old, new, "Lymph") == ("pieces", ["L", "##ymph"])
-
-
 def test_special_tokens_are_matched_by_role() -> None:
     renamed = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(models.WordPiece(
@@ -149,19 +143,6 @@ def test_types_of_tokenizers_are_not_mixed(one: Any, other: Any, message: str) -
     assert str(caught.value) == message
 
 
-def test_a_tokenizer_without_a_mask_is_refused() -> None:
-    lacking = word_pieces("a")
-    lacking.mask_token = None
-    with pytest.raises(CheckpointError, match="the new tokenizer has no mask token"):
-        find_overlap(word_pieces("a"), lacking)
-
-
-def test_ids_with_gaps_are_refused() -> None:
-    gaps = BertTokenizer(vocab={**{token: n for n, token in enumerate(SPECIAL)}, "a": 9})
-    with pytest.raises(CheckpointError, match="has 6 tokens, but ids up to 9"):
-        find_overlap(word_pieces("a"), gaps)
-
-
 def test_means_of_rows_equal_a_loop() -> None:
     table = torch.randn(30, 7, generator=torch.Generator().manual_seed(0))
     members = {5: [1, 2, 29], 0: [4], 9: [3, 3, 8, 1]}
@@ -171,18 +152,6 @@ def test_means_of_rows_equal_a_loop() -> None:
     for row in range(12):
         expected = table[members[row]].mean(dim=0) if row in members else torch.zeros(7)
         torch.testing.assert_close(target[row], expected, atol=1e-6, rtol=0)
-
-
-def test_weighted_rows_of_vectors_and_numbers() -> None:
-    mixtures = WeightedRows.of(np.array([2, 0]), np.array([1, 3, 0]), np.array([2, 1]),
-                               np.array([0.25, 0.75, 1.0]))
-    table, target = torch.tensor([1.0, 2.0, 4.0, 8.0]), torch.zeros(3)
-    target[mixtures.tokens] = mixtures.sum_rows(table)
-    assert target.tolist() == [1.0, 0.0, 0.25 * 2 + 0.75 * 8]
-
-
-def test_no_members_are_no_rows() -> None:
-    assert WeightedRows.means({}).sum_rows(torch.zeros(4, 2)).shape == (0, 2)
 
 
 OLD = BertTokenizer(vocab={token: n for n, token in enumerate(
