@@ -18,6 +18,7 @@ import yaml
 
 from bmtools import __version__
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
 

@@ -29,6 +29,7 @@ def _shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
                           check=False)
 
 
+@pytest.mark.slow
 def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(NOISE.encode())[:-20_000])
     done = _shell(f"{BMTOOLS} import text cut.txt.gz | {BMTOOLS} build-vocab -o vocab --size 120; "

@@ -95,6 +95,7 @@ def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: l
     assert max(lengths[0]) == 10 and len(lengths[0]) == 2 * 2
 
 
+@pytest.mark.slow
 def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
     [line] = compare_models([tiny_checkpoint], turns=1, threads=1, batch_size=2, max_length=8)
     assert line["texts"] == 0 and "texts_per_second" not in line["cpu"]

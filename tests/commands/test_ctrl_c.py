@@ -95,6 +95,7 @@ def test_the_first_one_saves_a_state(on_terminal: Callable[..., Terminal],
     assert list(Path("out.run").glob("step-*/optimizer.safetensors"))
 
 
+@pytest.mark.slow
 def test_a_second_one_leaves_at_once(on_terminal: Callable[..., Terminal]) -> None:
     terminal = on_terminal(code=SLOW)
     terminal.wait_for('"step":3,')

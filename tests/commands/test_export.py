@@ -102,6 +102,7 @@ TAGGED = ("en/ner/NCBI-disease/test.tsv", "en/ner/NCBI-disease/iobes-test.tsv",
           "en/pico/EBM-NLP/test.txt", "it/ner/E3C/test.txt")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("scheme", ["iob2", "iobes"])
 @pytest.mark.parametrize("name", TAGGED)
@@ -123,6 +124,7 @@ def test_real_documents_come_back(run, data: Path, tmp_path: Path) -> None:
     assert run("import", "conll", "--documents", tmp_path / "test.txt").out == first.out
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["it/qa/SQuAD_it-test.json.gz", "en/qa/bioasq/squad-answers.json",
                                   "en/qa/bioasq/BioASQ-test-factoid-4b-1.json"])

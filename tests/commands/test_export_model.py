@@ -25,6 +25,7 @@ def exported(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_checkpoint(run: Callable[..., Any], corpus: Path, exported: Path,
                                             tiny_checkpoint: Path) -> None:
     done = run("score-pppl", corpus, "--model", tiny_checkpoint, "--model", exported / "onnx",
@@ -49,6 +50,7 @@ RELATED = [{"id": str(number), "text": "Il cuore pompa il sangue.",
             "relations": [{"head": "a", "tail": "b", "type": "r"}]} for number in range(2)]
 
 
+@pytest.mark.slow
 def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., Path],
                            tiny_checkpoint: Path, tmp_path: Path) -> None:
     path = write_lines("records.jsonl", *RELATED)

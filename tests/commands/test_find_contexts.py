@@ -107,6 +107,7 @@ def test_files_without_words_are_one_line(run: Run, corpus: Path, tmp_path: Path
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_abstracts_match_a_regular_expression(run: Run, data: Path, tmp_path: Path) -> None:
     """All places of 300 words in 200 abstracts, with the case and accents of BERT's own rule."""

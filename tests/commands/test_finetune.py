@@ -275,6 +275,7 @@ def test_a_model_is_trained_for_each_fold(run: Callable[..., Any], checkpoint: P
         100 * summary["test_micro_f1"]["median"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_fold_stops_the_others(run: Callable[..., Any], checkpoint: Path, folds: Path,
                                  tmp_path: Path) -> None:
     """Bio-LM's way: each fold but one learns from all outside of its test part, as long as that

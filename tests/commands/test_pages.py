@@ -60,6 +60,7 @@ def script(page: list[Block]) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=[path.stem for path in PAGES])
 def test_pages_run_as_written(sandbox: Path, warm_bmtools: Path, page: Path) -> None:
     path = os.pathsep.join([str(warm_bmtools), str(Path(sys.executable).parent),

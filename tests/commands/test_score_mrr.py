@@ -254,6 +254,7 @@ def test_frequencies_are_the_bar(
     assert "found other records than --baseline" in outcome.err
 
 
+@pytest.mark.slow
 def test_processes_change_nothing(
         shell: Callable[..., Any], model: Path, write_lines: Callable[..., Path],
         tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def test_groups_samples_and_variants(
     assert outcome.records[0]["scored_tokens"] <= line["tokens"]
 
 
+@pytest.mark.slow
 def test_processes_change_nothing(
         shell: Callable[..., Any], make_model: Callable[..., Path],
         write_lines: Callable[..., Path]) -> None:

@@ -43,11 +43,13 @@ def plain(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_scoring_needs_torch_alone(tiny_checkpoint: Path, masked: Path, plain: Path) -> None:
     assert imported(_HEAVY, "score-mrr", masked, "--model", tiny_checkpoint) == ""
     assert imported(_HEAVY, "score-pppl", plain, "--model", tiny_checkpoint) == ""
 
 
+@pytest.mark.slow
 def test_prediction_needs_torch_alone(make_tagger: Callable[[Path], Path], tiny_checkpoint: Path,
                                       plain: Path) -> None:
     assert imported(_HEAVY, "predict", plain, "--model", make_tagger(tiny_checkpoint)) == ""

@@ -291,6 +291,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
                                              tmp_path: Path) -> None:
     raw = source.read_bytes()

@@ -76,6 +76,7 @@ def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str, name: st
     torch.testing.assert_close(near[kept], logits[kept], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["onnx", "openvino"])
 def test_int8_is_near_on_texts_that_were_held_out(checkpoint: Path, tmp_path: Path,
                                                   name: str,
@@ -111,6 +112,7 @@ def test_openvino_computes_in_float32(exported: Path, monkeypatch: pytest.Monkey
     assert (hints["INFERENCE_NUM_THREADS"], hints["NUM_STREAMS"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_what_differs_is_not_written(checkpoint: Path, tmp_path: Path,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.export.export.MOST_DIFFERENCE", 1e-12)

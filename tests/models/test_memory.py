@@ -83,6 +83,7 @@ print(resident_mib())
     assert int(before) - int(after) > 150, "half of 400 MiB were gaps"
 
 
+@pytest.mark.slow
 @glibc_only
 def test_large_blocks_are_returned_at_once_if_set_so() -> None:
     kept, returned = (int(run(f"""

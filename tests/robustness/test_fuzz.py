@@ -52,6 +52,7 @@ def test_the_readers_read_what_is_whole(kit: Path, monkeypatch: pytest.MonkeyPat
         clear()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_damage_is_read_or_refused_in_one_line(
         kit: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -286,6 +286,7 @@ def of_shared_words(tokenizer: Any, texts: Iterable[str]) -> list[str]:
 VARIANTS = [("original", "original"), ("within-word", "within_word_l2r")]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
 @pytest.mark.parametrize("family", ["clinical", "clinical_bytes"])

@@ -118,6 +118,7 @@ def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
     assert set(starts(tokenizers["wordpiece"], "caso di due mg\n" * 12, 40)) == {"caso"}
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_documents_lose_nothing(data: Path, tokenizer: Any) -> None:
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as lines:

@@ -222,6 +222,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     rng = random.Random(0)
     lines = [json.dumps({"id": str(number), "text": " ".join(

@@ -61,6 +61,7 @@ def test_functions_and_methods_are_counted(checkout: Path) -> None:
         (main, "main"), (main, "in_thread"), (words, "Word.__init__"), (words, "Word.length")}
 
 
+@pytest.mark.slow
 def test_a_step_begins_after_one_optimizer_step_and_ends_after_the_next(checkout: Path) -> None:
     assert trace(["train"], checkout, checkout, part="step") == {("bmtools/cli/main.py", "forward")}
 

@@ -442,6 +442,7 @@ def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_
     assert alone == pytest.approx(shared, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_path: Path) -> None:
     """Two processes start, one continues into the next phase, four finish."""
     given = [*phased(data), "--layout", "padded", *SAME_DROPOUT, "--save-steps", 1]
@@ -469,6 +470,7 @@ def test_the_first_process_tells_the_others_where_to_resume(start: Start, tmp_pa
     assert [line["step"] for line in metrics(tmp_path / "out") if "of" in line] == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_two_processes_stop_together(start: Start, data: Path, tmp_path: Path) -> None:
     """Only one of them receives the signal."""
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
@@ -510,6 +512,7 @@ def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
     assert first_step(start("out", *given, "--resume", "--logging-steps", 1).succeed()) == 3
 
 
+@pytest.mark.slow
 def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path, tmp_path: Path,
                                                         never_stopped: Callable[[str],
                                                                                 Path]) -> None:
@@ -538,6 +541,7 @@ def sharded(data: Path, layout: str) -> list[object]:
             "--set", "mixout=0", "--set", "l2_sp=0", "--evaluate", data / "old.jsonl"]
 
 
+@pytest.mark.slow
 def test_sharded_weights_give_the_losses_of_one_process(
         start: Start, data: Path, tmp_path: Path) -> None:
     given = sharded(data, "packed")
@@ -554,6 +558,7 @@ def test_sharded_weights_give_the_losses_of_one_process(
             assert (weight - ours[name]).abs().max() < 1e-4, name
 
 
+@pytest.mark.slow
 def test_sharded_weights_are_resumed_by_other_processes(
         start: Start, data: Path, tmp_path: Path) -> None:
     """Killed with two, where a head and the optimizer states of frozen weights are sharded too.
@@ -621,6 +626,7 @@ def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Pat
         losses(metrics(tmp_path / "one")), abs=1e-3 if precision == "no" else 3e-2)
 
 
+@pytest.mark.slow
 def test_energy_of_sessions_and_processes_adds_up(start: Start, data: Path,
                                                   tmp_path: Path) -> None:
     """Hours are those of the clock, once; processor time is that of all processes."""

@@ -197,6 +197,7 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
     assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_text_becomes_what_the_library_makes_of_it(tokenizer: Any, data: Path) -> None:
     texts = list(real_texts(data))

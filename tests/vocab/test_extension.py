@@ -104,6 +104,7 @@ def test_missing_characters_come_first() -> None:
     assert "[UNK]" not in found.tokenize("β")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer_type", TYPES)
 def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> None:
     found = {

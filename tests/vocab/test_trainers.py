@@ -38,6 +38,7 @@ print(made.backend_tokenizer.to_str())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tokenizer_type", "size"),
                          [("wordpiece", 150), ("bpe", 350), ("unigram", 100)])
 def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str, size: int) -> None:

@@ -99,6 +99,7 @@ def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callab
     assert whole > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 @pytest.mark.parametrize("split_digits", [False, True])
 def test_words_and_terms_are_those_of_the_text(

@@ -169,6 +169,7 @@ def test_tables_on_a_terminal(run: Any, source: Path) -> None:
     assert outcome.err.startswith("bmtools: described 200 records, ")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_real_corpus(data: Path) -> None:
     """Records, topics and words of the drug reviews, by reading them with json."""

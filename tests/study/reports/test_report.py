@@ -223,6 +223,7 @@ def test_a_missing_matplotlib_is_one_clear_line(folder: Path, tmp_path: Path) ->
         write_report([folder], tmp_path / "page.html")
 
 
+@pytest.mark.slow
 def test_the_same_study_gives_the_same_bytes(folder: Path, page: Page, tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_report([folder], tmp_path / name, "x")

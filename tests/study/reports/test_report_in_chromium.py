@@ -13,7 +13,9 @@ from toy_study import write_study
 
 from bmtools.study.reports.report import write_report
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Chromium: apt install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="needs Chromium: apt install chromium")]
 # Words of charts: their size as shown, whether they are inside, and those that cover another.
 CHARTS = """
 (() => {

@@ -125,6 +125,7 @@ def perturb(gold: list[list[str]], rng: random.Random, rate: float) -> list[list
     return [[rng.choice(kinds) if rng.random() < rate else tag for tag in tags] for tags in gold]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "entities"), [
     ("it/ner/E3C/test.txt", 460), ("en/ner/NCBI-disease/test.tsv", 960),

@@ -233,6 +233,7 @@ def test_no_odd_character_shifts_a_sentence() -> None:
         assert "\ufdd0" not in one.text and "[-]" not in one.text
 
 
+@pytest.mark.slow
 @needs_apertium
 @pytest.mark.data
 def test_medical_sentences_keep_their_figures(data: Path) -> None:

@@ -192,6 +192,7 @@ def totals(records: list[Record], counts: Counter[str], relations: int) -> tuple
             counts[RELATIONS_LOST])
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("part", ["train", "dev", "test"])
 def test_the_italian_sets(data: Path, part: str) -> None:
