@@ -11,7 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
+from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.records import Record
 
 GOLD = Path(__file__).with_name("translation") / "gold" / "ncbi-bc5cdr.it.jsonl"

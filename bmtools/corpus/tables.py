@@ -90,7 +90,7 @@ def table_rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]
 
 def _header(row: list[str], config: TableConfig, headless: Sequence[str]) -> tuple[list[str], bool]:
     """Name the columns, by the first row or by numbers; tell whether that row holds names."""
-    if headless and not set(config.columns.values()) <= set(row):
+    if headless and not set(config.by_key.values()) <= set(row):
         return list(headless), False
     return (row, True) if config.header else (list(map(str, range(1, len(row) + 1))), False)
 
@@ -102,14 +102,14 @@ def _find_columns(header: Sequence[str], config: TableConfig, place: str) -> dic
         DataError: there is no such column.
     """
     found = {}
-    for key, column in config.columns.items():
+    for key, column in config.by_key.items():
         if column in header:
             found[key] = header.index(column)
         elif column.isdecimal() and 0 < int(column) <= len(header):
             found[key] = int(column) - 1
         else:
             raise DataError(f"{place}: found no column {column!r}, {suggestion(column, header)}; "
-                            f"{setting(f'{key}_column')} names it")
+                            f"{setting('columns')} names it")
     return found
 
 
@@ -142,7 +142,7 @@ class _Reader:
         value = {key: row[number] for key, number in self._columns.items()}
         if not value["text"]:
             raise RecordError(place, "found nothing in the column of the text, expected text; "
-                                     f"{setting('text_column')} names another", list(row))
+                                     f"{setting('columns')} names another", list(row))
         others = {name: row[number] for name, number in self._others.items()
                   if number < len(row) and row[number]}
         document = {"document": value["document"]} if value.get("document") else {}

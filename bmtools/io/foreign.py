@@ -194,10 +194,11 @@ def _table(lines: Sequence[str], name: str) -> str:
             widest = widths.index(max(widths))
             is_header = all(re.fullmatch(r"[^\W\d][\w .()/%#-]{,39}", one) for one in rows[0])
             text = [rows[0][widest]] if is_header else []
-        options = "".join(f" --{kind}-column {shlex.quote(column)}" for kind, found in
-                          (("id", number), ("text", text)) for column in found)
+        columns = ",".join(f"{key}={column}" for key, found in (("id", number), ("text", text))
+                           for column in found)
+        options = f" --columns {shlex.quote(columns)}"
         if not text:
-            options = f" --no-header --text-column {widest + 1}"
+            options = f" --columns text={widest + 1} --set header=no"
         shown = ", ".join(rows[0][:4])[:60] + ", ..." * (len(rows[0]) > 4)
         return (f"found a table of {len(rows[0])} columns ({shown}); "
                 f"type bmtools import table {_quoted(name)}{options}")

@@ -47,7 +47,7 @@ done
 for set in BC5CDR_CDR NCBI_DISEASE SPECIES_800; do standoff "$set" train dev test; done
 standoff BC5CDR_DNER test
 python "$HERE/texts.py" documents "$DATA"/it/re/{BIORED,CHEMPROT}/{train,dev,test}_CORPUS.json |
-    bmtools import jsonl --lang it --id-key PMID --text-key Testo --duplicates rename \
+    bmtools import jsonl --lang it --columns id=PMID,text=Testo --duplicates rename \
         -o "$RAW/relations.jsonl"
 python "$HERE/texts.py" bioasq "$DATA"/it/qa/BioASQ_{4b,5b}_splitted.json |
     bmtools import jsonl --lang it -o "$RAW/bioasq.jsonl"

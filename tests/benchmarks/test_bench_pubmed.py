@@ -47,7 +47,7 @@ with gzip.open(text) as stream:
 """, after=_WRITE)
 _OURS = program("text, output", before="""
 from bmtools.cli.main import main
-import bmtools.commands.import_.pubmed, bmtools.corpus.importing, langcodes
+import bmtools.commands.import_.texts, bmtools.corpus.importing, langcodes
 import bmtools.corpus.formats.texts.pubmed
 """, work="""
 try:

@@ -22,6 +22,7 @@ from bmtools.cli.help import (
     topics,
 )
 from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.commands.import_ import sets, texts
 
 Run = Callable[..., object]
 TWO_SCREENS = 2 * 25
@@ -220,10 +221,8 @@ def test_a_mistyped_name_is_answered_with_the_one_meant(
 
 
 def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
-    from bmtools.commands.import_ import FORMATS
-
     (tmp_path / "notes.txt").touch()
-    formats = ", ".join(sorted(FORMATS))
+    formats = ", ".join(sorted({**sets.FORMATS, **texts.FORMATS}))
     assert "conll, curated, ddi, " in formats
     assert run("import", tmp_path / "notes.txt").err == (
         f"bmtools: found the file '{tmp_path}/notes.txt', expected a command before it: {formats}. "

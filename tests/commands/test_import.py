@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import pytest
 from backports import zstd
 from toy_documents import pdf, warc
 
-from bmtools.cli.help import first_sentence
-from bmtools.commands import import_
 from bmtools.records import Record, check
 
 
@@ -325,7 +320,7 @@ def test_a_foreign_record_is_checked(run, source) -> None:
 
 def test_keys_of_foreign_records(run, source) -> None:
     path = source('{"pmid": 5, "abstract": "x", "more": {"a": [1]}}\n')
-    record, = run("import", "jsonl", path, "--id-key", "pmid", "--text-key", "abstract").records
+    record, = run("import", "jsonl", path, "--columns", "id=pmid,text=abstract").records
     assert record == {"id": "5", "text": "x", "more": {"a": [1]}}
 
 
@@ -340,15 +335,16 @@ def test_paragraphs_and_whole_files(run, source) -> None:
 
 def test_columns(run, source) -> None:
     path = source("B-X 1 word\n")
-    record, = run("import", "conll", path, "--token-column", "3", "--tag-column", "1").records
+    record, = run("import", "conll", path, "--set", "token_column=3", "--tag-column", "1").records
     assert record["entities"] == [{"start": 0, "end": 4, "type": "X", "text": "word"}]
     record, = run("import", "conll", source("w B\n"), "--default-type", "Gene").records
     assert record["entities"][0]["type"] == "Gene"
 
 
 @pytest.mark.parametrize("arguments", [
-    ("conll", "--token-column", "2", "--tag-column", "2"), ("conll", "--default-type", ""),
-    ("conll", "--tag-column", "0"), ("chemprot", "--entities", __file__), ("biored",),
+    ("conll", "--tag-column", "1"), ("jsonl", "--columns", "txt=a"),
+    ("conll", "--default-type", ""),
+    ("conll", "--tag-column", "-1"), ("chemprot", "--entities", __file__), ("biored",),
     ("standoff",), ("text", "absent.txt"),
     ("text", "--duplicates", "burn"), ("nonsense",)])
 def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, ...]) -> None:
@@ -503,19 +499,3 @@ def test_files_of_a_folder_are_shared_among_workers(run, tmp_path: Path, jobs: i
     nothing = run("import", "pdf", tmp_path / "empty")
     assert (nothing.code, nothing.out) == (1, "")
     assert f"{tmp_path}/empty: found no records" in nothing.err
-
-
-def test_every_format_is_listed_with_its_first_sentence() -> None:
-    context = click.Context(import_.command)
-    assert list(import_.FORMATS) == sorted(import_.FORMATS)
-    for name, sentence in import_.FORMATS.items():
-        assert first_sentence(import_.command.get_command(context, name)) == sentence
-
-
-def test_a_list_of_formats_imports_none_of_them() -> None:
-    code = ("import sys\n"
-            "from bmtools.cli.main import main\n"
-            "try: main(['import', '--help'])\n"
-            "except SystemExit: print([name for name in sys.modules if '.import_.' in name])")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "[]"

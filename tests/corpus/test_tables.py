@@ -45,7 +45,8 @@ def test_every_key(source: Write, end: str, delimiter: str, given: str) -> None:
     table = [["n", "a", "b", "why", "kind", "all", "grade", "doc", "year", "none"],
              ["7", " x y ", "z", "Q?", "1", "p/ q/p", "-1.5", "d", "1998", ""],
              ["8", "w", "", "", "0", "", "2e1", "", "", ""]]
-    config = TableConfig("a", "b", "why", "kind", "all", "grade", "n", "doc", "/", "1=yes,0=no",
+    config = TableConfig("text=a,text_pair=b,question=why,label=kind,labels=all,score=grade,id=n,"
+                         "document=doc", "/", "1=yes,0=no",
                          delimiter=given)
     found = rows(source("".join(delimiter.join(row) + end for row in table)), config)
     assert found == [
@@ -57,11 +58,11 @@ def test_every_key(source: Write, end: str, delimiter: str, given: str) -> None:
 
 def test_columns_by_number_with_and_without_a_header(source: Write) -> None:
     name = source("a\t1\nb\t2\n")
-    assert rows(name, TableConfig("1", label_column="2", header=False)) == [
+    assert rows(name, TableConfig("text=1,label=2", header=False)) == [
         {"id": "set:1", "text": "a", "label": "1"}, {"id": "set:2", "text": "b", "label": "2"}]
-    assert rows(source("a\tx\nb\t2\n"), TableConfig("1", label_column="2")) == [
+    assert rows(source("a\tx\nb\t2\n"), TableConfig("text=1,label=2")) == [
         {"id": "set:2", "text": "b", "label": "2"}]
-    assert rows(source("2\t1\nb\tc\n"), TableConfig("2"))[0]["text"] == "b"  # the name comes first
+    assert rows(source("2\t1\nb\tc\n"), TableConfig("text=2"))[0]["text"] == "b"  # by name
 
 
 def test_quotes_are_letters_between_tabs_alone(source: Write) -> None:
@@ -79,20 +80,20 @@ def test_csv_equals_pythons_reader_on_random_tables(source: Write) -> None:
                                    for n in range(5))]
         stream = io.StringIO()
         csv.writer(stream, lineterminator="\n").writerows(table)
-        found = rows(source(stream.getvalue()), TableConfig(delimiter=",", id_column="id"))
+        found = rows(source(stream.getvalue()), TableConfig(delimiter=",", columns="id=id"))
         assert [[record["text"], record["id"]] for record in found] == table[1:]
 
 
 @pytest.mark.parametrize(("content", "config", "fault"), [
-    ("text,label\na,\n", TableConfig(label_column="label"),
+    ("text,label\na,\n", TableConfig("label=label"),
      "set.tsv:2: found the label '', expected the name of a class"),
     ("text,label\na,b,c\n", TableConfig(), "set.tsv:2: found 3 columns, expected 2"),
     ("n,text\na\n", TableConfig(), "set.tsv:2: found 1 columns, expected 2"),
     ('text,n\n"a\nb",1\n ,2\n', TableConfig(), "set.tsv:4: found nothing in the column of the"),
-    ("text,label\na,b\n", TableConfig(label_column="label", label_names="1=x,0=y"),
+    ("text,label\na,b\n", TableConfig("label=label", label_names="1=x,0=y"),
      "found the label 'b', expected 1 or 0"),
-    ("text,s\na,1.2.3\n", TableConfig(score_column="s"), "found the score '1.2.3', expected a num"),
-    ("text,s\na,inf\n", TableConfig(score_column="s"), "found the score 'inf'")])
+    ("text,s\na,1.2.3\n", TableConfig("score=s"), "found the score '1.2.3', expected a num"),
+    ("text,s\na,inf\n", TableConfig("score=s"), "found the score 'inf'")])
 def test_bad_rows(source: Write, content: str, config: TableConfig, fault: str) -> None:
     faults: list[RecordError] = []
     assert list(table_records([source(content)], config, faults.append)) == [] or '"a\n' in content
@@ -100,9 +101,10 @@ def test_bad_rows(source: Write, content: str, config: TableConfig, fault: str) 
 
 
 @pytest.mark.parametrize(("content", "config", "fault"), [
-    ("abstract,n\na,b\n", TableConfig("abstrct"), "no column 'abstrct', did you mean 'abstract'?"),
-    ("a,b\n", TableConfig("3"), "no column '3', expected one of a, b; text_column names it"),
-    ("a,b\n1,2\n", TableConfig("a", label_column="c"), "label_column names it"),
+    ("abstract,n\na,b\n", TableConfig("text=abstrct"),
+     "no column 'abstrct', did you mean 'abstract'?"),
+    ("a,b\n", TableConfig("text=3"), "no column '3', expected one of a, b; columns names it"),
+    ("a,b\n1,2\n", TableConfig("text=a,label=c"), "columns names it"),
     ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a quoted field that goes wrong"),
     ('text,n\n"a" b,1\n', TableConfig(), "quoting off takes quotes for letters")])
 def test_tables_that_cannot_be_read(source: Write, content: str, config: TableConfig,
@@ -113,7 +115,8 @@ def test_tables_that_cannot_be_read(source: Write, content: str, config: TableCo
 
 
 @pytest.mark.parametrize(("settings", "fault"), [
-    ({"text_column": ""}, "text_column: found nothing"),
+    ({"columns": "text"}, "columns: found 'text', expected KEY=NAME"),
+    ({"columns": "txt=a"}, "columns: found 'txt', expected names from text, text_pair"),
     ({"delimiter": ",;"}, "delimiter: found ',;', expected one character, or tab"),
     ({"label_names": "1,0"}, "label_names: found '1,0', expected VALUE=LABEL"),
     ({"quoting": "yes"}, "quoting"), ({"labels_separator": ""}, "labels_separator")])

@@ -126,7 +126,7 @@ NO_RECORDS = {
                  "line; type jq -c . notes | bmtools import jsonl, or bmtools import curated notes "
                  "for BioBIT's maskings"),
     "table": ("id,text\n1,Febbre\n", "found a table of 2 columns (id, text); type "
-              "bmtools import table notes --id-column id --text-column text"),
+              "bmtools import table notes --columns id=id,text=text"),
     "prose": ("Il paziente ha asma.\n", "found 'Il paziente ha asma.' (JSON is malformed: invalid "
               "character (byte 0)), expected a JSON object on one line; for plain text, type "
               "bmtools import text"),

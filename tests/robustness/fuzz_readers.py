@@ -201,8 +201,7 @@ READERS = (
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
     Reader("mentions.txt", "import standoff in.standoff --annotations mentions.txt"),
     Reader("curated.json", "import curated curated.json"),
-    Reader("in.csv", "import table in.csv --text-column note --id-column n --label-column kind "
-           "--score-column score"),
+    Reader("in.csv", "import table in.csv --columns text=note,id=n,label=kind,score=score"),
     Reader("hoc.tsv", "import hoc hoc.tsv"),
     Reader("ddi.xml", "import ddi ddi.xml"),
     *(Reader(file, f"import chemprot {texts} --entities entities.tsv --relations relations.tsv",

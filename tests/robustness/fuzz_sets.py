@@ -211,10 +211,10 @@ def _real_files() -> Iterator[RealFile]:
         for path in _paths(pattern):
             yield RealFile(path, f"import {form} {{}}", partial(_first_lines, count),
                            partial(_rows, headers))
-    yield RealFile("en/corpus/raw-csv-sample.csv", "import table {} --text-column abstract "
-                   "--label-column label_included", partial(_first_lines, 5))
-    yield RealFile("parallel/tico19-terms/en_it-IT.csv", "import table {} --text-column "
-                   "sourceString --text-pair-column targetString", partial(_first_lines, 20))
+    yield RealFile("en/corpus/raw-csv-sample.csv", "import table {} --columns "
+                   "text=abstract,label=label_included", partial(_first_lines, 5))
+    yield RealFile("parallel/tico19-terms/en_it-IT.csv", "import table {} --columns "
+                   "text=sourceString,text_pair=targetString", partial(_first_lines, 20))
     for path in _paths("it/ner/*/*_corpus.txt"):
         yield from _standoff(path)
     for path in _paths("it/re/*/*_CORPUS.json"):

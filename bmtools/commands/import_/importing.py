@@ -1,7 +1,7 @@
 """The frame of `bmtools import`: what the commands of all formats share.
 
-The function of a format gets the format's own options and returns its reader. The rest is the same
-for every format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+A format names its reader, whose arguments are the format's own options. The rest is the same for
+every format: keys set by hand, the check of every record, duplicate ids, sentences, output.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 
-from bmtools.cli.help import Choice
+from bmtools.cli.help import Choice, KeyOption, long_name
 from bmtools.cli.options import (
     Command,
     Values,
@@ -28,6 +29,7 @@ from bmtools.cli.options import (
     takes_files,
     takes_rejects,
     takes_sets,
+    usage_errors,
     writes_records,
 )
 from bmtools.cli.pass_options import Passes, takes_passes
@@ -35,11 +37,9 @@ from bmtools.cli.results import Closing, Line, finish, records_written, with_fil
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines, write_stream
 from bmtools.corpus.importing import (
-    Account,
     Duplicates,
     FileWorker,
     ImportedRecords,
-    Reader,
     RecordChanges,
     SetSeen,
     input_files,
@@ -57,20 +57,6 @@ _takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
          "and count them; each file is read twice.")
-
-
-class Source(NamedTuple):
-    """How the files of a text format are read; workers get the first two, pickled.
-
-    Args:
-        read: yields the records of a file.
-        account: proves that the records of a file hold its text.
-        shares_folders: whether workers share the files of a folder, which `read` gets as `folder`.
-    """
-
-    read: Reader
-    account: Account | None = None
-    shares_folders: bool = False
 
 
 def _make_changes(_step: CommandStep, values: Values) -> None:
@@ -100,72 +86,62 @@ _takes_changes = partial(add_options, [
     allows_empty, takes_rejects, writes_records], _make_changes)
 
 
-def imports(make_reader: Callable[..., Reader], folders: bool = False) -> Callable[..., None]:
-    """Make a command of a function that returns the reader of annotated sets.
+def reads(formats: dict[str, click.Command], reader: str, content: str, *examples: str,
+          is_text: bool = False, folders: bool = False, archives: bool = False,
+          shares_folders: bool = False, account: str = "",
+          **settings: object) -> Callable[[Callable[[], None]], click.Command]:
+    """Make the decorator of a function whose name and docstring are those of a format.
+
+    The function's options are arguments of the reader.
 
     Args:
-        make_reader: the function; gets the options of the format.
+        formats: gets the command, by its name.
+        reader: `module:function` in `bmtools.corpus`.
+        content: of the files, for help.
+        examples: arguments that run.
+        is_text: whether it is read file by file, by workers.
         folders: whether files also come in folders and zip archives.
+        archives: whether they come in these and in tar archives.
+        shares_folders: whether workers share the files of a folder, which the reader gets as
+            `folder`.
+        account: function that proves that records hold the text of a file; empty for none.
+        settings: further arguments of the reader.
     """
+    come = ", in folders, zip or tar archives" if archives else \
+        ", in folders or zip archives" if folders else ""
 
-    @(takes_sets if folders else takes_files)
-    @_takes_changes
-    @wraps(make_reader)
-    def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
-            duplicates: Duplicates, allow_empty: bool,
-            reject: Reject, output: str, **options: object) -> None:
-        names, counts = step.sources(files), Counter[str]()
-        records = make_reader(**options)(names, counts=counts, reject=reject)
+    def read_set(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
+                 duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
+                 **options: object) -> None:
+        names, counts, seen = step.sources(files), Counter[str](), SetSeen()
+        with usage_errors():
+            records = _load(reader)(names, counts=counts, reject=reject, **settings, **options)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
         records = changes.split(records, counts, reject)
-        seen = SetSeen()
         written = write_stream(step, seen.passing(_not_empty(records, names, allow_empty, counts)),
                                output, "importing")
         _close(step, written, counts, output, seen)
 
-    return run
-
-
-def imports_texts(make_source: Callable[..., Source], folders: bool = False,
-                  has_account: bool = False) -> Callable[..., None]:
-    """Make a command of a function that returns how texts are read, file by file.
-
-    As `imports`, and files are shared among workers.
-
-    Args:
-        make_source: the function; gets the options of the format.
-        folders: whether files also come in folders and zip archives.
-        has_account: whether the command has `--account`; then the function gets `with_account`.
-    """
-
-    @(takes_sets if folders else takes_files)
-    @(_takes_account if has_account else lambda function: function)
-    @_takes_changes
-    @takes_passes
-    @wraps(make_source)
-    def run(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
-            duplicates: Duplicates, allow_empty: bool,
-            reject: Reject, output: str, passes: Passes, with_account: bool = False,
-            **options: object) -> None:
+    def read_texts(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
+                   duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
+                   passes: Passes, with_account: bool = False, **options: object) -> None:
         names = step.sources(files)
         if STDIN in names:
             if with_account:
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
                                        "expected files")
             passes = replace(passes, workers=ONE_WORKER)
-        source = make_source(**options, **({"with_account": with_account} if has_account else {}))
-        parts = list(input_files(names, source.shares_folders))
-        seen = SetSeen()
+        parts, seen = list(input_files(names, shares_folders)), SetSeen()
         imported = ImportedRecords(duplicates, changes, seen)
-        settings = {"format": step.context.command.name, "duplicates": duplicates,
+        identity = {"format": step.context.command.name, "duplicates": duplicates,
                     **options, **changes.given, "sentences": changes.sentences,
-                    **({"files": parts[-1].after} if source.shares_folders else {})}
-        make_worker = partial(FileWorker, source.read, changes,
-                              source.account if with_account else None)
-        with passes.opened(output, {name: str(value) for name, value in settings.items()}) as run, \
+                    **({"files": parts[-1].after} if shares_folders else {})}
+        worker = partial(FileWorker, partial(_load(reader), **settings, **options), changes,
+                         partial(_load(account), **options) if with_account else None)
+        with passes.opened(output, {name: str(value) for name, value in identity.items()}) as run, \
                 Path(os.devnull).open("wb") as nowhere:
             imported.resume(run)
-            lines = run.lines(passes.of_files(parts), make_worker, reject, nowhere, "importing",
+            lines = run.lines(passes.of_files(parts), worker, reject, nowhere, "importing",
                               imported.amend)
             write_lines(step, _not_empty(lines, names, allow_empty, run.counts), output)
         if with_account:
@@ -174,7 +150,31 @@ def imports_texts(make_source: Callable[..., Source], folders: bool = False,
             click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
         _close(step, run.records, run.counts, output, seen)
 
-    return run
+    def make(function: Callable[[], None]) -> click.Command:
+        name = function.__name__.replace("_", "-")
+        own = " ".join(long_name(param) for param in reversed(
+            getattr(function, "__click_params__", ())) if not isinstance(param, KeyOption))
+        run: Callable[..., None] = wraps(function)(read_texts if is_text else read_set)
+        run = _takes_changes(takes_passes(run) if is_text else run)
+        run = _takes_account(run) if account else run
+        run = (takes_sets if folders or archives else takes_files)(run)
+        own += " account" * bool(account)
+        formats[name] = click.command(
+            name, cls=Command, essential=f"{own} {_ESSENTIAL}" if is_text else "",
+            examples=[f"bmtools import {name} {example}" for example in examples],
+            groups={"Records": f"{own} sentences abbreviations duplicates",
+                    "Keys of all records": "lang source licence"},
+            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
+                      "output": "Write the records here; .gz and .zst compress."},
+            topics="records")(run)
+        return formats[name]
+
+    return make
+
+
+def _load(path: str) -> Any:
+    module, function = path.split(":")
+    return getattr(import_module(f"bmtools.corpus.{module}"), function)
 
 
 def _close(step: CommandStep, written: int, counts: Counter[str], output: str,
@@ -192,38 +192,6 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
     if is_empty:
         left_out = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
-
-
-def source_format(content: str, options: str, *examples: str, folders: bool = False,
-                  archives: bool = False,
-                  name: str = "") -> Callable[[Callable[..., None]], click.Command]:
-    """Make the decorator of a format's function, whose module has the name of the format.
-
-    Args:
-        content: of its files, for help.
-        options: its own, in the order of help.
-        examples: arguments that run.
-        folders: whether help says that files also come in folders and zip archives.
-        archives: whether help says that they come in these and in tar archives.
-        name: of the format; otherwise that of the function's module.
-    """
-    come = ", in folders, zip or tar archives" if archives else \
-        ", in folders or zip archives" if folders else ""
-
-    def make(function: Callable[..., None]) -> click.Command:
-        called = name or function.__module__.rpartition(".")[2].replace("_", "-")
-        is_text = any(param.name == "workers"
-                      for param in getattr(function, "__click_params__", ()))
-        return click.command(
-            called, cls=Command, essential=f"{options} {_ESSENTIAL}" if is_text else "",
-            examples=[f"bmtools import {called} {example}" for example in examples],
-            groups={"Records": f"{options} sentences abbreviations duplicates",
-                    "Keys of all records": "lang source licence"},
-            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
-                      "output": "Write the records here; .gz and .zst compress."},
-            topics="records")(function)
-
-    return make
 
 
 def closing(records: int, counts: Mapping[str, int], output: str, task: str = "",

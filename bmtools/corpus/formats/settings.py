@@ -5,9 +5,10 @@ They are apart from the readers, so that help loads no reader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_names
+from bmtools.errors import check_choices, require, require_at_least, require_names
 from bmtools.settings import Settings, option
 
 Genes = Literal["keep", "merge"]
@@ -26,26 +27,34 @@ Unit = Literal["line", "paragraph", "file"]
 """Text of one record of plain text."""
 
 
-class TableConfig(Settings, title="Columns of a table"):
-    """Columns of a table.
+_COLUMNS = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
 
-    A column is the name that the first line gives it, or its number, counted from 1.
+
+def read_columns(columns: str, known: Sequence[str] = ("id", "text")) -> dict[str, str]:
+    """Read KEY=NAME,...: the names of keys or columns in a source by the keys that they fill.
+
+    Raises:
+        ValueError: another form, or no such key.
     """
+    found = {key.strip(): name.strip() for key, _, name in (
+        one.partition("=") for one in columns.split(","))}
+    require(all(found.values()), "columns", repr(columns), "KEY=NAME, separated by commas")
+    require_names("columns", found, known)
+    return found
 
-    text_column: str = option("text", "Column of the text.", metavar="COLUMN")
-    text_pair_column: str = option("", "Column of a second text.", metavar="COLUMN")
-    question_column: str = option("", "Column of a question to the text.", metavar="COLUMN")
-    label_column: str = option("", "Column of the label.", metavar="COLUMN")
-    labels_column: str = option("", "Column of a list of labels.", metavar="COLUMN")
-    score_column: str = option("", "Column of a number.", metavar="COLUMN")
-    id_column: str = option(
-        "", "Column of the id; without one ids are FILE:LINE.", metavar="COLUMN")
-    document_column: str = option(
-        "", "Column of the document that a text comes from, for `meta.document`.", metavar="COLUMN")
+
+class TableConfig(Settings, title="Columns of a table"):
+    """Columns of a table."""
+
+    columns: str = option(
+        "text=text", f"Columns by the key that each fills: {', '.join(_COLUMNS)} (for "
+                     "meta.document). A column is the name that the first line gives it, or its "
+                     "number, counted from 1. Without an id, ids are FILE:LINE.",
+        metavar="KEY=COLUMN,...")
     labels_separator: str = option(
-        ",", "Character between the labels of `labels_column`.", metavar="CHARACTER")
-    label_names: str = option("", "Labels by the values of `label_column`, as 0=no,1=yes; others "
-                                  "are refused.", metavar="VALUE=LABEL,...")
+        ",", "Character between the labels of the column `labels`.", metavar="CHARACTER")
+    label_names: str = option("", "Labels by the values of the column `label`, as 0=no,1=yes; "
+                                  "others are refused.", metavar="VALUE=LABEL,...")
     header: bool = option(
         True, "The first line names the columns; others than those above go to `meta`.")
     delimiter: str = option("", "Character between columns, or tab; found in the first line if not "
@@ -56,7 +65,7 @@ class TableConfig(Settings, title="Columns of a table"):
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(bool(self.text_column), "text_column", "nothing", "a column")
+        read_columns(self.columns, _COLUMNS)
         require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
         require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",
                 repr(self.delimiter), "one character, or tab")
@@ -64,11 +73,9 @@ class TableConfig(Settings, title="Columns of a table"):
                 "label_names", repr(self.label_names), "VALUE=LABEL, separated by commas")
 
     @property
-    def columns(self) -> dict[str, str]:
+    def by_key(self) -> dict[str, str]:
         """The columns that are read, by the key of records that each fills."""
-        keys = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
-        given = {key: getattr(self, f"{key}_column") for key in keys}
-        return {key: column for key, column in given.items() if column}
+        return {"text": "text", **read_columns(self.columns, _COLUMNS)}
 
     @property
     def labels(self) -> dict[str, str]:
@@ -77,11 +84,29 @@ class TableConfig(Settings, title="Columns of a table"):
         return {value.strip(): label.strip() for value, _, label in pairs}
 
 
-GAD = TableConfig("sentence", label_column="label", label_names="0=0,1=1")
-BIOSSES = TableConfig("sentence1", "sentence2", score_column="score")
-BIOASQ_YESNO = TableConfig("ideal_answer", question_column="question", label_column="yesno_label",
+GAD = TableConfig("text=sentence,label=label", label_names="0=0,1=1")
+BIOSSES = TableConfig("text=sentence1,text_pair=sentence2,score=score")
+BIOASQ_YESNO = TableConfig("text=ideal_answer,question=question,label=yesno_label",
                            label_names="0=no,1=yes")
-HOC = TableConfig("text", labels_column="labels", id_column="index")
+HOC = TableConfig("text=text,labels=labels,id=index")
+
+
+class ConllConfig(Settings, title="CoNLL columns"):
+    """Layout of CoNLL columns."""
+
+    token_column: int = option(1, "Column of the token, counted from 1.")
+    tag_column: int = option(0, "Column of the tag, counted from 1; 0 for the last one.")
+    default_type: str = option("ENTITY", "Type of entities whose tags name none.", metavar="NAME")
+    documents: bool = option(
+        False, "One record for every -DOCSTART- line, its sentences a line each.")
+
+    def __post_init__(self) -> None:
+        require_at_least(self, token_column=1, tag_column=0)
+        require(self.token_column != self.tag_column, "tag_column", self.tag_column,
+                "another column than the token's")
+        require(bool(self.default_type), "default_type", "nothing", "the type of an entity")
+
+
 ARTICLE_PARTS = ("captions", "formulas", "back")
 
 

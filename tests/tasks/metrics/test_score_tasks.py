@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from simple_task_scores import score_characters, score_lists, score_relaxed
 
-from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
+from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.answers import score_answers, score_factoids
 from bmtools.tasks.metrics.labels import join_by_document, score_label_sets, score_labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from bmtools.corpus.formats.sets.annotation_tables import (
@@ -35,16 +35,18 @@ _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>
                      r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
 
-def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
-                     relation_files: Iterable[str], genes: Genes = "keep",
-                     relation_types: RelationTypes = "group", counts: Counter[str] | None = None,
+def chemprot_records(abstracts: Iterable[str], entity_files: Sequence[str] = (),
+                     relation_files: Sequence[str] = (), genes: Genes = "keep",
+                     relation_types: RelationTypes = "group", default_type: str = "ENTITY",
+                     counts: Counter[str] | None = None,
                      reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every abstract, with its chemicals, proteins and their relations.
 
     Both layouts are told apart by content: BioCreative VI's `PMID title abstract` by tab, whose
     offsets count title, a blank and abstract, and BioBIT's JSON of `PMID` and `Testo`, whose
     offsets belong to another version of the text, so that mentions move to their nearest
-    occurrence. Entities and relations are held in memory.
+    occurrence. Entities and relations are held in memory. Without their files, the sentences of
+    SciBERT's layout are read; see `marked_records`.
 
     Sources: Krallinger et al. 2017; Buonocore et al. 2023.
 
@@ -55,10 +57,16 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
         genes: whether GENE-Y, a normalised protein, and GENE-N, another, stay apart or are GENE.
         relation_types: whether a relation's type is its group, as `CPR:4`, or its label, as
             `INHIBITOR`; the other one is kept under `label` or `group`.
+        default_type: of the entities of SciBERT's layout.
         counts: counts annotations at their offset, moved, repeated and lost, types mended,
             relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
+    if not entity_files and not relation_files:
+        return marked_records(abstracts, default_type, reject)
+    if not (entity_files and relation_files):
+        raise ValueError("found one of --entities and --relations, expected both, or neither for "
+                         "SciBERT's lines")
     tally = Tally(counts, reject)
     read_mention = partial(_mention, genes=genes, counts=tally.counts)
     mentions = by_document(entity_files, _ENTITY, read_mention, tally)
@@ -111,8 +119,8 @@ def _arc(place: str, line: str, columns: list[str], kinds: RelationTypes) -> tup
     return document, Arc(head, tail, kind, more, place, line)
 
 
-def marked_records(names: Iterable[str], default_type: str = "ENTITY", reject: Reject = refuse,
-                   counts: Counter[str] | None = None) -> Iterator[Record]:
+def marked_records(names: Iterable[str], default_type: str,
+                   reject: Reject) -> Iterator[Record]:
     """Yield a record for every sentence of SciBERT's ChemProt, with one relation each.
 
     The markers of `<< a >>` and `[[ b ]]` go, what they mark become the entities `a` and `b`; which
@@ -124,9 +132,8 @@ def marked_records(names: Iterable[str], default_type: str = "ENTITY", reject: R
         names: JSON Lines with `text` and `label`, compressed or not; `-` for stdin.
         default_type: of both entities.
         reject: receives lines that cannot be read.
-        counts: not used; every reader takes it.
     """
-    tally = Tally(counts, reject)
+    tally = Tally(None, reject)
     for name, place, content in json_objects(names, JsonObject, reject):
         with tally.rejecting():
             yield _marked_record(content, default_type, name, place)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 
-from bmtools.corpus.formats.settings import Scheme, Tokenization
+from bmtools.corpus.formats.settings import ConllConfig, Scheme, Tokenization
 from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, count_of, refuse, require, setting
+from bmtools.errors import RecordError, Reject, count_of, refuse, setting
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record
@@ -30,30 +29,6 @@ _ROW_BYTES = 300  # in memory, beside its text
 _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
 Row = tuple[str, str | None, str | None]
 """A token with the prefix and the type of its tag."""
-
-
-@dataclass(frozen=True)
-class ConllConfig:
-    """Layout of CoNLL columns.
-
-    Args:
-        token_column: column of the token, counted from 1.
-        tag_column: column of the tag, counted from 1; 0 for the last one.
-        default_type: type of entities whose tags name none.
-        documents: join the sentences of a document, which a -DOCSTART- line begins.
-    """
-
-    token_column: int = 1
-    tag_column: int = 0
-    default_type: str = "ENTITY"
-    documents: bool = False
-
-    def __post_init__(self) -> None:
-        require(self.token_column > 0, "token_column", self.token_column, "1 or more")
-        require(self.tag_column >= 0, "tag_column", self.tag_column, "0 or more")
-        require(self.token_column != self.tag_column, "tag_column", self.tag_column,
-                "another column than the token's")
-        require(bool(self.default_type), "default_type", "nothing", "the type of an entity")
 
 
 def conll_records(names: Iterable[str], config: ConllConfig | None = None,

@@ -16,8 +16,9 @@ from bmtools.records import MASK, JsonObject, Record
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
 
-def curated_records(names: Iterable[str], reject: Reject = refuse,
-                    counts: Counter[str] | None = None) -> Iterator[Record]:
+def curated_records(names: Iterable[str], unmasked: bool = False,
+                    counts: Counter[str] | None = None,
+                    reject: Reject = refuse) -> Iterator[Record]:
     """Yield one record for every masking, with the masked word as `target`.
 
     Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
@@ -27,38 +28,25 @@ def curated_records(names: Iterable[str], reject: Reject = refuse,
 
     Args:
         names: JSON files, compressed or not; `-` for stdin.
-        reject: receives a masking whose word cannot be found.
+        unmasked: yield one record for every sentence, as under `original`, on which the authors
+            score pseudo-perplexity.
         counts: not used; every reader takes it.
+        reject: receives a masking whose word cannot be found, or a sentence without `original`.
     """
     tally = Tally(counts, reject)
     for name in names:
         for sentence, item, maskings, keys in _items(name):
-            for number, masked in enumerate(maskings):
-                place = f"{source_name(name)} ({sentence}-{number})"
+            for number, masked in enumerate([None] if unmasked else maskings):
+                own = sentence if unmasked else f"{sentence}-{number}"
+                place, original = f"{source_name(name)} ({own})", item.get("original")
                 with tally.rejecting():
-                    target = _target(item.get("original"), masked, place)
-                    yield Record(id=f"{sentence}-{number}", text=masked, target=target, **keys,
-                                 place=place)
-
-
-def unmasked_records(names: Iterable[str], reject: Reject = refuse,
-                     counts: Counter[str] | None = None) -> Iterator[Record]:
-    """Yield one record for every sentence, unmasked, as under `original`.
-
-    The authors score pseudo-perplexity on these. Ids are the sentences' numbers.
-
-    Args:
-        names: see `curated_records`.
-        reject: receives a sentence without `original`.
-        counts: not used; every reader takes it.
-    """
-    for name in names:
-        for sentence, item, _, keys in _items(name):
-            place = f"{source_name(name)} ({sentence})"
-            if isinstance(item.get("original"), str):
-                yield Record(id=sentence, text=item["original"], **keys, place=place)
-            else:
-                reject(RecordError(place, "found no text under 'original'", item))
+                    if not unmasked:
+                        more = {"text": masked, "target": _target(original, masked, place)}
+                    elif isinstance(original, str):
+                        more = {"text": original}
+                    else:
+                        raise RecordError(place, "found no text under 'original'", item)
+                    yield Record(id=own, **more, **keys, place=place)
 
 
 def _items(name: str) -> Iterator[tuple[str, JsonObject, list[object], dict[str, str]]]:

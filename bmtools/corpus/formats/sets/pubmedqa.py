@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Required, TypedDict
 
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS
@@ -26,9 +26,9 @@ class _Item(TypedDict, total=False):
     LONG_ANSWER: str
 
 
-def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
-                     without: Collection[str] = (), reject: Reject = refuse,
-                     counts: Counter[str] | None = None) -> Iterator[Record]:
+def pubmedqa_records(names: Iterable[str], ids: str | None = None,
+                     without_ids: str | None = None, counts: Counter[str] | None = None,
+                     reject: Reject = refuse) -> Iterator[Record]:
     """Yield every question with its abstract, the parts one a line, and the decision as `label`.
 
     `meta.sections` gives label, start and end of each part, `meta.long_answer` the conclusion,
@@ -36,22 +36,24 @@ def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
 
     Args:
         names: JSON files of questions by PMID, compressed or not; `-` for stdin.
-        ids: PMIDs that are taken; all if not given.
-        without: PMIDs that are left out.
-        reject: receives a question that cannot be read.
+        ids: file of PMIDs that are taken; all if not given.
+        without_ids: file of PMIDs that are left out.
         counts: not used; every reader takes it.
+        reject: receives a question that cannot be read.
 
     Raises:
-        DataError: no file has an id of `ids` or `without`.
+        DataError: no file has an id of the lists.
     """
     tally = Tally(counts, reject)
-    missing = dict.fromkeys((*(ids or ()), *without))
+    wanted = _read_ids(ids) if ids else None
+    without = _read_ids(without_ids) if without_ids else set()
+    missing = dict.fromkeys((*sorted(wanted or ()), *sorted(without)))
     for name in names:
         content = read_json(name, "PubMedQA's form, questions by PMID", dict[str, object],
                             MOST_RECORDS)
         for pmid, item in (content or {}).items():
             missing.pop(pmid, None)
-            if (ids is not None and pmid not in ids) or pmid in without:
+            if (wanted is not None and pmid not in wanted) or pmid in without:
                 continue
             place = f"{source_name(name)} ({pmid})"
             with tally.rejecting():
@@ -81,7 +83,7 @@ def _record(pmid: str, item: _Item, place: str) -> Record:
                   meta={key: value for key, value in meta.items() if value}, place=place)
 
 
-def read_ids(name: str) -> set[str]:
+def _read_ids(name: str) -> set[str]:
     """Read a list of ids: the keys of a JSON object, a JSON list, or one a line.
 
     Raises:

@@ -9,6 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.formats.texts.json_lines import agreed_records
@@ -29,7 +30,7 @@ _AS_TEXT = (date, datetime, time, timedelta, Decimal)
 Row = tuple[str, str, JsonObject]
 
 
-def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+def parquet_records(names: Iterable[str], columns: str = "id=id,text=text",
                     counts: Counter[str] | None = None,
                     reject: Reject = refuse) -> Iterator[Record]:
     """Yield the rows of Parquet files under the keys that commands agree on.
@@ -40,8 +41,7 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
     Args:
         names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
             file is held in memory.
-        id_key: column of the id.
-        text_key: column of the text.
+        columns: those of the id and the text, see `read_columns`.
         counts: counts the ids that were given, and columns that are left out.
         reject: receives a row without text.
 
@@ -49,11 +49,11 @@ def parquet_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
         DataError: a damaged file, or one without the column of the text.
     """
     require_extra("pyarrow", "import parquet", "parquet")
-    tally = Tally(counts, reject)
+    tally, by_key = Tally(counts, reject), read_columns(columns)
     for name in names:
         for file in corpus_files(name, ".parquet", counts=tally.counts):
-            rows = _rows(file, text_key, tally.counts)
-            yield from agreed_records(rows, id_key, text_key, tally)
+            rows = _rows(file, by_key.get("text", "text"), tally.counts)
+            yield from agreed_records(rows, by_key, tally)
 
 
 def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
@@ -70,7 +70,7 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
         columns = [field.name for field in schema if not _has_bytes(field.type)]
         if text_key not in columns:
             raise DataError(f"{source}: found no column {text_key!r}, "
-                            f"{suggestion(text_key, columns)}; {setting('text_key')} names it")
+                            f"{suggestion(text_key, columns)}; {setting('columns')} names it")
         counts["columns of bytes left out"] += len(schema) - len(columns)
         classes = _classes(schema)
         for batch in file.iter_batches(_batch_rows(file.metadata), columns=columns):

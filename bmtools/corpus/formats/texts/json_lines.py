@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TypeVar
 
 import msgspec
 
+from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.folders import whole_json
@@ -87,7 +88,7 @@ def _fault(line: str, error: Exception) -> str:
     return f"found {line.strip()[:40]!r} ({error}), expected a JSON object on one line"
 
 
-def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+def jsonl_records(names: Iterable[str], columns: str = "id=id,text=text",
                   counts: Counter[str] | None = None,
                   reject: Reject = refuse) -> Iterator[Record]:
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.
@@ -98,21 +99,21 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
 
     Args:
         names: files of JSON objects, one a line; `-` for stdin.
-        id_key: key of the id.
-        text_key: key of the text.
+        columns: keys of the id and the text, see `read_columns`.
         counts: counts the ids that were given.
         reject: receives a line that is no object, or one without text.
     """
-    return agreed_records(json_objects(names, JsonObject, reject), id_key, text_key,
+    return agreed_records(json_objects(names, JsonObject, reject), read_columns(columns),
                           Tally(counts, reject))
 
 
-def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], id_key: str, text_key: str,
+def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapping[str, str],
                    tally: Tally) -> Iterator[Record]:
     """Yield objects as `jsonl_records` does, each given after an own id and its place."""
     for own_id, place, content in objects:
         with tally.rejecting():
-            record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
+            record = _with_agreed_keys(Record(content, place=place), columns.get("id", "id"),
+                                       columns.get("text", "text"))
             if record.get("id") is None:
                 tally.counts["ids given, as STEM:LINE"] += 1
                 record["id"] = own_id
@@ -124,7 +125,7 @@ def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:
     if not isinstance(record.get(text_key), str):
         found = repr(record[text_key])[:40] if text_key in record else "no such key"
         raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
-                                        f"{setting('text_key')} names its key",
+                                        f"{setting('columns')} names its key",
                           record)
     agreed: JsonObject = {"id": record.get(id_key), "text": record[text_key]}
     for key, value in record.items():

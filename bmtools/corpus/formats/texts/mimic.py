@@ -40,7 +40,7 @@ _RELEASES = (
              {"sequence": "note_seq", "patient": "subject_id", "admission": "hadm_id"}))
 
 
-def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str | None = None,
+def mimic_records(names: Iterable[str], kinds: str = "", marks: str | None = None,
                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every note, as it is in the file.
 
@@ -49,7 +49,7 @@ def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str 
 
     Args:
         names: CSV files, compressed or not; `-` for stdin.
-        kinds: that are taken, by CATEGORY or note type, in any case; all if none is named.
+        kinds: that are taken, by CATEGORY or note type, in any case, between commas; all if empty.
         marks: replaces the marks of de-identification, `[**...**]` and `___`; None keeps them.
         counts: counts what is left out, by reason.
         reject: receives a note with too few or too many columns, or without id or text.
@@ -58,7 +58,7 @@ def mimic_records(names: Iterable[str], kinds: Collection[str] = (), marks: str 
         DataError: a file without the columns of either release, or a quote that does not end.
     """
     counts = Counter() if counts is None else counts
-    wanted = {kind.strip().lower() for kind in kinds}
+    wanted = {kind.strip().lower() for kind in kinds.split(",") if kind.strip()}
     for name in names:
         missing = set(wanted)
         notes = _notes(name, reject)

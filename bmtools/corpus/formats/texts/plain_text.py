@@ -16,7 +16,7 @@ from bmtools.records import Record
 _LINE_BYTES = 50  # in memory, beside its text
 
 
-def text_records(names: Iterable[str], unit: Unit = "line", counts: Counter[str] | None = None,
+def text_records(names: Iterable[str], unit: Unit | None = None, counts: Counter[str] | None = None,
                  reject: Reject = refuse) -> Iterator[Record]:
     """Yield the lines, paragraphs or files that contain more than white space.
 
@@ -26,7 +26,7 @@ def text_records(names: Iterable[str], unit: Unit = "line", counts: Counter[str]
 
     Args:
         names: text files, compressed or not; `-` for stdin.
-        unit: text of one record; file keeps one file at a time in memory.
+        unit: text of one record, a line by default; file keeps one file at a time in memory.
         counts: not used; every reader takes it.
         reject: not used, likewise.
 
@@ -35,12 +35,13 @@ def text_records(names: Iterable[str], unit: Unit = "line", counts: Counter[str]
     """
     for name in names:
         stem = source_stem(name)
-        for number, text in _blocks(name, unit):
+        for number, text in _blocks(name, unit or "line"):
             yield Record(id=stem if unit == "file" else f"{stem}:{number}", text=text,
                          place=f"{source_name(name)}:{number}")
 
 
-def text_account(records: Iterable[Record], name: str, counts: Counter[str]) -> Iterator[Record]:
+def text_account(records: Iterable[Record], name: str, counts: Counter[str],
+                 unit: Unit | None = None) -> Iterator[Record]:
     """Yield the records of a file, and prove that they hold its text; see `accounted`."""
     with open_bytes(name) as stream:
         pieces = (Piece(f"{source_name(name)}:{number}", squeezed(line.decode()))

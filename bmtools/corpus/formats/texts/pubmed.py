@@ -277,7 +277,14 @@ _ELSEWHERE = squeezed(ELSEWHERE)
 _BRACKETS = "brackets and stops of translated titles"
 
 
-class PubmedAccount(XmlAccount):
+def pubmed_account(records: Iterable[Record], name: str, counts: Counter[str],
+                   titles: bool = False, other_abstracts: bool = False) -> Iterator[Record]:
+    """Yield the records of a file, and prove that they hold its text; see `accounted`."""
+    pieces = _PubmedAccount(titles, other_abstracts).pieces(name)
+    return accounted(records, pieces, name, counts, _BRACKETS)
+
+
+class _PubmedAccount(XmlAccount):
     """Account of PubMed's XML: which elements are text, and the classes of all others.
 
     Args:
@@ -289,11 +296,6 @@ class PubmedAccount(XmlAccount):
 
     def __init__(self, titles: bool = False, other_abstracts: bool = False) -> None:
         self._titles, self._other_abstracts = titles, other_abstracts
-
-    def __call__(self, records: Iterable[Record], name: str,
-                 counts: Counter[str]) -> Iterator[Record]:
-        """Yield the records of a file, and prove that they hold its text; see `accounted`."""
-        return accounted(records, self.pieces(name), name, counts, _BRACKETS)
 
     def left_out(self, path: Path, attributes: Attributes) -> str:
         """Name the class of an element by its tag."""

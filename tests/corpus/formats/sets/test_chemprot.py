@@ -10,7 +10,7 @@ import pytest
 
 from bmtools.corpus.formats.sets.annotation_tables import mended_type
 from bmtools.corpus.formats.sets.biored import biored_records
-from bmtools.corpus.formats.sets.chemprot import chemprot_records, marked_records
+from bmtools.corpus.formats.sets.chemprot import chemprot_records
 from bmtools.corpus.formats.sets.mentions import LOST, MATCHED, MOVED, RELATIONS_LOST
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
@@ -127,12 +127,12 @@ MARKED = '{"text": "On [[x]: << DF >> ([[ sigma-1 ]]) >> a.", "label": "INHIBITO
 def test_markers_of_one_kind_take_no_hours(tmp_path: Path) -> None:
     (tmp_path / "in").write_text(json.dumps({"text": "<< a >> " * 20_000, "label": "x"}))
     with pytest.raises(RecordError, match="found no text with << a >> before"):
-        list(marked_records([str(tmp_path / "in")]))
+        list(chemprot_records([str(tmp_path / "in")]))
 
 
 def test_markers_become_entities(tmp_path: Path) -> None:
     (tmp_path / "in").write_text(f"{MARKED}\n\n")
-    record, = marked_records([str(tmp_path / "in")])
+    record, = chemprot_records([str(tmp_path / "in")])
     check(record)
     assert record == {
         "id": "in:1", "text": "On [[x]: DF (sigma-1) >> a.",
@@ -233,7 +233,7 @@ def test_biocreatives_files(data: Path) -> None:
 def test_sciberts_lines(data: Path) -> None:
     found = {}
     for part in ("train", "dev", "test"):
-        records = list(marked_records([str(data / f"en/re/chemprot/{part}.txt")]))
+        records = list(chemprot_records([str(data / f"en/re/chemprot/{part}.txt")]))
         for record in records:
             check(record)
         labels = {arc["type"] for record in records for arc in record["relations"]}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
-from bmtools.corpus.formats.sets.conll import ConllConfig, conll_records
+from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 

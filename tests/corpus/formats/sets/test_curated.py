@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.formats.sets.curated import curated_records, unmasked_records
+from bmtools.corpus.formats.sets.curated import curated_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, check
 
@@ -60,7 +60,7 @@ def test_words_that_cannot_be_found(source, original: object, masked: object, me
     with pytest.raises(RecordError, match=message):
         list(curated_records([path]))
     rejected: list[RecordError] = []
-    list(curated_records([path], rejected.append))
+    list(curated_records([path], reject=rejected.append))
     assert rejected[0].place.endswith("mlm.json (0-0)")
 
 
@@ -105,15 +105,15 @@ def test_real_context_windows(data: Path) -> None:
 
 def test_unmasked_sentences(source) -> None:
     path = source(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
-    [record] = unmasked_records([path])
+    [record] = curated_records([path], unmasked=True)
     assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
                       "source": "http://x"}
     with pytest.raises(RecordError, match=r"\(0\): found no text under 'original'"):
-        list(unmasked_records([source(sentence(None, "Il [MASK]."))]))
+        list(curated_records([source(sentence(None, "Il [MASK]."))], unmasked=True))
 
 
 @pytest.mark.data
 def test_all_54_real_sentences(data: Path) -> None:
-    records = list(unmasked_records([str(data / "it/mrr/mlm_data.json")]))
+    records = list(curated_records([str(data / "it/mrr/mlm_data.json")], unmasked=True))
     assert len(records) == len({record["text"] for record in records}) == 54
     assert not any(MASK in record["text"] for record in records)

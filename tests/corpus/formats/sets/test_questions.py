@@ -12,7 +12,7 @@ import pytest
 
 from bmtools.corpus.formats.sets.bioasq import bioasq_records, biobit_records
 from bmtools.corpus.formats.sets.nli import nli_records
-from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records, read_ids
+from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.corpus.formats.sets.squad import squad_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
@@ -171,15 +171,18 @@ def test_pubmedqa(source) -> None:
                          {"label": "AIM", "start": 0, "end": 4},
                          {"label": "END", "start": 5, "end": 9}]}}
     assert second == {"id": "2", "text": "x", "question": "?"} | {"meta": {}}
-    assert [one["id"] for one in pubmedqa_records([name], {"2"})] == ["2"]
-    assert [one["id"] for one in pubmedqa_records([name], None, {"2"})] == ["1"]
-    with pytest.raises(DataError, match=r"found 1 ids in the lists that no file has, such as '3'"):
-        list(pubmedqa_records([name], {"2", "3"}))
 
 
 @pytest.mark.parametrize("content", ['{"1": "yes", "2": "no"}', '["1", 2]', "1\n\n2\n"])
-def test_lists_of_ids(source, content: str) -> None:
-    assert read_ids(source(content)) == {"1", "2"}
+def test_lists_of_ids(source, tmp_path: Path, content: str) -> None:
+    name = source({number: {"QUESTION": "?", "CONTEXTS": ["x"]} for number in "123"})
+    listed = tmp_path / "ids"
+    listed.write_text(content)
+    assert [one["id"] for one in pubmedqa_records([name], str(listed))] == ["1", "2"]
+    assert [one["id"] for one in pubmedqa_records([name], None, str(listed))] == ["3"]
+    listed.write_text("1\n4\n")
+    with pytest.raises(DataError, match=r"found 1 ids in the lists that no file has, such as '4'"):
+        list(pubmedqa_records([name], str(listed)))
 
 
 def test_pairs_of_sentences(tmp_path: Path) -> None:
@@ -275,7 +278,7 @@ def test_real_biobit(data: Path, name: str, split: str, records: int, repeated: 
 def test_real_pubmedqa(data: Path) -> None:
     where = data / "en/qa/pubmedqa"
     truth = json.loads((where / "test_ground_truth.json").read_text())
-    ids = read_ids(str(where / "test_ground_truth.json"))
+    ids = str(where / "test_ground_truth.json")
     name = str(where / "ori_pqal.json")
     everything = checked(pubmedqa_records([name]))
     assert Counter(record["label"] for record in everything) == {

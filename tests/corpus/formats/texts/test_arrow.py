@@ -52,7 +52,7 @@ def test_parquet(write, tmp_path) -> None:
     assert records == [row(number) for number in range(2500)]
     assert records[2].place.endswith("a.parquet:3")
     assert counts == {"columns of bytes left out": 1}
-    first, *_ = parquet_records([str(tmp_path)], text_key="price", counts=counts)
+    first, *_ = parquet_records([str(tmp_path)], columns="text=price", counts=counts)
     assert first["id"] == "a:1"
 
 
@@ -87,6 +87,6 @@ def test_damage_is_one_line(write, tmp_path) -> None:
             list(parquet_records([str(path)]))
     path.write_bytes(whole)
     with pytest.raises(DataError, match="found no column 'txet', did you mean 'text'"):
-        list(parquet_records([str(path)], text_key="txet"))
+        list(parquet_records([str(path)], columns="text=txet"))
     with pytest.raises(DataError, match="found no column 'image'"):
-        list(parquet_records([str(path)], text_key="image"))
+        list(parquet_records([str(path)], columns="text=image"))

@@ -96,7 +96,7 @@ def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(lines) -> None
 
 @pytest.mark.parametrize(("line", "message"), [
     ("{", "expected a JSON object"), ("[1]", "expected a JSON object"),
-    ({"id": "1"}, "key 'text': found no such key, expected text; text_key"),
+    ({"id": "1"}, "key 'text': found no such key, expected text; columns"),
     ({"id": "1", "text": 5}, "key 'text': found 5, expected text"),
 ])
 def test_bad_lines_are_reported(lines, line: object, message: str) -> None:

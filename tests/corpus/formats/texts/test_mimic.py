@@ -54,13 +54,13 @@ def test_mimic_iv(write) -> None:
 
 def test_kinds_are_chosen_in_any_case_and_left_out_ones_counted(write) -> None:
     counts: Counter[str] = Counter()
-    kinds = [" physician", "DISCHARGE SUMMARY", "Nurse"]
+    kinds = " physician,DISCHARGE SUMMARY,Nurse"
     assert [note["id"] for note in mimic_records([write(III)], kinds, counts=counts)] == [
         "174", "176"]
     assert counts == {"notes marked as errors left out": 1,
                       "files without notes of the kind 'nurse'": 1,
                       "notes of the kind 'Nursing' left out": 1}
-    assert [note["id"] for note in mimic_records([write(IV)], ["ad"])] == ["10-AD-1"]
+    assert [note["id"] for note in mimic_records([write(IV)], "ad")] == ["10-AD-1"]
 
 
 def test_marks_are_replaced_as_they_are_given(write) -> None:

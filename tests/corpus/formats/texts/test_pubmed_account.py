@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.corpus.account import ADDED, IN_RECORDS, LEFT_OUT
-from bmtools.corpus.formats.texts.pubmed import PubmedAccount, pubmed_records
+from bmtools.corpus.formats.texts.pubmed import pubmed_account, pubmed_records
 from bmtools.errors import DataError
 
 CITATIONS = """<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID Version="1">1</PMID>
@@ -44,8 +44,8 @@ def characters(content: str) -> int:
 def account(path: Path, **options: bool) -> tuple[Counter[str], int]:
     """Return what was counted, and the characters of the records."""
     counts: Counter[str] = Counter()
-    records = list(PubmedAccount(**options)(pubmed_records([str(path)], **options), str(path),
-                                            counts))
+    records = list(pubmed_account(pubmed_records([str(path)], **options), str(path), counts,
+                                  **options))
     written = "".join(record.get("title", "") + record["text"] for record in records)
     return counts, len("".join(written.split()))
 
