@@ -92,8 +92,8 @@ def write_study(folder: Path) -> dict[str, list[Line]]:
         _write(folder / name, lines[name])
         before = {"model": hash_directory(folder / f"out/{MODELS[number - 1]}")} if number else {}
         _write(folder / f"out/{model}/bmtools.json", [{
-            "command": "pretrain", "settings": {"model": MODELS[number - 1] if number else None,
-                                                "layer_decay": 0.95, "phases": [
+            "command": "pretrain", "sha256": hash_directory(folder / f"out/{model}"), "settings": {
+                "model": MODELS[number - 1] if number else None, "layer_decay": 0.95, "phases": [
                 {"name": "short", "learning_rate": 1e-3}, {"name": "long", "learning_rate": 2e-3}]},
             "inputs": {f"text-{number}.jsonl": f"{number}" * 64}, "parents": before,
             "tokens_seen": 4000 + 1000 * number, "wall_seconds": figure(),

@@ -60,7 +60,7 @@ COMMANDS = {
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
-    "compare-models": "Compare models by size, speed, memory and scores.",
+    "compare-models": "Compare models by size, speed and memory.",
     "table": "Show JSON Lines of several models as one table.",
     "lineage": "Follow outputs back to the first bytes: commands, hashes, licences, hours.",
     "verify": "Hash outputs and their inputs again, and name what changed.",

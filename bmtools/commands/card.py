@@ -19,11 +19,11 @@ from bmtools.io.provenance.manifest import CARD
     "bmtools card model -o model/README.md --overwrite",
     "bmtools card base --about about.toml --scores scores.jsonl --bom bom.json"),
     groups={"Sources": "about scores search",
-            "Further files": "bom eval-results"},
+            "Further files": "bom"},
     meanings={"output": "Write the card here."})
 @click.argument("model", type=existing_directory, metavar="CKPT")
 @click.option("--about", type=InputFile(Path, allow_dash=False),
-              metavar="FILE", help="What only people know, in TOML or Markdown: intended_use, "
+              metavar="FILE", help="What only people know, in TOML: intended_use, "
                                    "risks, contact ...")
 @click.option("--scores", multiple=True, type=NamedInput(InputRecords()), metavar="[SET=]FILE",
               help="Scores of score-pppl, score-mrr, score-tasks or score-suite; SET names what "
@@ -31,34 +31,27 @@ from bmtools.io.provenance.manifest import CARD
 @click.option("--search", multiple=True, type=InputPath(Path),
               metavar="PATH", help="Also look here for what it was made from.")
 @writes_file("--bom", "Write a bill of materials here, CycloneDX 1.6 in JSON.")
-@writes_file("--eval-results", "Write scores of the Hub's benchmarks here, in YAML.")
 @writes_records
 def command(step: CommandStep, model: Path, about: Path | None, scores: tuple[str, ...],
-            search: tuple[Path, ...], bom: str | None, eval_results: str | None,
-            output: str) -> None:
+            search: tuple[Path, ...], bom: str | None, output: str) -> None:
     """Write the card of a checkpoint, an exported model or a vocabulary.
 
     Facts come from the model's files, from records of all steps that led to it, from scores and,
     with --about, from people. What nobody measured or stated is called so, and what is missing is
-    counted at the end. The card's metadata is checked against the Hub's rules without asking it.
+    counted at the end.
     """
     from bmtools.study.cards.card import make_card
 
-    _keep_hash(model, output, bom, eval_results)
-    made = make_card(model, about=about, scores=scores, search=search,
-                     eval_results=eval_results is not None)
-    for text, path in ((made.card, output), (made.bom, bom), (made.eval_results, eval_results)):
+    for file in map(Path, filter(None, (output, bom))):
+        # The model's hash covers the files in its directory, but not the card.
+        if file.name != CARD and file.resolve().parent == model.resolve():
+            raise click.UsageError(f"found {file}, which would change the hash of {model}; "
+                                   "expected a place outside, or a folder in it")
+    made = make_card(model, about=about, scores=scores, search=search)
+    for text, path in ((made.card, output), (made.bom, bom)):
         if path is not None:
             write_lines(step, [text.encode()], path)
     finish(step, closing(str(model), made.known))
-
-
-def _keep_hash(model: Path, *outputs: str | None) -> None:
-    """Refuse files beside the model's own, which its hash covers, but the card."""
-    for path in map(Path, filter(None, outputs)):
-        if path.name != CARD and path.resolve().parent == model.resolve():
-            raise click.UsageError(f"found {path}, which would change the hash of {model}; "
-                                   "expected a place outside, or a folder in it")
 
 
 def closing(model: str, known: Mapping[str, bool]) -> str:

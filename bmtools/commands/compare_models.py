@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, inference_directory, input_file, writes_records
-from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import Closing, Line, finish, print_results, prints_results, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -18,30 +17,27 @@ from bmtools.models.settings import SpeedConfig
 
 @click.command("compare-models", cls=Command, examples=(
     "bmtools compare-models model --turns 1",
-    "bmtools compare-models base model --scores scores.jsonl --texts notes.jsonl --turns 1"),
-    groups={"Scores": "scores output", "Speed": "texts batch-size max-length turns threads"},
+    "bmtools compare-models base model --texts notes.jsonl --turns 1"),
+    groups={"Scores": "output", "Speed": "texts batch-size max-length turns threads"},
     topics="checkpoints devices",
     meanings={"output": "Write the lines here; .gz and .zst compress."})
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")
-@click.option("--scores", multiple=True, type=NamedInput(InputRecords()), metavar="[NAME=]FILE",
-              help="Scores of score-pppl, score-mrr, score-tasks or score-suite to put beside; "
-                   "NAME goes before their metrics.")
 @click.option("--texts", type=input_file, metavar="FILE",
               help="Records whose first texts are read; random tokens without.")
 @takes_settings(SpeedConfig, "config")
 @prints_results
 @writes_records
-def command(step: CommandStep, models: tuple[Path, ...], scores: tuple[str, ...], texts: str | None,
+def command(step: CommandStep, models: tuple[Path, ...], texts: str | None,
             config: SpeedConfig, output: str) -> None:
-    """Compare models by size, speed, memory and scores.
+    """Compare models by size, speed and memory.
 
     Prints a JSON line per checkpoint or exported model: parameters, megabytes on disk, and
     on the CPU, and the GPU if there is one, tokens a second and peak memory, measured here while
-    models take turns; metrics with intervals, and differences from the first model, from files.
+    models take turns. `bmtools table` shows them next to scores.
     """
     from bmtools.study.reports.compare_models import compare_models
 
-    lines = print_results(step, compare_models(models, scores, texts, **asdict(config)), output)
+    lines = print_results(step, compare_models(models, texts, **asdict(config)), output)
     finish(step, *closing(lines, output))
 
 

@@ -26,9 +26,9 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
               help="Look for what records name in this directory and below, too; repeat it.")
-@click.option("--format", "form", type=click.Choice(["tree", "json", "dot", "mermaid"]),
+@click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid"]),
               default="tree", show_default=True,
-              help="A tree for people, all records as JSON, or a graph for Graphviz or Mermaid.")
+              help="A tree for people, all records as JSON, or a graph for Mermaid.")
 @click.option("--settings", is_flag=True, help="Show the settings of each step in the tree.")
 @writes_records
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
@@ -45,7 +45,6 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     from bmtools.cli.tables import print_renderable
     from bmtools.study.lineages.lineage import trace
     from bmtools.study.lineages.views import (
-        lineage_dot,
         lineage_json,
         lineage_mermaid,
         lineage_tree,
@@ -65,8 +64,7 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
             if isinstance(text, io.StringIO):
                 stream.write(text.getvalue().encode())
         else:
-            draw = lineage_dot if form == "dot" else lineage_mermaid
-            stream.write(draw(lineage).encode())
+            stream.write(lineage_mermaid(lineage).encode())
     missing = len(lineage.unresolved)
     links = count_of(len(lineage.edges), "links")
     finish(step, f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (

@@ -28,8 +28,8 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
 
     PATHS are directories and files with a record of how they were made (bmtools.json, or
     FILE.bmtools.json), or folders of such, all of which are looked at. Inputs are looked for as by
-    lineage, back to the first ones. Prints a line about each: same, changed, missing, added, not
-    found, or no hash recorded (by older versions). Exits with 1 if anything differs.
+    lineage, back to the first ones. Prints a line about each: same, changed, missing, added or not
+    found. Exits with 1 if anything differs.
     """
     from bmtools.study.lineages.verify import differs, verify
 
@@ -42,8 +42,6 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
 
 def closing(lines: Sequence[Line]) -> Closing:
     """Close `verify`: how many are as they were."""
-    same, *others = (sum(line["state"] == state for line in lines)
-                     for state in ("same", "not found", "no hash recorded"))
-    names = ("not found", "without a hash in their record")
-    return ", ".join([f"{same} as recorded", *(f"{count} {name}" for count, name in
-                                               zip(others, names, strict=True) if count)]), ""
+    same, absent = (sum(line["state"] == state for line in lines)
+                    for state in ("same", "not found"))
+    return f"{same} as recorded" + f", {absent} not found" * (absent > 0), ""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aibom import completeness, missing_fields
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -47,9 +46,6 @@ distilled = "annas-group/distilled"
 [datasets."notes.jsonl"]
 hub = "annas-group/notes"
 licence = "CC-BY-4.0"
-[benchmarks."notes.jsonl"]
-dataset = "annas-group/notes"
-task = "ner"
 """
 
 
@@ -218,21 +214,6 @@ def test_scores_of_another_model_of_the_name_are_left_out(
     scores.write_text(scores.read_text().replace(own, "third/pretrained"))
     done = run("card", own, "--scores", scores)
     assert done.code == 1 and "the only one that ends like it" in done.err
-
-
-def test_results_of_a_benchmark(run: Any, chain: Path, tmp_path: Path) -> None:
-    out = tmp_path / "results.yaml"
-    done = run("card", chain / "tagger", "--about", chain / "about.toml", "--eval-results", out)
-    assert done.code == 0, done.err
-    found = yaml.safe_load(out.read_text())
-    test = record_of(chain / "tagger")["results"]["test_f1"]
-    # The form that the Hub documents: dataset with id and task_id, value, notes.
-    assert found[-1]["dataset"] == {"id": "annas-group/notes", "task_id": "ner"}
-    assert found[-1]["value"] == test["mean"]
-    assert set(found[-1]) <= {"dataset", "value", "source", "notes", "date", "verifyToken"}
-    done = run("card", chain / "tagger", "--eval-results", out, "--overwrite")
-    assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "[benchmarks]" in done.err
 
 
 def test_what_cannot_be_described_is_refused_in_one_line(run: Any, chain: Path,

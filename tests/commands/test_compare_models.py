@@ -1,4 +1,4 @@
-"""`bmtools compare-models`: what it measures, and the scores that it puts beside."""
+"""`bmtools compare-models`: what it measures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+import bmtools.study.reports.compare_models as model_speed
 from bmtools.errors import DataError
 from bmtools.export.export import export_model
-from bmtools.study.reports import model_speed
-from bmtools.study.reports.compare_models import compare_models, read_scores
+from bmtools.study import compare_models
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,34 +45,18 @@ def models(tiny_checkpoint: Path, make_tagger: Callable[[Path], Path],
     return [tiny_checkpoint, exported, make_tagger(tiny_checkpoint)]
 
 
-@pytest.fixture
-def scores(models: list[Path], write_lines: Callable[..., Path]) -> Path:
-    first, second = str(models[0]), models[1].name
-    return write_lines(
-        "scores.jsonl", {"model": first, "sentences": 9, "pppl": 4.5, "interval": [4.0, 5.0]},
-        {"model": second, "pppl": 5.5, "interval": [5.1, 6.0]},
-        {"compared": [second, first], "metric": "pppl", "difference": 1.0,
-         "interval": [0.5, 1.5], "p": 0.01})
-
-
-def test_measures_and_scores(run: Callable[..., Any], here: list[tuple[str, str]],
-                             models: list[Path], corpus: Path, scores: Path) -> None:
-    done = run("compare-models", *models, "--turns", "2", "--threads", "1", "--texts", corpus,
-               "--scores", scores)
+def test_measures(run: Callable[..., Any], here: list[tuple[str, str]],
+                             models: list[Path], corpus: Path) -> None:
+    done = run("compare-models", *models, "--turns", "2", "--threads", "1", "--texts", corpus)
     assert done.code == 0, done.err
     assert [line["kind"] for line in done.records] == ["bert", "onnx", "bert"]
     assert [line["model"] for line in done.records] == [*map(str, models)]
-    first, exported, tagger = done.records
+    first, exported, _ = done.records
     assert exported["parameters"] == pytest.approx(first["parameters"], rel=0.02)
     for line in done.records:
         assert line["cpu"]["tokens_per_second"] >= line["cpu"]["median"] > 0
         assert line["cpu"]["texts_per_second"] > 0 and line["cpu"]["peak_megabytes"] > 50
         assert line["threads"] == 1 and line["megabytes"] > 0
-    assert (first["pppl"], first["intervals"]) == (4.5, {"pppl": [4.0, 5.0]})
-    # The first model's score less this one's, whichever was named first in the file.
-    assert exported["differences"] == {"pppl": {
-        "difference": -1.0, "interval": [-1.5, -0.5], "p": 0.01}}
-    assert "pppl" not in tagger
     turns = [model for name, model in here if name == "_turn"]
     assert turns == [path.name for path in models] * 3
 
@@ -102,34 +86,10 @@ def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
     assert 50 < line["cpu"]["peak_megabytes"] < 2_000
 
 
-def test_scores_of_sets_and_suites(models: list[Path], write_lines: Callable[..., Path]) -> None:
-    name = models[0].name
-    path = write_lines("scores.jsonl", {"model": f"elsewhere/{name}", "task": "ner", "f1": 0.8,
-                        "interval": [0.7, 0.9], "recall": 0.5, "intervals": {"recall": [0.4, 0.6]}},
-                       {"model": name, "suite": "blurb", "scores": {"GAD": 81.0}},
-                       {"model": name, "metric": "precision", "mean": 0.6})
-    found = read_scores([models[0]], [f"NCBI={path}"])[str(models[0])]
-    assert found == {"NCBI f1": 0.8, "NCBI recall": 0.5, "NCBI GAD": 81.0, "NCBI precision": 0.6,
-                     "intervals": {"NCBI f1": [0.7, 0.9], "NCBI recall": [0.4, 0.6]}}
-
-
-def test_mistakes(run: Callable[..., Any], piped: Callable[..., Any], models: list[Path],
-                  tmp_path: Path, write_lines: Callable[..., Path]) -> None:
-    other = write_lines("scores.jsonl", {"model": "other", "pppl": 1.0})
-    with pytest.raises(DataError, match=r"scores: found no score of .* in .*, expected lines"):
-        read_scores(models[:1], [str(other)])
-    done = piped(other, "compare-models", models[0], "--scores", "-")
-    assert done.code == 1 and "found no score of" in done.err
-    odd = write_lines("odd.jsonl", {"model": models[0].name, "scores": 3})
-    with pytest.raises(DataError, match=r"odd\.jsonl:1: no line of scores \(.*expected one of"):
-        read_scores(models[:1], [str(odd)])
-    with pytest.raises(DataError, match=r"absent\.jsonl: no such file"):
-        read_scores(models[:1], ["absent.jsonl"])
+def test_mistakes(run: Callable[..., Any], models: list[Path], tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"texts: found no text, expected records with text"):
         compare_models(models[:1], texts=[])
     assert run("compare-models").code == 2
-    absent = run("compare-models", models[0], "--scores", "GAD=absent.jsonl")
-    assert absent.code == 2 and "'absent.jsonl' does not exist" in absent.err
     (tmp_path / "empty").mkdir()
     done = run("compare-models", tmp_path / "empty")
     assert done.code == 1 and len(done.err.splitlines()) == 1

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+import bmtools.study.reports.compare_models as model_speed
 from bmtools.export.export import export_model
 from bmtools.models.settings import SpeedConfig
-from bmtools.study.reports import model_speed
 from bmtools.tasks import finetune
 
 pytestmark = pytest.mark.usefixtures("one_thread")

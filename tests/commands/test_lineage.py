@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,20 +64,13 @@ def test_json_has_all_records(run: Run, scores: Path) -> None:
     assert json.loads(Path("l.json").read_text()) == found
 
 
-def test_graphs_have_all_nodes_and_edges(run: Run, scores: Path) -> None:
+def test_a_graph_has_all_nodes_and_edges(run: Run, scores: Path) -> None:
     lineage = trace([scores])
-    dot = run("lineage", scores, "--format", "dot").out
     mermaid = run("lineage", scores, "--format", "mermaid").out
     numbers = {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
-    for graph, node, arrow in ((dot, r"(n\d+) \[label=", r"(n\d+) -> (n\d+)"),
-                               (mermaid, r'(n\d+)\["', r"(n\d+) -->.* (n\d+)")):
-        assert set(re.findall(rf"^  {node}", graph, re.MULTILINE)) == set(numbers.values())
-        assert sorted(re.findall(rf"^  {arrow}", graph, re.MULTILINE)) == sorted(
-            (numbers[edge.parent], numbers[edge.child]) for edge in lineage.edges)
-    if shutil.which("dot"):
-        drawn = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True,
-                               check=True)
-        assert drawn.stdout.count("<title>n") == len(lineage.nodes) + len(lineage.edges)
+    assert set(re.findall(r'^  (n\d+)\["', mermaid, re.MULTILINE)) == set(numbers.values())
+    assert sorted(re.findall(r"^  (n\d+) -->.* (n\d+)", mermaid, re.MULTILINE)) == sorted(
+        (numbers[edge.parent], numbers[edge.child]) for edge in lineage.edges)
 
 
 def test_names_cannot_break_a_graph(run: Run, tmp_path: Path) -> None:
@@ -89,8 +81,6 @@ def test_names_cannot_break_a_graph(run: Run, tmp_path: Path) -> None:
     mermaid = run("lineage", out, "--format", "mermaid").out
     label = r"a#34;b]#60;i#62;#38;#35;#96;\.txt"
     assert f"/{label}<br/>source<br/>" in mermaid and f'|"{label}"|' in mermaid
-    dot = run("lineage", out, "--format", "dot").out
-    assert json.loads(re.findall(r'label=(".*")\];$', dot, re.MULTILINE)[-1]) == odd.name
 
 
 def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_path: Path) -> None:

@@ -157,26 +157,6 @@ def test_a_whole_folder(run: Run, copy: Path) -> None:
     assert len(outcome.records) == len({line["path"] for line in outcome.records})
 
 
-def test_of_an_older_record_without_a_hash_nothing_is_said(run: Run, copy: Path) -> None:
-    for name in ("model", "merged"):
-        record = json.loads((copy / name / "bmtools.json").read_text())
-        del record["sha256"], record["files"]
-        (copy / name / "bmtools.json").write_text(json.dumps(record))
-    outcome = run("verify", ".")
-    assert outcome.code == 0, outcome.err
-    assert differing(outcome) == {"merged": "no hash recorded"}, "that of model is in small's"
-    assert "6 as recorded, 1 without a hash in their record" in outcome.err
-
-
-def test_of_what_was_found_by_a_fingerprint_nothing_is_said(run: Run, copy: Path) -> None:
-    record = json.loads((copy / "words" / "bmtools.json").read_text())
-    del record["sha256"], record["files"]
-    (copy / "words" / "bmtools.json").write_text(json.dumps(record))
-    outcome = run("verify", "model")
-    assert outcome.code == 0, outcome.err
-    assert differing(outcome) == {"words": "no hash recorded"}
-
-
 def test_an_input_of_a_folder_below_is_looked_at(run: Run, copy: Path) -> None:
     (copy / "below").mkdir()
     (copy / "below" / "about.toml").write_text('name = "Febbre"\n')
@@ -207,11 +187,6 @@ def test_a_page_elsewhere_of_the_present_folder(
     assert list(json.loads(record.read_text())["inputs"]) == ["chain"]
     outcome = run("verify", page)
     assert outcome.code == 0 and not differing(outcome)
-    # Older records have its name, by which whatever is around the page was hashed.
-    record.write_text(record.read_text().replace('"chain":', '".":'))
-    monkeypatch.setattr("bmtools.io.provenance.record.hash_folder", pytest.fail)
-    outcome = run("verify", page)
-    assert outcome.code == 0 and differing(outcome) == {".": "not found"}
 
 
 def test_folders_without_records_or_that_cannot_be_read(

@@ -7,10 +7,9 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bmtools.distributed import is_main_process
 from bmtools.io.energy.figures import KINDS, add
@@ -24,7 +23,7 @@ from bmtools.study.cards.about import STATED, About, read_about
 from bmtools.study.cards.bom import bill_of_materials
 from bmtools.study.cards.facts import BASES, ModelFacts, read_facts
 from bmtools.study.cards.metadata import card_metadata
-from bmtools.study.cards.scores import Score, read_scores, recorded_scores, write_eval_results
+from bmtools.study.cards.scores import Score, read_scores, recorded_scores
 from bmtools.study.lineages.graph import Lineage, Node
 
 _HASH_DIGITS = 12
@@ -33,48 +32,40 @@ _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "m
 Line = TypeVar("Line", bound=Mapping[str, object])
 
 
-@dataclass(frozen=True)
-class Made:
-    """Card of a model, and the files beside it.
+class Made(NamedTuple):
+    """Card of a model, and its bill of materials.
 
     Args:
         card: Markdown with metadata, for `README.md`.
         bom: CycloneDX in JSON.
-        eval_results: YAML of `.eval_results/`; empty where it was not asked for.
         known: for each thing that the card should say, whether it is known.
     """
 
     card: str
     bom: str
-    eval_results: str
     known: dict[str, bool]
 
 
 def make_card(model: str | PathLike[str], *, about: str | PathLike[str] | None = None,
-              scores: Sequence[str] = (), search: Sequence[str | PathLike[str]] = (),
-              eval_results: bool = False) -> Made:
+              scores: Sequence[str] = (), search: Sequence[str | PathLike[str]] = ()) -> Made:
     """Write the card and the bill of materials of a model.
 
     Args:
         model: directory of a checkpoint, an exported model or a vocabulary.
-        about: TOML or Markdown file of what people state.
+        about: TOML file of what people state.
         scores: files of score-pppl, score-mrr, score-tasks or score-suite; SET=FILE names the set.
         search: where else to look for what the model was made from.
-        eval_results: also write the scores of the Hub's benchmarks that `about` names.
 
     Raises:
         CheckpointError: no model, or damaged files.
         DataError: unknown keys in `about`, or a file without scores of the model.
-        BmtoolsError: metadata that the Hub would refuse, or no score of a benchmark.
     """
     facts, stated = read_facts(Path(model)), read_about(Path(about) if about else None)
     measured = read_scores(facts, scores)
     lineage = history.traced_lineage(facts, [Path(path) for path in search])
     card, known = model_card(facts, stated, measured, lineage)
     bom = bill_of_materials(facts, stated, measured, lineage)
-    return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n",
-                write_eval_results([*recorded_scores(facts), *measured], stated.benchmarks)
-                if eval_results else "", known)
+    return Made(card, json.dumps(bom, indent=2, ensure_ascii=False) + "\n", known)
 
 
 def with_cards(lines: Iterable[Line], *directories: Path) -> Iterator[Line]:
@@ -132,7 +123,6 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     Returns:
         the card, and for each thing that a card should say whether it is known.
     """
-    from huggingface_hub import ModelCardData
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     about, lineage = about or About(), traced or history.own_lineage(facts)
@@ -148,7 +138,7 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     environment.filters["cell"] = _cell
     energies = history.energies_of(lineage) if traced else []
     text = environment.get_template("card.md.jinja").render(
-        metadata=ModelCardData(**metadata).to_yaml(), model=facts, about=about,
+        metadata=metadata.to_yaml(), model=facts, about=about,
         command=facts.manifest.get("command", ""), task=facts.settings.get("task", ""),
         is_wordpiece=facts.tokenizer_type == "WordPiece",
         facts=[(name, value) for name, value in _facts(facts, about, licence, languages) if value],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from bmtools.errors import BmtoolsError, DataError, setting
+from bmtools.errors import DataError, setting
 from bmtools.io.failures import reading
 from bmtools.io.json_files import read_object
 from bmtools.io.jsonl import read_objects
@@ -16,7 +16,6 @@ from bmtools.io.provenance.manifest import hash_directory
 from bmtools.io.provenance.record import record_path
 from bmtools.io.sources import split_name
 from bmtools.records import JsonMapping
-from bmtools.study.cards.about import Benchmark
 from bmtools.study.cards.facts import ModelFacts
 
 _SPLITS = ("dev", "test")
@@ -88,30 +87,6 @@ def read_scores(facts: ModelFacts, sources: Sequence[str]) -> list[Score]:
                             "expected lines whose key 'model' is its path, or the only one that "
                             "ends like it")
     return found
-
-
-def write_eval_results(scores: Sequence[Score], benchmarks: Mapping[str, Benchmark]) -> str:
-    """Write the scores of the Hub's benchmarks as YAML of `.eval_results/`.
-
-    Raises:
-        BmtoolsError: no score is of a set that the Hub has as a benchmark.
-    """
-    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
-    from huggingface_hub.utils import yaml_dump
-
-    entries = [EvalResultEntry(
-        known.dataset, known.task, score.value, known.revision or None,
-        source_url=known.source or None,
-        notes=", ".join(filter(None, (
-            score.metric, "95 % interval {} to {}".format(*score.interval)
-            if score.interval else "", score.how, score.signature))))
-        for score in scores if (known := benchmarks.get(score.of))]
-    if not entries:
-        sets = ", ".join(dict.fromkeys(score.of for score in scores)) or "none"
-        raise BmtoolsError(f"{setting('eval_results')}: found scores of {sets}, expected one of a "
-                           "benchmark of the Hub; name its dataset under [benchmarks] of "
-                           f"{setting('about')}")
-    return yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
 
 
 def _interval(bounds: Sequence[float] | None) -> tuple[float, float] | None:

@@ -72,7 +72,6 @@ class _Trace:
         self._edges: dict[Edge, None] = {}
         self._places: dict[str, Path] = {}  # directory from which the names in a record lead
         self._records: dict[str, list[Path]] = {}  # of what is described as having a hash
-        self._older: list[Path] = []  # without their own hash
         self._found: dict[str, Path] = {}
         self._read: set[Path] = set()
         self._vocabularies: dict[str, Path] = {}  # by fingerprint
@@ -206,13 +205,10 @@ class _Trace:
     def _best(self, id: str) -> JsonMapping | None:
         """Return the record of content, and note where that is; a step that changed nothing made
         it only where no other one did."""
-        for path in self._older:
-            self._records.setdefault(_hash(path), []).append(path)
-        self._older.clear()
         found: JsonMapping | None = None
         for path in self._records.get(id, []):
             record = self._record(path)
-            if record and (record.get("sha256") or _hash(path)) == id:
+            if record.get("sha256") == id:
                 is_made = _is_made(id, record)
                 if found is None or is_made:
                     found, self._found[id] = record, path
@@ -235,10 +231,7 @@ class _Trace:
     def _note(self, described: Path, record: JsonMapping) -> None:
         if record.get("command") == _BUILD and "vocabulary" in record:
             self._vocabularies[record["vocabulary"]] = described
-        if "sha256" in record:
-            self._records.setdefault(record["sha256"], []).append(described)
-        else:
-            self._older.append(described)
+        self._records.setdefault(record.get("sha256", ""), []).append(described)
 
     def _candidates(self, role: str, step: JsonMapping, place: Path) -> Iterator[Path]:
         """Yield where names lead: of an input its own, of a directory those among the settings."""
@@ -301,15 +294,13 @@ _hash = cache(hash_path)
 
 @cache
 def _valid_record(path: Path) -> JsonObject:
-    """Read a record; empty where it is of what has been replaced. An older one gets the hash."""
+    """Read a record; empty where it is of what has been replaced."""
     record = read_record(path)
     if record:
         written = record_path(path).stat().st_mtime_ns
         files = [path / name for name in record.get("files", {})] if path.is_dir() else [path]
         is_newer = any(not file.exists() or file.stat().st_mtime_ns > written for file in files)
-        if "sha256" not in record or is_newer:
-            found = _hash(path)
-            return record if record.setdefault("sha256", found) == found else {}
+        return {} if is_newer and record.get("sha256") != _hash(path) else record
     return record
 
 

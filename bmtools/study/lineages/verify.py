@@ -16,8 +16,7 @@ from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.lineages.graph import PIPE, Lineage, Node
 from bmtools.study.lineages.lineage import relative, trace
 
-SAME, CHANGED, MISSING, ADDED, NOT_FOUND, NO_HASH = (
-    "same", "changed", "missing", "added", "not found", "no hash recorded")
+SAME, CHANGED, MISSING, ADDED, NOT_FOUND = "same", "changed", "missing", "added", "not found"
 
 
 def verify(paths: Sequence[str | PathLike[str]], search: Sequence[str | PathLike[str]] = ()
@@ -54,17 +53,13 @@ def _content_lines(outputs: Sequence[Path],
     seen = {node.path.absolute() for node in nodes if node.path}
     # Of outputs with the same content, the lineage has one.
     nodes += [_node(path) for path in outputs if path.absolute() not in seen]
-    read = {id for node in lineage.nodes for step in node.steps
-            for links in (step.get("inputs", {}), step.get("parents", {})) for id in links.values()}
     for node in nodes:
         if node.path is None:
-            yield {"path": node.name, "state": NOT_FOUND, "recorded": node.id}
+            yield _line(Path(node.name), NOT_FOUND, node.id)
         elif not node.path.exists():
             yield _line(Path(node.name), MISSING, node.id)
         else:
-            lines = list(_differences(node, node.path))
-            has_hash = "sha256" in node.record or node.id in read  # older records have none
-            yield from lines or [{"path": node.name, "state": SAME if has_hash else NO_HASH}]
+            yield from list(_differences(node, node.path)) or [_line(Path(node.name), SAME)]
             yield from _changed_twins(node.id, node.path, lineage)
 
 

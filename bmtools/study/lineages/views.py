@@ -1,8 +1,7 @@
-"""Lineage as a tree for people, as a graph for Graphviz and Mermaid, and as JSON."""
+"""Lineage as a tree for people, as a graph for Mermaid, and as JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -119,20 +118,9 @@ def lineage_json(lineage: Lineage) -> JsonObject:
             "edges": [vars(edge) for edge in lineage.edges], "totals": lineage.totals()}
 
 
-def lineage_dot(lineage: Lineage) -> str:
-    """Write a graph for Graphviz, from sources on the left to outputs."""
-    names = _names(lineage)
-    nodes = [f"  {names[node.id]} [label={_quoted(chr(10).join(_label(node)))}"
-             f"{', style=dashed' * (node in lineage.unresolved)}];" for node in lineage.nodes]
-    edges = [f"  {names[edge.parent]} -> {names[edge.child]} [label={_quoted(edge.role)}];"
-             for edge in lineage.edges]
-    return "\n".join(["digraph lineage {", "  rankdir=LR;", "  node [shape=box];", *nodes, *edges,
-                      "}", ""])
-
-
 def lineage_mermaid(lineage: Lineage) -> str:
     """Write a graph for Mermaid, as READMEs of GitHub and the Hub draw it."""
-    names = _names(lineage)
+    names = {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
     nodes = [f'  {names[node.id]}["{"<br/>".join(map(_escaped, _label(node)))}"]'
              for node in lineage.nodes]
     edges = [f'  {names[edge.parent]} -->|"{_escaped(edge.role)}"| {names[edge.child]}'
@@ -140,18 +128,10 @@ def lineage_mermaid(lineage: Lineage) -> str:
     return "\n".join(["graph LR", *nodes, *edges, ""])
 
 
-def _names(lineage: Lineage) -> dict[str, str]:
-    return {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
-
-
 def _label(node: Node) -> list[str]:
     """Return name, commands and the beginning of the hash."""
     return [node.name, *([SOURCE] if node.kind == SOURCE else dict.fromkeys(node.commands)),
             node.id[:_HASH_DIGITS]]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps("\n".join(map(without_controls, text.split("\n"))), ensure_ascii=False)
 
 
 def _escaped(text: str) -> str:

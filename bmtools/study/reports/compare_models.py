@@ -1,48 +1,70 @@
-"""Models side by side: size, speed and memory as measured here, scores as other commands wrote."""
+"""Models side by side: size, speed and memory of models that take turns, each in a process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import multiprocessing
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, TypeAlias
 
 from bmtools.errors import DataError, setting
-from bmtools.io.failures import reading
-from bmtools.io.jsonl import as_records, read_objects
-from bmtools.io.sources import split_name
+from bmtools.io.directories import directory_bytes
+from bmtools.io.json_files import read_manifest
+from bmtools.io.jsonl import as_records
 from bmtools.io.system import usable_cores
 from bmtools.models.checkpoint_files import check_for_inference, warn_if_outdated
-from bmtools.models.exported.formats import read_exported
+from bmtools.models.exported.formats import MASKED_LM, read_exported
+from bmtools.models.model_files import count_weights, read_config
 from bmtools.models.settings import SpeedConfig
-from bmtools.records import JsonMapping, JsonObject, RecordSource
+from bmtools.records import JsonObject, RecordSource
 from bmtools.settings import split_settings
-from bmtools.study.cards.scores import find_model, metrics_of
-from bmtools.study.reports.model_speed import measure
+from bmtools.status import set_status
+from bmtools.tasks.run_settings import PredictConfig
 
-_TEXTS = 64
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bmtools.models.checkpoint import Checkpoint
+
+_TEXTS, _RANDOM_BATCHES = 64, 4
+_GIVEN: dict[tuple[str, str], tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
+_Turn: TypeAlias = tuple[int, float, float]
+"""Tokens of a turn, seconds of the model, and seconds of the tokenizer."""
 
 
-def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] = (),
-                   texts: RecordSource | None = None, **settings: object) -> list[JsonObject]:
-    """Measure models, and add their scores: `compare_models(["base", "bio"], ["mrr.jsonl"])`.
+def _process() -> Executor:
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+
+def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | None = None,
+                   **settings: object) -> list[JsonObject]:
+    """Measure models on the CPU and, where there is one, on the GPU: `compare_models(["a", "b"])`.
+
+    All read the same texts, cut and tokenized by each its own tokenizer; without any, sequences of
+    the longest length, of random tokens. Masked language models predict one token of each text.
+    A GPU computes in bfloat16. In each turn every model runs once, so that noise falls on all.
 
     Args:
         models: directories of checkpoints, fine-tuned or exported ones among them.
-        scores: files that score-pppl, score-mrr, score-tasks or score-suite wrote; NAME=FILE puts a
-            name before each metric, such as that of a set. Their models are known by the path, or
-            by its last part.
         texts: records, or a file of them, the first of which are read; random tokens without.
         settings: fields of `SpeedConfig`.
 
     Returns:
-        for each model the keys of `model_speed.measure`; each metric with its interval under
-        `intervals`; and under `differences` the first model's score less this one's, with interval
-        and p-value, where a file compares them.
+        for each model `parameters`, `megabytes` of its directory, the settings, and on the `cpu`
+        and the `gpu` `tokens_per_second` without padding in the best turn, `median` of all turns,
+        `texts_per_second` with the time of the tokenizer, and `peak_megabytes`: of the whole
+        process, and on a GPU of tensors.
 
     Raises:
-        DataError: scores of no model here, or no text.
+        DataError: no text.
         BmtoolsError: a model that cannot be loaded.
     """
     config: SpeedConfig
@@ -52,59 +74,146 @@ def compare_models(models: Sequence[str | PathLike[str]], scores: Sequence[str] 
         check_for_inference(path)
         if exported := read_exported(path):
             warn_if_outdated(path, exported)
-    found = read_scores(paths, scores)
     read = [] if texts is None else [
         record["text"] for record in islice(as_records(texts), _TEXTS)]
     if texts is not None and not any(read):
         raise DataError(f"{setting('texts')}: found no text, expected records with text")
     return [{**line, "threads": config.threads, "batch_size": config.batch_size,
-             "max_length": config.max_length, "texts": len(read), **found[line["model"]]}
-            for line in measure(paths, read, config)]
+             "max_length": config.max_length, "texts": len(read)}
+            for line in _measure(paths, read, config)]
 
 
-def read_scores(models: Sequence[Path], sources: Sequence[str]) -> dict[str, JsonObject]:
-    """Read scores and comparisons with the first model, by model; see `compare_models`."""
-    found: dict[str, JsonObject] = {str(path): {} for path in models}
-    for source in sources:
-        name, path = split_name(source)
-        known = False
-        for place, line in read_objects(path):
-            with reading(place, "no line of scores", "expected one of score-pppl, score-mrr, "
-                         "score-tasks or score-suite", DataError):
-                known |= _add_line(found, name, line)
-        if not known:
-            raise DataError(f"{setting('scores')}: found no score of {', '.join(found)} in "
-                            f"{path}, expected lines whose key 'model' is one of these, "
-                            "or the last part of its path")
-    return found
+def _measure(models: Sequence[Path], texts: Sequence[str],
+             config: SpeedConfig) -> Iterator[JsonObject]:
+    keys = [(str(path), device) for path in models for device in ("cpu", "cuda")]
+    with ExitStack() as stack:
+        runners = {key: stack.enter_context(_process()) for key in keys if key[1] == "cpu"}
+        started = [runner.submit(_load, *key, texts, config) for key, runner in runners.items()]
+        has_gpu = [one.result() for one in started]
+        for key in keys if any(has_gpu) else ():
+            if key[1] != "cpu" and read_exported(Path(key[0])) is None:
+                runners[key] = stack.enter_context(_process())
+                runners[key].submit(_load, *key, texts, config).result()
+        turns: dict[tuple[str, str], list[_Turn]] = {key: [] for key in runners}
+        for number in range(config.turns + 1):
+            for key, runner in runners.items():
+                set_status("measuring", number, config.turns + 1, "turns")
+                found = runner.submit(_turn, *key).result()
+                turns[key] += [found] if number else []
+        peaks = {key: runner.submit(_peak, *key).result() for key, runner in runners.items()}
+    for path in models:
+        yield {**_size(path), **{
+            "cpu" if device == "cpu" else "gpu": _figures(turns[name, device], len(texts))
+            | {"peak_megabytes": round(peaks[name, device] / 1e6)}
+            for name, device in runners if name == str(path)}}
 
 
-def _add_line(found: Mapping[str, JsonObject], name: str, line: JsonMapping) -> bool:
-    """Add what a line says of models; tells whether one of them is known."""
-    named = [find_model(str(one), found) for one in
-             line.get("compared", [line[key] for key in ("model",) if key in line])]
-    prefix = " ".join(filter(None, (name, line.get("set", ""))))
-    if "compared" in line:
-        _add_difference(found, named, line, prefix)
-    elif any(named):
-        for metric, value, bounds in metrics_of(line):
-            key = f"{prefix} {metric}".strip()
-            found[named[0]][key] = value
-            if bounds:
-                found[named[0]].setdefault("intervals", {})[key] = bounds
-    return any(named)
+def _figures(turns: Sequence[_Turn], texts: int) -> JsonObject:
+    """Summarize turns: tokens, seconds of the model, and of the tokenizer."""
+    speeds = [tokens / seconds for tokens, seconds, _ in turns]
+    both = min(seconds + encoding for _, seconds, encoding in turns)
+    return {"tokens_per_second": round(max(speeds)), "median": round(median(speeds)),
+            **({"texts_per_second": round(texts / both, 1)} if texts else {})}
 
 
-def _add_difference(found: Mapping[str, JsonObject], named: Sequence[str], line: JsonMapping,
-                    prefix: str) -> None:
-    """Add what a line says of the first model and another, with the first one's score first."""
-    first = next(iter(found))
-    if first not in named or not all(named) or line.get("difference") is None:
+def _size(directory: Path) -> JsonObject:
+    """Describe a model on disk: what it is, its weights, and the size of its files.
+
+    The weights of an exported model are its source's.
+    """
+    config, exported = read_config(directory), read_exported(directory)
+    kind = exported.format if exported else config.get("model_type", "")
+    parameters = read_manifest(directory).get("results", {}).get("parameters") if exported \
+        else count_weights(directory)
+    return {"model": str(directory), "kind": kind,
+            "precision": exported.precision if exported else "float32",
+            "parameters": parameters, "megabytes": round(directory_bytes(directory) / 1e6, 3)}
+
+
+def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> bool:
+    """Load a model and its inputs in this process; tells whether there is a GPU."""
+    import torch
+
+    from bmtools.models.checkpoint import load_for_inference
+    from bmtools.tasks.predict import Predictor
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(config.threads)
+    directory, exported = Path(name), read_exported(Path(name))
+    kind = exported.model_class if exported else \
+        (read_config(directory).get("architectures") or [""])[0]
+    is_masked_lm = kind.endswith(("ForMaskedLM", "ForPreTraining"))
+    if is_masked_lm:
+        checkpoint = load_for_inference(directory, device, MASKED_LM)
+    else:
+        checkpoint = Predictor(directory, PredictConfig(device=device)).task.checkpoint
+    _GIVEN[name, device] = (checkpoint, is_masked_lm, texts, config)
+    return torch.cuda.is_available()
+
+
+def _turn(name: str, device: str) -> _Turn:
+    """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
+    import torch
+
+    checkpoint, is_masked_lm, texts, config = _GIVEN[name, device]
+    start = time.perf_counter()
+    ids = _encode(checkpoint, texts, config)
+    encoded = time.perf_counter()
+    with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+        for first in range(0, len(ids), config.batch_size):
+            _run(checkpoint, is_masked_lm, ids[first:first + config.batch_size])
+    return sum(map(len, ids)), time.perf_counter() - encoded, encoded - start
+
+
+def _encode(checkpoint: Checkpoint, texts: Sequence[str],
+            config: SpeedConfig) -> list[np.ndarray]:
+    """Encode the texts between special tokens, or draw tokens."""
+    import numpy as np
+
+    from bmtools.models.architectures import max_tokens
+    from bmtools.vocab.encoding import encode
+
+    tokenizer = checkpoint.tokenizer
+    longest = min(config.max_length, max_tokens(checkpoint.model)) - 2
+    inner = [text.ids[:longest] for text in encode(tokenizer, texts)] if texts else \
+        np.random.default_rng(0).integers(
+            len(tokenizer), size=(_RANDOM_BATCHES * config.batch_size, longest))
+    return [np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]) for ids in inner]
+
+
+def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) -> None:
+    """Compute the logits of a batch; of a masked language model, at one position a text."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    from bmtools.models.exported.model import ExportedModel
+    from bmtools.models.fast_encoder import FastEncoder, InferenceModel
+    from bmtools.models.mlm import encode, lm_head
+
+    model = checkpoint.model
+    sequences = [torch.from_numpy(one) for one in ids]
+    inputs = pad_sequence(sequences, True, checkpoint.tokenizer.pad_token_id)
+    mask = (torch.arange(inputs.shape[1]) < torch.tensor([*map(len, ids)])[:, None]).long()
+    if isinstance(model, ExportedModel):
+        is_first = torch.arange(inputs.shape[1]) == 0
+        model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
+              mentions=is_first.expand(len(ids), 2, -1))  # each model takes what it knows
         return
-    sign = 1 if named[0] == first else -1
-    other = named[1] if sign == 1 else named[0]
-    bounds = line.get("interval")
-    found[other].setdefault("differences", {})[f"{prefix} {line['metric']}".strip()] = {
-        "difference": sign * line["difference"],
-        **({"interval": sorted(sign * bound for bound in bounds)} if bounds else {}),
-        **{key: line[key] for key in ("p", "p_holm") if line.get(key) is not None}}
+    inputs, mask = inputs.to(model.device), mask.to(model.device)
+    if not is_masked_lm:
+        output = model(input_ids=inputs, attention_mask=mask)
+        found = output[0] if isinstance(output, dict) else getattr(output, "logits", output)
+    elif isinstance(model, InferenceModel):
+        found = model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])
+    else:
+        found = lm_head(model)(encode(model, inputs, mask.bool())[:, 0])
+    found[:1].cpu()  # waits for a GPU
+
+
+def _peak(_name: str, device: str) -> int:
+    """Return the most memory so far: of this process, or of tensors on a GPU."""
+    import torch
+
+    from bmtools.models.memory import peak_bytes
+
+    return peak_bytes() if device == "cpu" else torch.cuda.max_memory_allocated()

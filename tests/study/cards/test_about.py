@@ -1,4 +1,4 @@
-"""What people state: TOML and Markdown alike, unknown keys refused."""
+"""What people state: unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -7,52 +7,33 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.study.cards.about import About, Benchmark, Dataset, read_about
+from bmtools.study.cards.about import About, Dataset, read_about
 
-TABLES = """[base_models]
-first = "dbmdz/bert-base-italian-uncased"
-[datasets."train.jsonl"]
-hub = "a/b"
-licence = "CC-BY-4.0"
-[benchmarks."test.jsonl"]
-dataset = "a/b"
-task = "ner"
-"""
 TOML = """
 name = "Our tagger"
 description = "Finds diseases."
 intended_use = "Entities in discharge letters."
 personal_data = false
-""" + TABLES
-MARKDOWN = """+++
-personal_data = "no"
-""" + TABLES + """+++
-# Our tagger
-
-Finds diseases.
-
-## Intended use
-
-Entities in discharge letters.
+[base_models]
+first = "dbmdz/bert-base-italian-uncased"
+[datasets."train.jsonl"]
+hub = "a/b"
+licence = "CC-BY-4.0"
 """
 
 
-def test_both_forms_state_the_same(tmp_path: Path) -> None:
-    expected = About(
+def test_statements_are_read(tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text(TOML)
+    assert read_about(tmp_path / "about.toml") == About(
         name="Our tagger", description="Finds diseases.",
         intended_use="Entities in discharge letters.", personal_data="no",
         base_models={"first": "dbmdz/bert-base-italian-uncased"},
-        datasets={"train.jsonl": Dataset(hub="a/b", licence="CC-BY-4.0")},
-        benchmarks={"test.jsonl": Benchmark("a/b", "ner")})
-    for name, text in (("about.toml", TOML), ("about.md", MARKDOWN)):
-        (tmp_path / name).write_text(text)
-        assert read_about(tmp_path / name) == expected
+        datasets={"train.jsonl": Dataset(hub="a/b", licence="CC-BY-4.0")})
     assert read_about(None) == About()
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.toml", 'intended_uses = "x"', "unknown key 'intended_uses', did you mean 'intended_use'"),
-    ("a.md", "# Our model\n\n## Risk\n\nnone", "unknown key 'risk', did you mean 'risks'"),
     ("a.toml", "intended_use = 3", "Expected `str`, got `int` - at `$.intended_use`"),
     ("a.toml", 'website = "example.org"', "website"),
     ("a.toml", 'repository = "https://huggingface.co/a/b"', "repository"),
