@@ -31,7 +31,7 @@ from bmtools.values import format_figure
     "bmtools compare-vocab corpus.jsonl --vocab old=base --vocab new=vocabulary",
     "bmtools compare-vocab --terms terms.txt --vocab base --vocab vocabulary --worst 3"),
     groups={"Vocabularies": "vocab", "Text and terms": "files terms segmenter rejects",
-            "Report": "worst corpus-words table plot output"},
+            "Report": "worst table plot output"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=InputFile())
@@ -45,8 +45,6 @@ from bmtools.values import format_figure
                    "Records are not needed then.")
 @click.option("--worst", type=click.IntRange(min=0), default=10, show_default=True, metavar="N",
               help="Number of terms named that each vocabulary breaks up worst.")
-@click.option("--corpus-words", type=click.IntRange(min=1), metavar="N",
-              help="Also estimate the tokens of a corpus of so many words.")
 @click.option("--segmenter", metavar="NAME",
               help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
 @prints_results
@@ -54,7 +52,7 @@ from bmtools.values import format_figure
 @takes_rejects
 @writes_records
 def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None,
-            worst: int, corpus_words: int | None, segmenter: str | None, plot: Path | None,
+            worst: int, segmenter: str | None, plot: Path | None,
             reject: Reject, output: str) -> None:
     """Compare how vocabularies split text, entities and terms.
 
@@ -74,8 +72,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     records = RecordReader(step.sources(files) if files or terms is None else (), reject)
     lines = list(compare_vocab(
         load_vocabularies(paths), counted(records, "reading"), read_terms(terms) if terms else (),
-        worst=worst, corpus_words=corpus_words,
-        segmenter=load_segmenter(segmenter) if segmenter else None))
+        worst=worst, segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
         plot_lines(lines, plot)
     print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))

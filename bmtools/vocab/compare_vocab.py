@@ -55,7 +55,6 @@ def read_terms(name: str) -> Iterator[Term]:
 
 def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
                   records: Iterable[Record] = (), terms: Iterable[Term] = (), *, worst: int = 10,
-                  corpus_words: int | None = None,
                   segmenter: Segmenter | None = None) -> Iterator[JsonObject]:
     """Compare how vocabularies split the same text, entities and terms.
 
@@ -64,7 +63,6 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         records: read once; titles are part of the text. Entities are counted mention by mention.
         terms: more to compare on.
         worst: number of terms named that a vocabulary breaks up worst.
-        corpus_words: length of a corpus like the text, to estimate its number of tokens.
         segmenter: finds word starts where no spaces do.
 
     Yields:
@@ -102,7 +100,7 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         raise DataError("no words in the input; expected records with some text, or "
                         f"{setting('terms')} with some terms")
     for scope in scopes:
-        yield from scope.lines(usages, worst, corpus_words)
+        yield from scope.lines(usages, worst)
     yield from _overlap_lines(usages)
 
 
@@ -165,17 +163,16 @@ class _Scope:
     mentions: Mapping[str, int] | None
     segmenter: Segmenter | None
 
-    def lines(self, usages: Mapping[str, _Usage], worst: int,
-              corpus_words: int | None) -> Iterator[JsonObject]:
+    def lines(self, usages: Mapping[str, _Usage], worst: int) -> Iterator[JsonObject]:
         """Yield a line for each vocabulary."""
         first = None
         for name, usage in usages.items():
-            line = self._line(usage, worst, corpus_words)
+            line = self._line(usage, worst)
             first = first or line["tokens"]
             line["relative_tokens"] = round(line["tokens"] / first, _DIGITS) if first else None
             yield {"vocabulary": name, "scope": self.name, **usage.facts, **line}
 
-    def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> JsonObject:
+    def _line(self, usage: _Usage, worst: int) -> JsonObject:
         spaced = self.segmenter is None
         found = fragmentation(usage.backend, self.words, spaced)
         line: JsonObject = {"words": found.words, "pieces": found.pieces, **found.shares()}
@@ -184,17 +181,9 @@ class _Scope:
             tokens = int(usage.counts.sum())  # punctuation included
         else:
             count = sum(self.mentions.values())
-            distinct_words = count_words_of(dict.fromkeys(self.mentions, 1), self.segmenter)
-            distinct = fragmentation(usage.backend, distinct_words, spaced).shares()
-            line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS),
-                     "distinct_mentions": len(self.mentions),
-                     **{f"distinct_{key}": value for key, value in distinct.items()}}
-        per_word = tokens / found.words if found.words else None
-        line |= {"tokens": tokens,
-                 "tokens_per_1000_words": None if per_word is None else round(1000 * per_word, 1)}
-        if corpus_words and per_word and self.mentions is None:
-            line["corpus_tokens"] = round(corpus_words * per_word)
-        return {**line, **ranked}
+            line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS)}
+        return {**line, "tokens": tokens, "tokens_per_1000_words":
+                round(1000 * tokens / found.words, 1) if found.words else None, **ranked}
 
     def _rank_terms(self, backend: Tokenizer, worst: int,
                     ) -> tuple[int, int, dict[str, list[JsonObject]]]:

@@ -2,8 +2,7 @@
 
 For languages that write spaces, the tokenizer's own words are right. A segmenter is any function
 from a text to the offsets, in code points, at which words begin; white space may be a word, or
-belong to one, or to none. Installed packages add theirs by entry points of the group
-`bmtools.segmenters`: the name is the value of the option, the object is the function.
+belong to one, or to none.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import install_command
 
 TOKENIZER = "tokenizer"
-GROUP = "bmtools.segmenters"
 # Sudachi takes at most 49,149 bytes at once, and no character is more than four.
 _PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
 
@@ -75,17 +72,15 @@ def load_segmenter(name: str) -> Segmenter | None:
     """
     if name == TOKENIZER:
         return None
-    others = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in _BUILT_IN and name not in others:
-        names = dict.fromkeys([TOKENIZER, *_BUILT_IN, *sorted(others)])
+    if name not in _SEGMENTERS:
         raise BmtoolsError(f"{setting('segmenter')}: found {name}, expected "
-                           f"{' or '.join(names)}")
-    remedy = install_command(name) if name in _BUILT_IN else "install what it needs"
+                           f"{' or '.join((TOKENIZER, *_SEGMENTERS))}")
+    segment = _SEGMENTERS[name]
     try:
-        segment: Segmenter = _BUILT_IN[name] if name in _BUILT_IN else others[name].load()
         segment("")
     except ImportError as error:
-        raise BmtoolsError(f"{setting('segmenter')} {name}: {error}; {remedy}") from error
+        raise BmtoolsError(f"{setting('segmenter')} {name}: {error}; "
+                           f"{install_command(name)}") from error
     return segment
 
 
@@ -106,7 +101,7 @@ def thai(text: str) -> list[int]:
     return _find_in_order(text, _thai()(text, engine="newmm", join_broken_num=False))
 
 
-_BUILT_IN: dict[str, Segmenter] = {"japanese": japanese, "chinese": chinese, "thai": thai}
+_SEGMENTERS: dict[str, Segmenter] = {"japanese": japanese, "chinese": chinese, "thai": thai}
 
 
 @cache

@@ -186,25 +186,13 @@ def _word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
     return borders, np.minimum.accumulate(hidden[::-1])[::-1]
 
 
-def count_words(texts: Iterable[str], segmenter: Segmenter | None = None) -> Counter[str]:
-    """Count the words of texts, by `find_words`; only distinct ones are held in memory.
+class WordCounter:
+    """Counter of words, by `find_words`, in texts that come bit by bit.
 
     Each distinct chunk between white space is split once, so reading is most of the work.
 
     Args:
-        texts: read once.
         segmenter: finds word starts where no spaces do, in whole texts.
-    """
-    counter = WordCounter(segmenter)
-    counter.add(texts)
-    return counter.words()
-
-
-class WordCounter:
-    """Counter of words in texts that come bit by bit.
-
-    Args:
-        segmenter: as in `count_words`.
     """
 
     def __init__(self, segmenter: Segmenter | None = None) -> None:
@@ -223,19 +211,12 @@ class WordCounter:
 
 
 def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None) -> Counter[str]:
-    """Count the words of texts that occur several times.
-
-    Args:
-        texts: distinct ones with their counts.
-        segmenter: as in `count_words`.
-    """
-    if segmenter is None:
-        return _counted(texts, segmented=False)
+    """Count the words of texts that occur several times; see `WordCounter`."""
     chunks: Counter[str] = Counter()
     for text, count in texts.items():
-        for chunk in _split_at(text, segmenter(text)):
+        for chunk in (text,) if segmenter is None else _split_at(text, segmenter(text)):
             chunks[chunk] += count
-    return _counted(chunks, segmented=True)
+    return _counted(chunks, segmenter is not None)
 
 
 def _counted(chunks: Mapping[str, int], segmented: bool) -> Counter[str]:
@@ -271,28 +252,14 @@ class Fragmentation:
     whole: int
     unknown: int
 
-    @property
-    def pieces_per_word(self) -> float:
-        """Tokens of a word, on average; 1 where all stay whole.
+    def shares(self) -> dict[str, float]:
+        """Return pieces per word and the shares of whole and of unknown words, rounded.
 
         Source: Shin et al. 2020 (BioMegatron), table 3, #tokens/#words.
         """
-        return self.pieces / self.words if self.words else 0.0
-
-    @property
-    def whole_share(self) -> float:
-        """Share of words that stay whole, 0 to 1."""
-        return self.whole / self.words if self.words else 0.0
-
-    @property
-    def unknown_share(self) -> float:
-        """Share of words that the tokenizer cannot spell, 0 to 1; they look unbroken."""
-        return self.unknown / self.words if self.words else 0.0
-
-    def shares(self) -> dict[str, float]:
-        """Return the three figures, rounded for people."""
-        return {name: round(getattr(self, name), 4)
-                for name in ("pieces_per_word", "whole_share", "unknown_share")}
+        return {name: round(count / self.words, 4) if self.words else 0.0 for name, count in (
+            ("pieces_per_word", self.pieces), ("whole_share", self.whole),
+            ("unknown_share", self.unknown))}
 
 
 def fragmentation(backend: Tokenizer, words: Mapping[str, int],

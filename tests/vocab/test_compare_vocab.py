@@ -64,7 +64,7 @@ def test_entities_are_counted_mention_by_mention_and_apart() -> None:
         "text", "entities", "entities:Disease", "entities:Drug") for name in PAIR]
     disease = found["letters", "entities:Disease"]
     # asma, diabete, asma-like, asma e: six words, one sign.
-    assert figures(disease, "mentions", "distinct_mentions", "words", "tokens") == (4, 4, 6, 18 + 1)
+    assert figures(disease, "mentions", "words", "tokens") == (4, 6, 18 + 1)
     assert figures(disease, "pieces", "pieces_per_word") == (18, 3)
     assert disease["whole_mentions_share"] == 0
     assert found["whole", "entities:Disease"]["whole_mentions_share"] == 0.5
@@ -109,12 +109,6 @@ def test_overlap_counts_tokens_and_their_use() -> None:
     assert figures(line, "shared_usage", "other_shared_usage") == (0.5, round(2 / 6, 4))
     without = lines_of(PAIR, [], [Term("asma")])["whole", "overlap"]
     assert without["shared_usage"] is None
-
-
-def test_a_corpus_in_tokens() -> None:
-    line = lines_of(PAIR, RECORDS, corpus_words=1_000_000)["letters", "text"]
-    assert line["corpus_tokens"] == 3_000_000
-    assert "corpus_tokens" not in lines_of(PAIR, RECORDS)["letters", "text"]
 
 
 def test_a_segmenter_counts_words_where_no_spaces_are() -> None:

@@ -25,7 +25,7 @@ from bmtools.vocab.words import (
     ChunkWords,
     Fragmentation,
     WordCounter,
-    count_words,
+    count_words_of,
     encode_words,
     find_words,
     fragmentation,
@@ -63,7 +63,8 @@ def test_every_letter_and_number_is_in_a_word() -> None:
 def test_counts_are_those_of_words_one_by_one() -> None:
     texts = ["a b-c a", "c. a,b", "\tb\n", ""]
     expected = Counter(word for text in texts for word in find_words(text))
-    assert count_words(texts) == expected == {"a": 3, "b": 3, "c": 2}
+    assert count_words_of(dict.fromkeys(texts, 2)) == expected + expected
+    assert expected == {"a": 3, "b": 3, "c": 2}
     counter = WordCounter()
     for text in texts:
         counter.add([text])
@@ -75,8 +76,8 @@ def test_a_segmenter_finds_words_where_no_spaces_do() -> None:
         return [0, *(number for number in range(1, len(text)) if number % 2 == 0)]
 
     assert find_words("心臓病院。東", starts) == ["心臓", "病院", "東"]
-    assert count_words(["心臓病院", "心臓"], starts) == {"心臓": 2, "病院": 1}
-    assert count_words(["心臓病院"]) == {"心": 1, "臓": 1, "病": 1, "院": 1}
+    assert count_words_of({"心臓病院": 1, "心臓": 1}, starts) == {"心臓": 2, "病院": 1}
+    assert count_words_of({"心臓病院": 1}) == {"心": 1, "臓": 1, "病": 1, "院": 1}
     counter = WordCounter(starts)
     counter.add(["心臓病院。東"])
     assert counter.words() == {"心臓": 1, "病院": 1, "東": 1}
@@ -127,9 +128,8 @@ def test_a_hand_worked_example() -> None:
     found = fragmentation(wordpiece(), words)
     assert found == Fragmentation(words=17, pieces=3 * 1 + 2 * 2 + 4 * 4 + 5 + 1 + 2,
                                   whole=3 + 5, unknown=1 + 2)
-    assert found.pieces_per_word == 31 / 17
-    assert found.whole_share == 8 / 17
-    assert found.unknown_share == 3 / 17
+    assert found.shares() == {"pieces_per_word": round(31 / 17, 4),
+                              "whole_share": round(8 / 17, 4), "unknown_share": round(3 / 17, 4)}
 
 
 @pytest.mark.parametrize("make", [wordpiece, byte_level, metaspace, lambda: metaspace("first"),

@@ -109,7 +109,7 @@ def vocabularies(study: Study) -> Iterator[Part]:
         "vocab_size", "tokenizer_model", "casing", "pieces_per_word", "whole_share",
         "unknown_share"))
     yield from _tables("Tokens", lines, ("vocabulary", "scope"), (
-        "words", "tokens", "tokens_per_1000_words", "relative_tokens", "corpus_tokens"))
+        "words", "tokens", "tokens_per_1000_words", "relative_tokens"))
     terms = [{**line, **term, "pieces": " ".join(term["pieces"]), "times": term["count"]}
              for line in lines for term in line.get("costliest", ())[:_MOST_TERMS]]
     yield from _tables("Broken up at most cost", terms, ("vocabulary", "scope", "term"),
