@@ -12,21 +12,19 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import measured, program
+from timing import ROUNDS, measured, note, program
 
-_ROUNDS = 3
 _RECORDS = 40_000
 _PEER_RECORDS = 5_000  # its time grows with the number of records, and it takes long
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 
-_THEIRS = program("text, output", before="from datasketch import MinHash, MinHashLSH", work="""
+_THEIRS = program("from datasketch import MinHash, MinHashLSH", """
 index, known = MinHashLSH(threshold=0.7, num_perm=128), {}
-with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as kept:
+with open(sys.argv[1]) as lines, open(sys.argv[2], "w") as kept:
     for number, line in enumerate(lines):
         words = json.loads(line)["text"].casefold().split()
         own = MinHash(num_perm=128)
@@ -38,17 +36,17 @@ with open(text, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") 
         known[number] = own
         kept.write(line)
 """)
-_OURS = program("text, output", before="""
+_OURS = program("""
 import numpy, rensa
 from bmtools.corpus.duplicates.dedup import deduplicate
 from bmtools.corpus.duplicates.settings import DedupConfig
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.passes import opened_pass
 from bmtools.io.workers import Workers
-""", work="""
+""", """
 with opened_pass(None, {}, Workers(1)) as run, \\
-        deduplicate(RecordReader([text]), run, DedupConfig()) as found, \\
-        open(output, "wb") as kept:
+        deduplicate(RecordReader(sys.argv[1:2]), run, DedupConfig()) as found, \\
+        open(sys.argv[2], "wb") as kept:
     kept.writelines(found.write(run))
 """)
 
@@ -59,21 +57,20 @@ def test_near_duplicates_against_datasketch(benchmark: Any, data: Path, tmp_path
     records, peer_records = (400, 400) if benchmark.disabled else (_RECORDS, _PEER_RECORDS)
     ours, theirs = (write_input(data, tmp_path / f"{size}.jsonl", size)
                     for size in (records, peer_records))
-    runs: dict[str, list[tuple[float, float]]] = {"datasketch": [], "bmtools": []}
-
-    def take_turns() -> None:
-        runs["datasketch"].append(measured(_THEIRS, theirs, tmp_path / "theirs"))
-        runs["bmtools"].append(measured(_OURS, ours, tmp_path / "ours"))
-
-    benchmark.pedantic(take_turns, rounds=_ROUNDS)
+    runs = [(measured(_THEIRS, theirs, tmp_path / "theirs"),
+             measured(_OURS, ours, tmp_path / "ours"))
+            for _ in range(1 if benchmark.disabled else ROUNDS)]
     kept, expected = (
         {json.loads(line)["id"] for line in (tmp_path / name).read_text("utf-8").splitlines()}
         for name in ("ours", "theirs"))
     kept = {one for one in kept if int(one) < peer_records}
     assert peer_records > len(expected) >= peer_records * 0.9
     assert len(kept ^ expected) <= 0.01 * peer_records  # both estimate
-    if not benchmark.disabled:
-        report(benchmark, ours, records / peer_records, runs)
+    megabytes = ours.stat().st_size / 1e6
+    (their_seconds, _), (seconds, peak) = (min(side) for side in zip(*runs, strict=True))
+    note(benchmark, megabytes=round(megabytes), records=records, peak_megabytes=round(peak),
+         megabytes_per_second=round(megabytes / seconds, 1),
+         times_faster=round(their_seconds * records / peer_records / seconds, 1))
 
 
 def write_input(data: Path, path: Path, records: int) -> Path:
@@ -93,15 +90,3 @@ def write_input(data: Path, path: Path, records: int) -> Path:
             stream.write(json.dumps({"id": str(number), "text": " ".join(words)}) + "\n")
     return path
 
-
-def report(benchmark: Any, path: Path, size: float,
-           runs: dict[str, list[tuple[float, float]]]) -> None:
-    megabytes = path.stat().st_size / 1e6
-    (theirs, their_peak), (ours, peak) = (
-        tuple(map(statistics.median, zip(*measures, strict=True))) for measures in runs.values())
-    benchmark.extra_info.update(
-        megabytes=round(megabytes), records=_RECORDS, times_faster=round(theirs * size / ours, 1),
-        megabytes_per_second=round(megabytes / ours, 1), peak_megabytes=round(peak),
-        datasketch_peak_megabytes=round(their_peak))
-    print(f"\n{megabytes:.0f} MB, by processor time: {megabytes / ours:.1f} MB/s, "
-          f"{theirs * size / ours:.1f} times datasketch; peak {peak:.0f} MB")

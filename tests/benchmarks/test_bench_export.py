@@ -7,14 +7,13 @@ and only its outputs are compared.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from timing import THREADS, in_turns, note
 from transformers import AutoModelForTokenClassification, BertConfig
 
 from bmtools.export.export import export_model
@@ -24,27 +23,13 @@ from bmtools.vocab.tokenizer import fingerprint
 
 _CLASS = "AutoModelForTokenClassification"
 _FORMATS = ("onnx", "openvino")
-_THREADS, _TURNS, _SHAPE = 2, 8, (8, 128)
-
-
-def turns(models: dict[str, Any], batch: dict[str, torch.Tensor], rounds: int,
-          clock: Callable[[], float]) -> dict[str, list[float]]:
-    """Let models take turns; seconds of each."""
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    with torch.inference_mode():
-        for number in range(rounds + 2):
-            for name, model in models.items():
-                start = clock()
-                model(**batch)
-                if number > 1:
-                    seconds[name].append(clock() - start)
-    return seconds
+_TURNS, _SHAPE = 8, (8, 128)
 
 
 def test_engines(benchmark: Any, tmp_path: Path, tokenizer: Any) -> None:
     layers, width, size = (6, 768, 30_522) if not benchmark.disabled else (1, 64, 200)
     before = torch.get_num_threads()
-    torch.set_num_threads(_THREADS)
+    torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     model = AutoModelForTokenClassification.from_config(BertConfig(
         vocab_size=size, num_hidden_layers=layers, hidden_size=width,
@@ -65,18 +50,12 @@ def test_engines(benchmark: Any, tmp_path: Path, tokenizer: Any) -> None:
                 cosine = torch.cosine_similarity(models[name](**batch).logits,
                                                  model(**batch).logits, dim=-1).mean()
             assert cosine > (0.98 if int8 else 0.99999)
-    rounds = 1 if benchmark.disabled else _TURNS
-    wall = turns(models, batch, rounds, time.perf_counter)
-    processor = turns(models, batch, rounds, time.process_time)
+    sides = {name: partial(one, **batch) for name, one in models.items()}
+    wall, processor = {}, {}
+    with torch.inference_mode():
+        for clock, seconds in ((time.perf_counter, wall), (time.process_time, processor)):
+            seconds |= in_turns(sides, 1 if benchmark.disabled else _TURNS, clock)
     torch.set_num_threads(before)
-    benchmark.pedantic(lambda: None, rounds=1)
-    if benchmark.disabled:
-        return
-    benchmark.extra_info.update(
-        threads=_THREADS, batch=_SHAPE, milliseconds=round(1e3 * min(wall["torch"])),
-        times_faster={name: round(min(wall["torch"]) / min(wall[name]), 2) for name in wall},
-        median={name: round(float(np.median(wall["torch"]) / np.median(wall[name])), 2)
-                for name in wall},
-        by_processor_time={name: round(min(processor["torch"]) / min(processor[name]), 2)
-                           for name in wall})
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    note(benchmark, threads=THREADS, milliseconds=round(1e3 * min(wall["torch"])), **{
+        what: {name: round(min(seconds["torch"]) / min(own), 2) for name, own in seconds.items()}
+        for what, seconds in (("times_faster", wall), ("by_processor_time", processor))})

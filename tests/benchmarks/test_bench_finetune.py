@@ -9,21 +9,18 @@ that option models are tiny, and only the losses of one batch are compared.
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from task_sets import MAX_LENGTH, Records, as_pairs, build_bert, read_set
-from test_bench_scoring import Run, alternate, ratios, run, write
+from timing import THREADS, alternate, note, ratios, run, summary, write
 
 from bmtools.models.hardware import describe_hardware
 from bmtools.tasks import finetune
 
 _PEER = Path(__file__).with_name("task_peer.py")
 _BATCH = 16
-_THREADS = 2
 _SETTINGS = {"epochs": 1, "batch_size": _BATCH, "dropout": 0.1, "precision": "no",
              "grouped": False}
 
@@ -121,20 +118,8 @@ def test_finetune_against_trainer(benchmark: Any, data: Path, tmp_path: Path, ta
     if describe_hardware().bf16:
         racers |= {"trainer bf16": sides.theirs(epochs=epochs, precision="bf16"),
                    "bf16": sides.ours("--epochs", epochs, precision="bf16")}
-    turns = dict(zip(racers, alternate(*racers.values()), strict=True))
-    benchmark.pedantic(lambda: None, rounds=1)
-    report(benchmark, turns, records=len(found), epochs=epochs)
-
-
-def report(benchmark: Any, turns: Mapping[str, list[Run]], **more: Any) -> None:
-    """Note and print how many times faster bmtools is than each setting of its peer."""
-    own, peer = turns["bmtools"], turns["trainer"]
-    half = {"bf16": ratios(turns["bf16"], turns["trainer bf16"])} if "bf16" in turns else {}
-    benchmark.extra_info.update(
-        threads=_THREADS, times_faster=ratios(own, peer),
-        grouped=ratios(own, turns["grouped"]), **half, **more,
-        seconds={name: round(statistics.median(one.seconds for one in runs), 1)
-                 for name, runs in turns.items()},
-        megabytes={name: round(max(one.megabytes for one in runs))
-                   for name, runs in turns.items()})
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    turns = alternate(racers)
+    note(benchmark, threads=THREADS, records=len(found), epochs=epochs, sides=summary(turns),
+         times_faster=ratios(turns["bmtools"], turns["trainer"]),
+         grouped=ratios(turns["bmtools"], turns["grouped"]),
+         **({"bf16": ratios(turns["bf16"], turns["trainer bf16"])} if "bf16" in turns else {}))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from timing import in_turns, note
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from bmtools.data.masking.corruption import IGNORED, MaskedTokens, TokenBatch, corrupt
@@ -87,19 +88,12 @@ def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: l
     inner = sequences.ids[:, 1:-1].size
     assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.005)
     assert int((theirs["labels"] != IGNORED).sum()) / inner == pytest.approx(_RATE, abs=0.03)
-    if benchmark.disabled:
-        benchmark(ours)
-        return
-    # In turns, so that whatever else the machine does meets all alike.
-    times = [(seconds(ours, repeat=10), seconds(lambda: collate(sequences.features)), seconds(bare))
-             for _ in range(_ROUNDS)]
-    own, whole, alone = (statistics.median(column) for column in zip(*times, strict=True))
-    benchmark.pedantic(ours, rounds=_ROUNDS, iterations=10)
-    benchmark.extra_info.update(
-        collator_microseconds=round(whole * 1e6), masking_alone_microseconds=round(alone * 1e6),
-        times_faster=round(whole / own, 1), times_faster_than_masking_alone=round(alone / own, 1))
-    print(f"\n{_SEQUENCES} sequences of {length}: {own * 1e6:.0f} µs, {whole / own:.0f} times "
-          f"faster than the collator, {alone / own:.0f} times faster than its masking alone")
+    turns = in_turns({"bmtools": lambda: [ours() for _ in range(10)],
+                      "collator": lambda: collate(sequences.features), "masking alone": bare},
+                     1 if benchmark.disabled else _ROUNDS, time.perf_counter)
+    own, whole, alone = map(statistics.median, turns.values())
+    note(benchmark, microseconds=round(own * 1e5), times_faster=round(10 * whole / own, 1),
+         times_faster_than_masking_alone=round(10 * alone / own, 1))
 
 
 def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedTokens]:
@@ -124,9 +118,3 @@ def bare_masking(collate: Any, sequences: Sequences) -> Callable[[], Any]:
         for name in ("input_ids", "special_tokens_mask", "offset_mapping"))
     return lambda: collate.torch_mask_tokens(ids.clone(), special, offsets)
 
-
-def seconds(work: Callable[[], Any], repeat: int = 1) -> float:
-    started = time.perf_counter()
-    for _ in range(repeat):
-        work()
-    return (time.perf_counter() - started) / repeat

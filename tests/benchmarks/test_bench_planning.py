@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from timing import note
 
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus, Shard
@@ -73,9 +74,7 @@ def test_planning(benchmark: Any, shard: Shard, objective: str, max_length: int)
         while time.thread_time() - started < _ROUND_SECONDS:
             plan()
         speeds.append(sum(counted[before:]) / (time.thread_time() - started))
-    benchmark.pedantic(plan, rounds=1)
-    benchmark.extra_info["planned_tokens_per_second"] = round(max(speeds))
-    print(f"\n{objective}, {max_length}: {max(speeds) / 1e6:.0f} million tokens a second")
+    note(benchmark, million_tokens_per_second=round(max(speeds) / 1e6))
 
 
 @pytest.mark.parametrize(("objective", "max_length"), _CASES)
@@ -91,7 +90,7 @@ def test_resuming_is_flat(benchmark: Any, shard: Shard, objective: str, max_leng
     far_step = round(step * documents / sum(near.window.draws.values() or [documents // 9]))
     drawn = {"text": documents - 5}
     far = StreamPosition(far_step, replace(
-        near.window, batch=far_step, windows=10**6, draws=drawn, drawn=drawn), 0)
+        near.window, batch=far_step, windows=10**6, draws=drawn), 0)
     assert far_step > step
     seconds = {}
     for name, position in (("near", near), ("far", far)):
@@ -102,8 +101,4 @@ def test_resuming_is_flat(benchmark: Any, shard: Shard, objective: str, max_leng
         seconds[name] = time.thread_time() - started
         assert plan.following.batch == position.batch + 1
         assert len(plan.sequences) == _BATCH_TOKENS // max_length
-    benchmark.pedantic(lambda: None, rounds=1)
-    benchmark.extra_info.update(documents=documents, resume_seconds=seconds,
-                                steps={"near": step, "far": far_step})
-    print(f"\n{objective}, {max_length}: step {step} in {seconds['near']:.2f} s, "
-          f"step {far_step:,} in {seconds['far']:.2f} s")
+    note(benchmark, documents=documents, resume_seconds=seconds, steps=[step, far_step])

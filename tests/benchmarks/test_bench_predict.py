@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 from task_sets import MAX_LENGTH, build_bert, read_set
-from test_bench_scoring import alternate, ratios, run, write
+from timing import THREADS, alternate, note, ratios, run, summary, write
 
 from bmtools.models.hardware import describe_hardware
 from bmtools.tasks import finetune, predict
 
 _PEER = Path(__file__).with_name("task_peer.py")
 _SIZES = (1, 8, 32)
-_THREADS = 2
 
 
 def tuned(data: Path, directory: Path, task: str, layers: int, width: int, records: int) -> Path:
@@ -79,14 +78,7 @@ def test_predict_against_pipeline(benchmark: Any, data: Path, tmp_path: Path, ta
     racers = {"pipeline": theirs(best), "bmtools": ours}
     if describe_hardware().bf16:
         racers |= {"pipeline bf16": theirs(best, "bf16"), "bf16": [*ours, "--precision", "bf16"]}
-    turns = dict(zip(racers, alternate(*racers.values()), strict=True))
-    benchmark.pedantic(lambda: None, rounds=1)
-    half = {"bf16": ratios(turns["bf16"], turns["pipeline bf16"])} if "bf16" in turns else {}
-    benchmark.extra_info.update(
-        threads=_THREADS, records=records, batch_size=best, agreement=share,
-        times_faster=ratios(turns["bmtools"], turns["pipeline"]), **half,
-        seconds={name: round(statistics.median(one.seconds for one in runs), 1)
-                 for name, runs in turns.items()},
-        megabytes={name: round(max(one.megabytes for one in runs))
-                   for name, runs in turns.items()})
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    turns = alternate(racers)
+    note(benchmark, threads=THREADS, records=records, batch_size=best, agreement=share,
+         sides=summary(turns), times_faster=ratios(turns["bmtools"], turns["pipeline"]),
+         **({"bf16": ratios(turns["bf16"], turns["pipeline bf16"])} if "bf16" in turns else {}))

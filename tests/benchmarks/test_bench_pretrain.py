@@ -21,13 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import peers
 import pytest
-import race
 import side
 import torch
-from race import Race, Side, SideError, note
+from race import Race, Side, note
 from texts import encode_abstracts, encode_sentences
 
 from bmtools.io.system import usable_cores
@@ -172,21 +170,6 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("made_up", "one_thread")
-@pytest.mark.parametrize(("program", "layout"), [
-    ("bmtools", "padded"), ("bmtools", "packed"), ("trainer", "grouped"), ("trainer", "lines")])
-def test_steps_have_the_requested_tokens(program: str, layout: str) -> None:
-    counts: list[int] = []
-
-    def after_step(tokens: Any) -> bool:
-        counts.append(int(tokens))
-        return len(counts) < 4
-
-    side.train(Side(program, "bert-1x64", 128, 1_000, layout), after_step)
-    assert len(counts) == 4
-    assert np.mean(counts) == pytest.approx(1_000, rel=0.1)
-
-
-@pytest.mark.usefixtures("made_up", "one_thread")
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_both_sides_have_the_same_loss(layout: str) -> None:
     """Transformers' loss of our documents, one by one, adds up to ours."""
@@ -205,55 +188,3 @@ def test_both_sides_have_the_same_loss(layout: str) -> None:
                        for ids, targets in zip(sequences, labels, strict=True)
                        if (targets != peers.IGNORED).any())
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
-
-
-def test_sequences_of_the_peer() -> None:
-    documents = [np.array([2, 11, 12, 3]), np.array([2, 13, 3]), np.array([2, 14, 15, 16, 17, 3])]
-    assert peers.group_texts(documents, 5).ids.tolist() == [[2, 11, 12, 3, 2],
-                                                            [13, 3, 2, 14, 15]]
-    lines = peers.line_by_line(documents, 5, 0)
-    assert lines.ids.tolist() == [[2, 11, 12, 3, 0], [2, 13, 3, 0, 0], [2, 14, 15, 16, 3]]
-    assert lines[1]["attention_mask"] == [1, 1, 1, 0, 0]
-
-
-# Takes three times as long as it is wide for a step of 60 tokens; one layout does not exist.
-_STAND_IN = """
-import json, sys
-side = json.loads(sys.argv[1])
-if side["layout"] == "broken":
-    sys.exit("no such layout")
-steps = peak = 0
-while True:
-    seconds = 3 * side["max_length"] * steps
-    turn = {"steps": steps, "tokens": 60 * steps, "seconds": seconds, "cpu_seconds": seconds / 2}
-    print("measured: " + json.dumps({**turn, "peak_bytes": 10**6 * peak}), flush=True)
-    steps, peak = int(sys.stdin.readline()), peak + 1
-    if not steps:
-        break
-"""
-
-
-def test_race(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "side.py"
-    program.write_text(_STAND_IN, encoding="utf-8")
-    monkeypatch.setattr(race, "_PROGRAM", program)
-    fast = Side("bmtools", "", 1, 60, "padded")
-    sides = {"fast": fast, "slow": replace(fast, max_length=4),
-             "broken": replace(fast, layout="broken")}
-    with Race(sides, 12.0, 1, optional=("broken",)) as found:
-        for _ in range(3):
-            found.turn(*sides)
-        summary = found.summary("slow")
-    ratio = dict.fromkeys(("median", "lowest", "highest", "processor"), 4)
-    assert summary["times_faster"] == {"fast": {"slow": ratio}}
-    assert summary["failures"] == {"broken": "bmtools, broken: no such layout"}
-    assert summary["sides"]["fast"] == {"tokens_per_second": 20, "step_tokens": 60,
-                                        "peak_megabytes": 5}
-
-
-def test_a_required_side_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "side.py"
-    program.write_text(_STAND_IN, encoding="utf-8")
-    monkeypatch.setattr(race, "_PROGRAM", program)
-    with pytest.raises(SideError, match="no such layout"):
-        Race({"ours": Side("bmtools", "", 1, 60, "broken")}, 1.0, 1)

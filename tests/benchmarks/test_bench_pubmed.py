@@ -1,11 +1,10 @@
-"""PubMed's XML against pubmed_parser: `pytest --benchmark-enable -s tests/benchmarks`.
+"""PubMed's XML and articles of PMC beside pubmed_parser.
 
-From gzipped XML to records. pubmed_parser makes a dictionary of each citation; `import pubmed`
-makes records, checks them and their ids, and writes them as JSON Lines; lxml alone takes PMID,
-title and labelled abstract. One process and one thread each. The text is a real file of 2016 below
-the root of today, repeated under other PMIDs. pubmed_parser is installed by hand, as it needs a
-package under the GPL. Without that option each runs once on little input, and only the abstracts
-are compared.
+`import pubmed` and `import pmc` make records, check them and, of PubMed, write them as JSON Lines;
+lxml alone takes PMID, title and labelled abstract. pubmed_parser makes dictionaries, with two calls
+for an article. It is installed by hand, as it needs a package under the GPL. PubMed's text is a
+real file of 2016 below the root of today, repeated under other PMIDs. Without `--benchmark-enable`
+each runs once on little input, and only the abstracts are compared.
 """
 
 from __future__ import annotations
@@ -20,20 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import measured, program
+from timing import ROUNDS, in_turns, measured, note, program
 
-_ROUNDS = 3
+from bmtools.corpus.formats.texts.jats import jats_records
+
 _COPIES = 19
 _FILE = "en/pubmed-xml/medline16n0902.xml.gz"
 
-_WRITE = 'Path(output).write_text("".join(json.dumps(one) + "\\n" for one in found))'
-_THEIRS = program("text, output", before="import pubmed_parser", work="""
+_WRITE = 'Path(sys.argv[2]).write_text("".join(json.dumps(one) + "\\n" for one in found))'
+_THEIRS = program("import pubmed_parser", """
 found = [{"id": one["pmid"], "text": one["abstract"]}
-         for one in pubmed_parser.parse_medline_xml(text) if one["abstract"]]
-""", after=_WRITE)
-_LXML = program("text, output", before="import gzip\nfrom lxml import etree", work="""
+         for one in pubmed_parser.parse_medline_xml(sys.argv[1]) if one["abstract"]]
+""", _WRITE)
+_LXML = program("import gzip\nfrom lxml import etree", """
 found = []
-with gzip.open(text) as stream:
+with gzip.open(sys.argv[1]) as stream:
     for _, one in etree.iterparse(stream, tag="MedlineCitation"):
         one.findtext("Article/ArticleTitle")
         parts = [(part.get("Label"), "".join(part.itertext()))
@@ -44,14 +44,14 @@ with gzip.open(text) as stream:
         one.clear()
         while one.getparent().getprevious() is not None:
             del one.getparent().getparent()[0]
-""", after=_WRITE)
-_OURS = program("text, output", before="""
+""", _WRITE)
+_OURS = program("""
 from bmtools.cli.main import main
 import bmtools.commands.import_.texts, bmtools.corpus.importing, langcodes
 import bmtools.corpus.formats.texts.pubmed
-""", work="""
+""", """
 try:
-    main(["import", "pubmed", text, "-o", output, "--overwrite"])
+    main(["import", "pubmed", sys.argv[1], "-o", sys.argv[2], "--overwrite"])
 except SystemExit as end:
     assert not end.code
 """)
@@ -63,37 +63,36 @@ def test_pubmed_against_pubmed_parser(benchmark: Any, data: Path, tmp_path: Path
     if importlib.util.find_spec("pubmed_parser"):
         sides["pubmed_parser"] = _THEIRS
     path = tmp_path / "pubmed.xml.gz"
-    megabytes = write_input(data, path, 1 if benchmark.disabled else _COPIES)
-    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-
-    def take_turns() -> None:
-        for name, code in sides.items():
-            runs[name].append(measured(code, path, tmp_path / name))
-
-    benchmark.pedantic(take_turns, rounds=_ROUNDS)
-    ours, *others = (letters(tmp_path / name) for name in ("bmtools", *(set(sides) - {"bmtools"})))
-    assert len(ours) == 526 * (1 if benchmark.disabled else _COPIES)
-    assert all(other == ours for other in others)
-    if not benchmark.disabled:
-        report(benchmark, megabytes, runs)
+    copies, rounds = (1, 1) if benchmark.disabled else (_COPIES, ROUNDS)
+    megabytes = write_input(data, path, copies)
+    runs = {name: [measured(code, path, tmp_path / name) for _ in range(rounds)]
+            for name, code in sides.items()}
+    found = [letters(tmp_path / name) for name in sides]
+    assert len(found[0]) == 526 * copies
+    assert all(other == found[0] for other in found)
+    note(benchmark, megabytes=round(megabytes),
+         megabytes_per_second={name: round(megabytes / statistics.median(
+             seconds for seconds, _ in own), 1) for name, own in runs.items()},
+         peak_megabytes={name: round(max(peak for _, peak in own)) for name, own in runs.items()})
 
 
-def report(benchmark: Any, megabytes: float, runs: dict[str, list[tuple[float, float]]]) -> None:
-    speed = {name: megabytes / statistics.median(seconds for seconds, _ in taken)
-             for name, taken in runs.items()}
-    peak = {name: max(peak for _, peak in taken) for name, taken in runs.items()}
-    benchmark.extra_info.update(
-        megabytes=round(megabytes), megabytes_per_second=round(speed["bmtools"], 1),
-        lxml_megabytes_per_second=round(speed["lxml alone"], 1),
-        peak_megabytes=round(peak["bmtools"]))
-    if "pubmed_parser" in speed:
-        benchmark.extra_info["times_faster"] = round(speed["bmtools"] / speed["pubmed_parser"], 2)
-    print(f"\n{megabytes:.0f} MB of XML, by processor time:", *(
-        f"{name} {speed[name]:.1f} MB/s, peak {peak[name]:.0f} MB;" for name in speed))
+@pytest.mark.data
+def test_articles_beside_pubmed_parser(benchmark: Any, data: Path) -> None:
+    pubmed_parser = pytest.importorskip("pubmed_parser")
+    files = sorted(map(str, (data / "en" / "pmc-nxml").glob("*.nxml")))
+    turns = in_turns({
+        "bmtools": lambda: list(jats_records(files)),
+        "pubmed_parser": lambda: [(pubmed_parser.parse_pubmed_xml(file),
+                                   pubmed_parser.parse_pubmed_paragraph(file, all_paragraph=True))
+                                  for file in files]}, 1 if benchmark.disabled else 25)
+    megabytes = sum(Path(file).stat().st_size for file in files) / 1e6
+    note(benchmark, megabytes_per_second={name: round(megabytes / min(own), 1)
+                                          for name, own in turns.items()},
+         times_faster=round(min(turns["pubmed_parser"]) / min(turns["bmtools"]), 2))
 
 
 def letters(path: Path) -> dict[str, str]:
-    """Return abstracts by PMID, without white space and the signs behind labels."""
+    """Return abstracts by PMID, without white space and the signs after labels."""
     records = map(json.loads, path.read_text("utf-8").splitlines())
     return {one["id"]: re.sub(r"[\s:]|UNLABELLED", "", one["text"]) for one in records}
 

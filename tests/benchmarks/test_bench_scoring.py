@@ -8,23 +8,17 @@ input, and only their agreement is checked.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import os
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from texts import made_up_texts
+from timing import THREADS, alternate, note, ratios, run, summary, write
 from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.corpus.formats.sets.curated import curated_records
@@ -35,47 +29,7 @@ from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
 
-_ROUNDS = 3
-_THREADS = 2
 _PEER = Path(__file__).with_name("scoring_peer.py")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished program: seconds, peak resident megabytes, stdout, seconds on processors."""
-
-    seconds: float
-    megabytes: float
-    out: str
-    cpu_seconds: float
-
-
-def run(*command: object, gpu: bool = False) -> Run:
-    no_gpu = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
-    started = time.perf_counter()
-    with subprocess.Popen(
-            [sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **no_gpu, "OMP_NUM_THREADS": str(_THREADS), "HF_HUB_OFFLINE": "1",
-                 "TOKENIZERS_PARALLELISM": "false"}) as process:
-        assert process.stdout is not None
-        with ThreadPoolExecutor(1) as watcher:
-            peak = watcher.submit(peak_megabytes, process.pid)
-            out = process.stdout.read()
-            _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, command
-    return Run(time.perf_counter() - started, peak.result(), out, used.ru_utime + used.ru_stime)
-
-
-def peak_megabytes(process: int) -> float:
-    """Watch a program's peak memory to its end; `ru_maxrss` begins with that of its parent."""
-    peak = 0.0
-    with contextlib.suppress(OSError, StopIteration):
-        while True:
-            lines = Path(f"/proc/{process}/status").read_text().splitlines()
-            peak = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-            time.sleep(0.02)
-    return peak
 
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
@@ -91,41 +45,11 @@ def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: 
     return directory
 
 
-def write(path: Path, records: Sequence[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
-                    encoding="utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
 def texts(data: Path) -> list[str]:
     """Clinical cases in Italian."""
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
         return [json.loads(line)["text"] for line in itertools.islice(stream, 300)]
-
-
-def alternate(*sides: Sequence[object], gpu: bool = False) -> list[list[Run]]:
-    """Let sides take turns; the first turn warms up the system's file cache."""
-    for side in sides:
-        run(*side, gpu=gpu)
-    turns = [[run(*side, gpu=gpu) for side in sides] for _ in range(_ROUNDS)]
-    return [list(side) for side in zip(*turns, strict=True)]
-
-
-def beginnings(path: Path, *sides: Sequence[object]) -> list[float]:
-    """Measure each side's start-up: the seconds for a record of one word."""
-    word = write(path.with_name("word.jsonl"), [{"id": "0", "text": "paziente"}])
-    found = alternate(*([word if part == path else part for part in side] for side in sides))
-    return [round(statistics.median(one.seconds for one in side), 2) for side in found]
-
-
-def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, float]:
-    speeds = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
-    spent = [other.cpu_seconds / one.cpu_seconds for one, other in zip(ours, theirs, strict=True)]
-    return {"median": round(statistics.median(speeds), 2), "lowest": round(min(speeds), 2),
-            "highest": round(max(speeds), 2), "processor": round(statistics.median(spent), 2),
-            "memory": round(max(one.megabytes for one in ours)
-                            / max(one.megabytes for one in theirs), 2)}
 
 
 @pytest.mark.data
@@ -154,19 +78,17 @@ def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path,
     if benchmark.disabled:
         benchmark(lambda: None)
         return
-    starts = beginnings(path, theirs, ours)
-    peer, exact = alternate(theirs, ours)
-    benchmark.pedantic(lambda: run(*ours), rounds=1)
-    without = round(statistics.median(
-        (other.seconds - starts[0]) / (one.seconds - starts[1])
-        for one, other in zip(exact, peer, strict=True)), 2)
-    benchmark.extra_info.update(
-        sentences=sentences, vocabulary=vocabulary, threads=_THREADS,
-        without_start={"exact": without, "starts": starts}, times_faster=ratios(exact, peer),
-        seconds={"minicons": round(statistics.median(one.seconds for one in peer), 2),
-                 "bmtools": round(statistics.median(one.seconds for one in exact), 2)})
-    print(f"\n{layers}x{width}, {sentences} sentences: {ratios(exact, peer)}; "
-          f"without start-up {without}, {starts}")
+    word = write(tmp_path / "word.jsonl", [{"id": "0", "text": "paziente"}])
+    turns = alternate({"minicons": theirs, "bmtools": ours, **{
+        f"start of {name}": [word if part == path else part for part in side]
+        for name, side in (("minicons", theirs), ("bmtools", ours))}})
+    without = [statistics.median(
+        one.seconds - start.seconds for one, start in zip(turns[name], turns[f"start of {name}"],
+                                                          strict=True))
+        for name in ("minicons", "bmtools")]
+    note(benchmark, sentences=sentences, vocabulary=vocabulary, threads=THREADS,
+         without_start=round(without[0] / without[1], 2),
+         times_faster=ratios(turns["bmtools"], turns["minicons"]), sides=summary(turns))
 
 
 @pytest.mark.gpu
@@ -197,14 +119,10 @@ def test_pppl_on_a_gpu(benchmark: Any, request: pytest.FixtureRequest, tmp_path:
     starts = [run(*(word if one == path else one for one in side), gpu=True).seconds
               for side in (theirs, ours)]
     half = run(*ours, "--precision", "bf16", gpu=True)
-    benchmark.pedantic(lambda: run(*ours, gpu=True), rounds=1)
     without = {name: round((peer.seconds - starts[0]) / max(one.seconds - starts[1], 0.1), 2)
                for name, one in (("exact", exact), ("bf16", half))}
-    benchmark.extra_info.update(
-        gpu=torch.cuda.get_device_name(), sentences=200, without_start=without,
-        times_faster=ratios([exact], [peer])["median"], bf16=ratios([half], [peer]))
-    print(f"\n12x768 on a GPU, 200 texts: {ratios([exact], [peer])}; bf16 "
-          f"{ratios([half], [peer])}; without start-up {without}")
+    note(benchmark, gpu=torch.cuda.get_device_name(), sentences=200, without_start=without,
+         times_faster=ratios([exact], [peer])["median"], bf16=ratios([half], [peer]))
 
 
 @pytest.mark.data
@@ -224,12 +142,7 @@ def test_mrr_against_fill_mask(benchmark: Any, texts: list[str], data: Path,
         return
     # The pipeline takes minutes, so there is one turn of each.
     peer, exact, half = (run(*side) for side in (theirs, ours, [*ours, "--precision", "bf16"]))
-    benchmark.pedantic(lambda: run(*ours), rounds=1)
-    benchmark.extra_info.update(
-        maskings=len(records), threads=_THREADS, seconds=round(exact.seconds, 1),
-        times_faster=round(peer.seconds / exact.seconds, 2),
-        bf16_seconds=round(half.seconds, 1),
-        bf16_times_faster=round(peer.seconds / half.seconds, 2),
-        memory=round(exact.megabytes / peer.megabytes, 2))
-    print(f"\n897 maskings, 12x768: {exact.seconds:.1f} s, in bf16 {half.seconds:.1f} s, the "
-          f"pipeline {peer.seconds:.1f} s")
+    note(benchmark, maskings=len(records), threads=THREADS, seconds=round(exact.seconds, 1),
+         times_faster=round(peer.seconds / exact.seconds, 2),
+         bf16_times_faster=round(peer.seconds / half.seconds, 2),
+         memory=round(exact.megabytes / peer.megabytes, 2))

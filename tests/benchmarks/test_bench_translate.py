@@ -9,20 +9,19 @@ sides take turns. Without that option models are tiny, and only agreement is che
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import sentencepiece
 import torch
-from test_bench_scoring import write
+from timing import ROUNDS, THREADS, in_turns, note, write
 from transformers import MarianConfig, MarianMTModel
 
 from bmtools.io.jsonl import as_records
@@ -35,20 +34,11 @@ from bmtools.translation.engines.transformers_engine import batches_by_length
 from bmtools.translation.settings import DocumentConfig, ModelConfig, ProgramConfig
 
 ctranslate2 = pytest.importorskip("ctranslate2")
-_ROUNDS = 3
-_THREADS = 2
 _VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that size
 # Tokens of sentences of abstracts: quantiles, and the shares of sentences that are no longer.
 _LENGTHS, _SHARES = (5, 9, 17, 26, 36, 58, 90), (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 _BIOBIT_WORDS = 4.5e9  # of PubMed's abstracts, as the authors of PubMedBERT count them
 _TOKENS_PER_WORD = 1.35
-
-
-class Turn(NamedTuple):
-    """A turn of a side: by the clock, and on processors, where a busy machine disturbs less."""
-
-    seconds: float
-    cpu_seconds: float
 
 
 class Forced(CTranslate2Translator):
@@ -131,27 +121,15 @@ def drawn(count: int) -> list[list[int]]:
             np.interp(rng.random(count), _SHARES, _LENGTHS).astype(int)]
 
 
-def race(sides: dict[str, Callable[[], object]]) -> dict[str, list[Turn]]:
-    """Time sides in turns."""
-    turns: dict[str, list[Turn]] = {name: [] for name in sides}
-    for _ in range(_ROUNDS):
-        for name, side in sides.items():
-            started, before = time.perf_counter(), os.times()
-            side()
-            seconds, after = time.perf_counter() - started, os.times()
-            turns[name].append(Turn(round(seconds, 2), round(sum(after[:4]) - sum(before[:4]), 2)))
-    return turns
-
-
-def faster(own: Sequence[Turn], peer: Sequence[Turn], measure: str = "seconds") -> float:
-    return round(statistics.median(getattr(other, measure) / getattr(one, measure)
-                                   for one, other in zip(own, peer, strict=True)), 2)
+def faster(turns: dict[str, list[float]], own: str, peer: str) -> float:
+    return round(statistics.median(other / one for one, other in
+                                   zip(turns[own], turns[peer], strict=True)), 2)
 
 
 def model_of(benchmark: Any, tmp_path: Path) -> tuple[Path, ModelConfig]:
     shape = (1, 64, 500) if benchmark.disabled else (6, 512, _VOCABULARY)
     directory = build(tmp_path / "marian", *shape)
-    return directory, ModelConfig(directory, beam_size=1, convert_to=tmp_path, threads=_THREADS)
+    return directory, ModelConfig(directory, beam_size=1, convert_to=tmp_path, threads=THREADS)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -180,20 +158,13 @@ def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size:
         benchmark(lambda: None)
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(_THREADS)
-    turns = race(sides)
+    torch.set_num_threads(THREADS)
+    turns = in_turns(sides, ROUNDS, time.perf_counter)
     torch.set_num_threads(before)
-    benchmark.pedantic(lambda: None, rounds=1)
-    rate = sum(map(len, ids)) / statistics.median(one.seconds for one in turns["bmtools"])
-    benchmark.extra_info.update(
-        threads=_THREADS, sentences=len(ids), tokens_per_second=round(rate),
-        times_faster={name: faster(turns["bmtools"], turns[name])
-                      for name in ("file order", "sorted")},
-        times_faster_by_processor={
-            name: faster(turns["bmtools"], turns[name], "cpu_seconds")
-            for name in ("file order", "sorted")},
-        biobit_days=round(_BIOBIT_WORDS * _TOKENS_PER_WORD / rate / 86_400), seconds=turns)
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    rate = sum(map(len, ids)) / statistics.median(turns["bmtools"])
+    note(benchmark, threads=THREADS, sentences=len(ids), tokens_per_second=round(rate),
+         times_faster={name: faster(turns, "bmtools", name) for name in ("file order", "sorted")},
+         biobit_days=round(_BIOBIT_WORDS * _TOKENS_PER_WORD / rate / 86_400))
 
 
 def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> None:
@@ -221,13 +192,11 @@ def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> N
     if benchmark.disabled:
         benchmark(lambda: None)
         return
-    turns = race({"bmtools": lambda: run(engine), "bare": lambda: forced(
-        engine._model, sources, 1, engine._batch_tokens(sources[:engine.batch_sentences]))})
-    benchmark.pedantic(lambda: None, rounds=1)
-    benchmark.extra_info.update(
-        threads=_THREADS, sentences=len(asked), seconds=turns,
-        times_faster=faster(turns["bmtools"], turns["bare"]))
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    turns = in_turns({"bmtools": lambda: run(engine), "bare": lambda: forced(
+        engine._model, sources, 1, engine._batch_tokens(sources[:engine.batch_sentences]))},
+        ROUNDS, time.perf_counter)
+    note(benchmark, threads=THREADS, sentences=len(asked),
+         times_faster=faster(turns, "bmtools", "bare"))
 
 
 _HAS_APERTIUM = shutil.which("apertium") is not None and \
@@ -247,13 +216,10 @@ def test_two_apertiums_against_one(benchmark: Any, data: Path) -> None:
     if benchmark.disabled:
         benchmark(lambda: None)
         return
-    turns = race({"one": lambda: one.translate(sentences), "two": lambda: two.translate(sentences)})
-    benchmark.pedantic(lambda: None, rounds=1)
-    benchmark.extra_info.update(
-        sentences=len(sentences), seconds=turns, times_faster=faster(turns["two"], turns["one"]),
-        sentences_per_second=round(len(sentences) / statistics.median(
-            one.seconds for one in turns["two"])))
-    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+    turns = in_turns({"one": lambda: one.translate(sentences),
+                      "two": lambda: two.translate(sentences)}, ROUNDS, time.perf_counter)
+    note(benchmark, sentences=len(sentences), times_faster=faster(turns, "two", "one"),
+         sentences_per_second=round(len(sentences) / statistics.median(turns["two"])))
 
 
 def test_similar_sentences_of_a_large_memory(benchmark: Any) -> None:
@@ -270,7 +236,5 @@ def test_similar_sentences_of_a_large_memory(benchmark: Any) -> None:
     assert [index.find(one) for one in changed] == [memory[one] for one in known]
     benchmark(lambda: [index.find(one) for one in changed])
     if not benchmark.disabled:
-        milliseconds = 10 * benchmark.stats.stats.median
-        benchmark.extra_info.update(sentences=size, build_seconds=round(built, 1),
-                                    milliseconds=round(milliseconds, 2))
-        print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info)}")
+        print(f"\n{size} sentences: built in {built:.1f} s, found in "
+              f"{10 * benchmark.stats.stats.median:.2f} ms")
