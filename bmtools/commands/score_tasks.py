@@ -17,7 +17,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import finish, print_results, prints_results
-from bmtools.cli.scoring_options import scoring_closing, takes_groups
+from bmtools.cli.scoring_options import scoring_closing
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -39,14 +39,13 @@ class NamedPredictions(NamedInput):
 @click.command("score-tasks", cls=Command, examples=(
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
-    groups={"Predictions": "predicted task negative types undirected group-seeds",
-            "Scores": "by details plot output fail-under"}, topics="records",
+    groups={"Predictions": "predicted task negative types undirected",
+            "Scores": "details plot output fail-under"}, topics="records",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @click.argument("gold", type=InputRecords())
 @click.argument("predictions", nargs=-1, type=NamedPredictions(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
-@takes_groups
 @writes_file("--details", "Write a line for each error of mentions, relations and label sets, or "
              "for each record, here.")
 @writes_plot("how often mentions of each score are right")
@@ -74,7 +73,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     with usage_errors():
         if gold == STDIN and STDIN in (predictions or (STDIN,)):
             raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
-        runs = name_predictions(predictions or (STDIN,), options["group_seeds"])
+        runs = name_predictions(predictions or (STDIN,))
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(step, lines, output)
     if plot is not None:

@@ -1,113 +1,202 @@
-"""Classification: one label for a text or for a pair of texts."""
+"""Tasks over one text or a pair: one label, any number of labels, or a number."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.errors import DataError, Reject, refuse, setting, suggestion
-from bmtools.records import JsonObject, Record
-from bmtools.tasks.metrics.labels import score_labels
-from bmtools.tasks.settings import ClassificationConfig, YesNoConfig
+from bmtools.errors import (
+    CheckpointError,
+    DataError,
+    RecordError,
+    Reject,
+    refuse,
+    setting,
+    suggestion,
+)
+from bmtools.records import JsonObject, Record, document_of
+from bmtools.tasks.metrics.counts import Scores
+from bmtools.tasks.metrics.samples import measure
+from bmtools.tasks.settings import (
+    ClassificationConfig,
+    MultilabelConfig,
+    SimilarityConfig,
+    TextConfig,
+    YesNoConfig,
+)
 from bmtools.tasks.task import (
     TRAIN,
-    Arrays,
     Evaluation,
     Example,
     Outputs,
     Split,
+    Task,
+    annotated,
     mean_loss,
     with_question,
 )
-from bmtools.tasks.texts import TextInput, TextTask, note_unseen
+from bmtools.tasks.texts import PairEncoder, TextInput
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from transformers import PreTrainedModel
+
+    from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
+_SCORE_DIGITS = 6
+_OUTPUT = "score"
+_THRESHOLDS = [number / 100 for number in range(5, 100, 5)]
+TextExample = Example[TextInput]
 
 
-@dataclass(frozen=True)
-class LabelledExample(Example[TextInput]):
-    """A record: one input, and its gold label, empty in prediction."""
+class TextTask(Task[TextExample, TextInput]):
+    """A task with one prediction for a text or a pair, from the first token's pooled state.
 
-    label: str = ""
+    The head is transformers' for the architecture: BERT's pooler, RoBERTa's or ModernBERT's dense
+    layer, then dropout and one linear layer.
+
+    Source: Devlin et al. 2019, section 4.1.
+
+    Attributes:
+        paired: whether records without a second text are refused.
+        expected: the annotation, for a message.
+    """
+
+    model_class = "AutoModelForSequenceClassification"
+    paired: ClassVar[bool] = False
+    expected: ClassVar[str]
+
+    def __init__(self, config: TextConfig, checkpoint: Checkpoint) -> None:
+        super().__init__(config, checkpoint)
+        self._encoder = PairEncoder(checkpoint.tokenizer, checkpoint.model.config,
+                                    self.max_length, config.truncation_side)
+
+    def texts(self, record: Record) -> tuple[str, str | None]:
+        """Name the text of a record and the second one, if it has one."""
+        return record["text"], record.get("text_pair") or None
+
+    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
+        """Yield the records whose texts are there; others are rejected."""
+        for record in records:
+            if self.paired and not record.get("text_pair"):
+                reject(RecordError(record.place, "key 'text_pair' is missing; expected the second "
+                                   "text of a pair", record))
+            else:
+                yield record
+
+    def read(self, name: str, records: Iterable[Record],
+             reject: Reject = refuse) -> Split[TextExample]:
+        """Read annotated records; `train` determines the labels, in alphabetical order.
+
+        Raises:
+            DataError: nothing that can be learned.
+        """
+        kept = [*self.readable(annotated(records, self.key, self.expected, reject), reject)]
+        counts, notes = self.learn(name, kept)
+        examples = [replace(one, inputs=[replace(item, target=self.target(one.record))
+                                         for item in one.inputs]) for one in self.encode(kept)]
+        truncated = sum(bool(example.inputs[0].truncated) for example in examples)
+        if truncated:
+            notes = [*notes, f"{truncated} of {len(kept)} records are longer than "
+                     f"{self.max_length} tokens and were truncated"]
+        return Split(examples, {"records": len(kept), "truncated": truncated, **counts},
+                     [f"{setting(name)}: {note}" for note in notes])
+
+    @abstractmethod
+    def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
+        """Take the labels from `train`; return counts and notes of a set."""
+
+    @abstractmethod
+    def target(self, record: Record) -> np.ndarray:
+        """Return what the outputs of a record are trained towards."""
+
+    def count_labels(self, name: str, labels: Counter[str],
+                     records: int) -> tuple[JsonObject, list[str]]:
+        """Count labels, those of `train` become the task's; and note those that it lacks."""
+        if name == TRAIN:
+            self.labels = sorted(labels)
+        unseen = {label: labels[label] for label in sorted(labels.keys() - {*self.labels})}
+        return {"labels": dict(sorted(labels.items())), "unseen_labels": unseen}, [
+            f"{count} of {records} records have the label {label}, which {setting(TRAIN)} lacks; "
+            "they count as missed" for label, count in unseen.items()]
+
+    def encode(self, records: Sequence[Record]) -> Sequence[TextExample]:
+        """Encode texts; annotations are not read.
+
+        Raises:
+            RecordError: a record without the texts that the task needs.
+        """
+        inputs = self._encoder.encode([self.texts(record) for record in self.readable(records)])
+        return [Example([item], record) for record, item in zip(records, inputs, strict=True)]
+
+    def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
+        """Pad inputs; all (batch, tokens) int64."""
+        return self._encoder.collate(inputs)
 
 
-class ClassificationTask(TextTask[LabelledExample]):
+class ClassificationTask(TextTask):
     """Single-label classification of a text or of a pair of texts; the loss is cross-entropy."""
 
     config: ClassificationConfig
     config_class = ClassificationConfig
     problem_type = "single_label_classification"
     key = "label"
+    expected = "the name of a class, as text"
     metrics = ("accuracy", "macro_f1", "micro_f1")
     dependent = ("score",)
 
-    def read(self, name: str, records: Iterable[Record],
-             reject: Reject = refuse) -> Split[LabelledExample]:
-        """Read labelled records; `train` determines the labels, in alphabetical order.
-
-        Raises:
-            DataError: no labels, or only one in the training set.
-        """
-        kept = self.usable(records, "the name of a class, as text", reject)
-        labels = Counter(record["label"] for record in kept)
-        if name == TRAIN:
-            self.labels = sorted(labels)
+    def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
+        """Require two labels to learn, and the negative one among them."""
+        labels = Counter(record["label"] for record in records)
         if len(labels) < (2 if name == TRAIN else 1):
-            raise DataError(f"{setting(name)}: found {len(labels)} labels in {len(kept)} records, "
-                            "expected records whose key 'label' names one of two or more classes")
+            raise DataError(f"{setting(name)}: found {len(labels)} labels in {len(records)} "
+                            "records, expected records whose key 'label' names one of two or more "
+                            "classes")
+        counts, notes = self.count_labels(name, labels, len(records))
         if self.config.negative and self.config.negative not in self.labels:
             raise DataError(f"{setting('negative')}: found {self.config.negative!r}, "
                             f"{suggestion(self.config.negative, self.labels)}")
-        ids = {label: number for number, label in enumerate(self.labels)}
-        examples = [LabelledExample((replace(item, label_id=ids.get(record["label"], IGNORED)),),
-                                    record["label"])
-                    for record, item in zip(kept, self.inputs(kept), strict=True)]
-        unseen = {label: labels[label] for label in sorted(labels.keys() - ids.keys())}
-        counts, notes = self.describe(name, examples)
-        return Split(examples, {
-            **counts, "pairs": sum(self.texts(record)[1] is not None for record in kept),
-            "labels": dict(sorted(labels.items())),
-            "unseen_labels": unseen}, [*note_unseen(name, unseen, len(kept)), *notes])
+        return {"pairs": sum(self.texts(record)[1] is not None for record in records),
+                **counts}, notes
 
-    def encode(self, records: Sequence[Record]) -> Sequence[LabelledExample]:
-        """Encode texts; labels are not read."""
-        return [LabelledExample((item,)) for item in self.inputs(records)]
+    def target(self, record: Record) -> np.ndarray:
+        """Return the id of the label; IGNORED where the training set lacks it."""
+        known = record["label"] in self.labels
+        return np.array(self.labels.index(record["label"]) if known else IGNORED)
 
-    def collate_labels(self, inputs: Sequence[TextInput], batch: Arrays) -> np.ndarray:
-        """Stack label ids, (batch,) int64."""
-        return np.array([item.label_id for item in inputs], dtype=np.int64)
-
-    def predict(self, record: Record, example: LabelledExample, outputs: Outputs) -> JsonObject:
+    def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
         """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
-        return _likeliest({label: math.exp(value) for label, value
-                           in zip(self.labels, log_probabilities, strict=True)})
+        rounded = {label: round(math.exp(value), _DIGITS) for label, value
+                   in zip(self.labels, log_probabilities, strict=True)}
+        label = self.labels[int(log_probabilities.argmax())]
+        return {"label": label, "score": rounded[label], "probabilities": rounded}
 
-    def score(self, examples: Sequence[LabelledExample], outputs: Sequence[Outputs]) -> Evaluation:
+    def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score labels, and the mean cross-entropy of those that the training set has."""
+        scores, by_label = measure(
+            "classification", [example.record for example in examples],
+            [self.predict(*pair) for pair in zip(examples, outputs, strict=True)],
+            self.config.negative or None)
+        scores.setdefault("micro_f1", scores["accuracy"])
         log_probabilities = np.stack([output for [output] in outputs])
-        predicted = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
-        scores, by_label = score_labels([example.label for example in examples], predicted,
-                                        self.config.negative or None)
-        label_ids = np.array([example.inputs[0].label_id for example in examples])
-        return Evaluation(scores, {"by_label": by_label}, mean_loss(log_probabilities, label_ids))
+        loss = mean_loss(log_probabilities,
+                         np.array([example.inputs[0].target for example in examples]))
+        return Evaluation(scores, {"by_label": by_label}, loss)
 
 
 class NliTask(ClassificationTask):
     """Natural language inference: what a premise, `text`, says of a hypothesis, `text_pair`."""
 
     paired = True
-
-
-def _likeliest(probabilities: Mapping[str, float]) -> JsonObject:
-    label = max(probabilities, key=probabilities.__getitem__)
-    rounded = {name: round(value, _DIGITS) for name, value in probabilities.items()}
-    return {"label": label, "score": rounded[label], "probabilities": rounded}
 
 
 class YesNoTask(ClassificationTask):
@@ -122,6 +211,172 @@ class YesNoTask(ClassificationTask):
         """Name the question of a record and its text."""
         return record["question"], record["text"] or None
 
-    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterable[Record]:
+    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
         """Yield the records that have a question; others are rejected."""
         return with_question(records, reject)
+
+
+class MultilabelTask(TextTask):
+    """Classification with labels that do not exclude each other: each is a yes or a no.
+
+    The loss is a mean over texts and labels; outputs are logits. Scores are of documents, which
+    have the labels of all their sentences, as BLURB and BLUE score HoC, and of records.
+    """
+
+    config: MultilabelConfig
+    config_class = MultilabelConfig
+    problem_type = "multi_label_classification"
+    key = "labels"
+    expected = "a list of labels, empty for none"
+    metrics = ("micro_f1", "macro_f1", "example_f1", "record_micro_f1", "record_macro_f1")
+
+    def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
+        """Require some label."""
+        labels = Counter(label for record in records for label in {*record["labels"]})
+        if not labels:
+            raise DataError(f"{setting(name)}: found no labels in {len(records)} records, expected "
+                            "some whose key 'labels' is not empty")
+        counts, notes = self.count_labels(name, labels, len(records))
+        return {"documents": len({*map(document_of, records)}),
+                "unlabelled": sum(not record["labels"] for record in records), **counts}, notes
+
+    def target(self, record: Record) -> np.ndarray:
+        """Return 1 for labels and 0 for others, (labels,) float32."""
+        return np.isin(self.labels, [*record["labels"]]).astype(np.float32)
+
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the loss over texts and labels: binary cross-entropy in nats, or `label_loss`."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        if self.label_loss is not None:
+            return self.label_loss(logits.float(), labels)
+        return binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute logits, (batch, labels)."""
+        return model(**batch).logits.float()
+
+    def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
+        """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
+        [logits] = outputs
+        probabilities = _sigmoid(logits)
+        return {"labels": self._likely(probabilities, self.config.threshold),
+                "probabilities": {label: round(value, _DIGITS) for label, value
+                                  in zip(self.labels, probabilities.tolist(), strict=True)}}
+
+    def _likely(self, probabilities: np.ndarray, threshold: float) -> list[str]:
+        return [self.labels[number] for number in np.flatnonzero(probabilities >= threshold)]
+
+    def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
+        """Score labels of documents and records, and the mean loss, and choose a threshold."""
+        logits = np.stack([output for [output] in outputs]).astype(float)
+        probabilities = _sigmoid(logits)
+
+        def scores_at(threshold: float) -> tuple[Scores, dict[str, Scores]]:
+            gold = [example.record for example in examples]
+            predicted = [{"labels": self._likely(row, threshold)} for row in probabilities]
+            scores, by_label = measure("multilabel", gold, predicted, by_document=True)
+            records, _ = measure("multilabel", gold, predicted)
+            return {**scores, **{f"record_{name}": records[name]
+                                 for name in ("micro_f1", "macro_f1")}}, by_label
+
+        threshold = self.config.threshold or max(_THRESHOLDS, key=lambda one: (
+            scores_at(one)[0][self.metric], -abs(one - 0.5)))
+        scores, by_label = scores_at(threshold)
+        targets = self.collate_labels([example.inputs[0] for example in examples], {})
+        loss = float((np.logaddexp(0, logits) - logits * targets).mean())
+        return Evaluation(scores, {"threshold": threshold, "by_label": by_label}, loss,
+                          {"threshold": threshold})
+
+
+def _sigmoid(logits: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -logits.astype(float)))
+
+
+class SimilarityTask(TextTask):
+    """Regression of a pair's score, such as BIOSSES' 0 to 4; the loss is the mean square error.
+
+    In training, gold scores are standardised by the mean and the deviation of the training set, so
+    that neither the learning rate nor the loss depends on their scale; the model that is written
+    predicts in the scale of the gold scores.
+    """
+
+    config_class = SimilarityConfig
+    problem_type = "regression"
+    paired = True
+    key = "score"
+    expected = "the similarity of the texts, a number"
+    metrics = ("pearson", "spearman")
+
+    def __init__(self, config: SimilarityConfig, checkpoint: Checkpoint) -> None:
+        super().__init__(config, checkpoint)
+        self._mean, self._deviation = 0.0, 1.0
+
+    def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
+        """Require two different scores, and take the mean and the deviation of `train`."""
+        scores = np.array([record["score"] for record in records], dtype=float)
+        if len(np.unique(scores)) < 2:
+            raise DataError(f"{setting(name)}: found {len(np.unique(scores))} different scores in "
+                            f"{len(records)} records, expected two or more")
+        if name == TRAIN:
+            self.labels = [_OUTPUT]
+            self._mean, self._deviation = float(scores.mean()), float(scores.std())
+        described = {"mean": scores.mean(), "deviation": scores.std(), "lowest": scores.min(),
+                     "highest": scores.max()}
+        return {"scores": {key: round(float(value), _SCORE_DIGITS)
+                           for key, value in described.items()}}, []
+
+    def target(self, record: Record) -> np.ndarray:
+        """Return the standardised score, (1,) float32."""
+        return np.array([(record["score"] - self._mean) / self._deviation], dtype=np.float32)
+
+    def trained_head(self) -> nn.Module | None:
+        """Load the output layer of a model that is trained further, for standardised scores."""
+        layer = cast("nn.Linear | None", super().trained_head())
+        if layer is not None:
+            layer.weight.data.div_(self._deviation)
+            layer.bias.data.sub_(self._mean).div_(self._deviation)
+        return layer
+
+    def finish(self, model: PreTrainedModel) -> PreTrainedModel:
+        """Bring outputs into the scale of the gold scores, by the output layer's weights."""
+        from bmtools.tasks.heads import linear_layer, output_layer
+
+        layer = linear_layer(model, output_layer(self.checkpoint, 1))
+        layer.weight.data.mul_(self._deviation)
+        layer.bias.data.mul_(self._deviation).add_(self._mean)
+        return model
+
+    def accept_labels(self, labels: Sequence[str]) -> None:
+        """Take the name of the only output.
+
+        Raises:
+            CheckpointError: several labels.
+        """
+        if len(labels) != 1:
+            raise CheckpointError(f"{self.checkpoint.path}: found {len(labels)} labels, expected "
+                                  "a model for similarity, which has one output")
+        super().accept_labels(labels)
+
+    def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum the squares of errors of standardised scores."""
+        from torch.nn.functional import mse_loss
+
+        return mse_loss(logits.float(), labels, reduction="sum")
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute scores, (batch, 1)."""
+        return model(**batch).logits.float()
+
+    def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
+        """Make the `score`."""
+        [[score]] = outputs
+        return {"score": round(float(score), _SCORE_DIGITS)}
+
+    def score(self, examples: Sequence[TextExample], outputs: Sequence[Outputs]) -> Evaluation:
+        """Correlate predictions with gold scores; 0 where all predictions are equal."""
+        predicted = np.array([score for [[score]] in outputs], dtype=float)
+        targets = self.collate_labels([example.inputs[0] for example in examples], {})[:, 0]
+        scores, _ = measure("similarity", [example.record for example in examples],
+                            [{"score": score} for score in predicted.tolist()])
+        return Evaluation(scores, {}, float(((predicted - targets) ** 2).mean()))

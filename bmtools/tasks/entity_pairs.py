@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -33,13 +33,13 @@ class PairInput:
         mentions: tokens of the head and of the tail whose states are pooled, by index; the first
             token of the input where a mention has none.
         truncated: tokens that were cut off.
-        label_id: IGNORED where there is no label, or the training set lacks it.
+        target: label id; IGNORED where there is no label, or the training set lacks it.
     """
 
     ids: np.ndarray
     mentions: tuple[np.ndarray, np.ndarray]
     truncated: int
-    label_id: int = IGNORED
+    target: np.ndarray = field(default_factory=lambda: np.array(IGNORED))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -15,8 +15,15 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
-from bmtools.tasks.metrics.spans import Mention, Typed, score_spans
-from bmtools.tasks.settings import NerConfig, TaskConfig
+from bmtools.tasks.metrics.spans import (
+    Mention,
+    Typed,
+    find_words,
+    score_spans,
+    score_words,
+    words_in,
+)
+from bmtools.tasks.settings import NerConfig, PicoConfig, TaskConfig
 from bmtools.tasks.tagging import (
     OUTSIDE,
     Span,
@@ -63,12 +70,10 @@ class TaggedText(Example[Window]):
 
     Args:
         words: (words, 2) int64, start and end of each word in code points.
-        text: of the record.
         gold: distinct annotated entities: start, end and type.
     """
 
     words: np.ndarray
-    text: str = ""
     gold: frozenset[Span] = frozenset()
 
 
@@ -186,10 +191,10 @@ class NerTask(Task[TaggedText, Window]):
 
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
-        texts = [record["text"] for record in records]
-        cut = cut_into_windows(self.checkpoint.tokenizer, texts, self.max_length)
-        return [TaggedText(windows, words, text)
-                for text, (words, windows) in zip(texts, cut, strict=True)]
+        cut = cut_into_windows(self.checkpoint.tokenizer, [record["text"] for record in records],
+                               self.max_length)
+        return [TaggedText(windows, record, words)
+                for record, (words, windows) in zip(records, cut, strict=True)]
 
     def collate(self, inputs: Sequence[Window]) -> dict[str, np.ndarray]:
         """Put windows between special tokens and pad them; all (batch, tokens) int64.
@@ -217,7 +222,7 @@ class NerTask(Task[TaggedText, Window]):
             if self.config.labels_all_pieces:
                 row[1:len(window) + 1] = self._piece_labels(window)
             else:
-                row[window.firsts + 1] = window.label_ids
+                row[window.firsts + 1] = window.target
         return labels
 
     def _piece_labels(self, window: Window) -> np.ndarray:
@@ -226,8 +231,8 @@ class NerTask(Task[TaggedText, Window]):
         Tokens of white space, and those of a word that began in another window, have none.
         """
         words = np.searchsorted(window.firsts, np.arange(len(window)), side="right") - 1
-        labels = np.full((len(window), *window.label_ids.shape[1:]), IGNORED)
-        labels[words >= 0] = window.label_ids[words[words >= 0]]
+        labels = np.full((len(window), *window.target.shape[1:]), IGNORED)
+        labels[words >= 0] = window.target[words[words >= 0]]
         inside = np.array([[tags.index(re.sub("^[A-Z]-", "I-", tag)) for tag in tags]
                            for tags in self.groups])
         later = labels != IGNORED
@@ -315,10 +320,14 @@ class NerTask(Task[TaggedText, Window]):
         return (rows[..., :-1], rows[..., -1].astype(np.int64)) if self.config.crf \
             else (rows, rows.argmax(axis=2))
 
-    def predict(self, record: Record, example: TaggedText, outputs: Outputs) -> JsonObject:
+    def predict(self, example: TaggedText, outputs: Outputs) -> JsonObject:
         """Make `entities`; a score is the mean probability of their tags."""
-        return _entities(record["text"], self.decode(
-            example.words, self._at_words(example, outputs)))
+        found = self.decode(example.words, self._at_words(example, outputs))
+        text = example.record["text"]
+        return {"entities": [
+            {"id": f"T{number}", "start": start, "end": end, "type": kind,
+             "text": text[start:end], "score": round(score, _DIGITS)}
+            for number, (start, end, kind, score) in enumerate(found, 1)]}
 
     def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
@@ -328,7 +337,7 @@ class NerTask(Task[TaggedText, Window]):
         scores, details = self.score_entities(examples, predicted)
         if self.config.protocol == "biobit":
             scores[SUBTOKEN] = self._score_tokens(examples, outputs)
-        label_ids = np.concatenate([window.label_ids.reshape(-1) for example in examples
+        label_ids = np.concatenate([window.target.reshape(-1) for example in examples
                                     for window in example.inputs])
         log_probabilities, _ = self._split(np.concatenate(joined))
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
@@ -356,8 +365,23 @@ class NerTask(Task[TaggedText, Window]):
         return score_spans(*sides)[0]["f1"]
 
 
-def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> JsonObject:
-    return {"entities": [
-        {"id": f"T{number}", "start": start, "end": end, "type": kind, "text": text[start:end],
-         "score": round(score, _DIGITS)}
-        for number, (start, end, kind, score) in enumerate(found, 1)]}
+class PicoTask(NerTask):
+    """Tagging of elements of evidence whose scores are those of words.
+
+    Source: Nye et al. 2018 (EBM-NLP); Gu et al. 2021, section 4.2 (BLURB).
+    """
+
+    config: PicoConfig
+    config_class = PicoConfig
+    metrics: tuple[str, ...] = ("macro_f1",)
+
+    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Typed]],
+                       ) -> tuple[JsonObject, JsonObject]:
+        """Score the words between white space that entities touch, each as often as its types."""
+        gold, found = set(), set()
+        for number, (example, spans) in enumerate(zip(examples, predicted, strict=True)):
+            words = find_words(example.record["text"])
+            gold |= {(number, *word) for word in words_in(words, example.gold)}
+            found |= {(number, *word) for word in words_in(words, spans)}
+        scores, by_type = score_words(gold, found)
+        return scores, {"by_type": by_type}

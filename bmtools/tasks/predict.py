@@ -70,8 +70,8 @@ class Predictor:
                     unknown.add(item.ids, record)
             with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
                 outputs = run_model(task, model, examples, self.config.batch_size)
-            for record, example, output in zip(chunk, examples, outputs, strict=True):
-                yield self._add(record, task.predict(record, example, output))
+            for example, output in zip(examples, outputs, strict=True):
+                yield self._add(example.record, task.predict(example, output))
         unknown.warn()
 
     def _add(self, record: Record, predictions: JsonObject) -> Record:

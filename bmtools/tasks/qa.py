@@ -13,21 +13,12 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
-from bmtools.tasks.metrics.answers import (
-    language_of,
-    match_answer,
-    merge_answers,
-    question_of,
-    right_answers,
-    score_answers,
-    score_factoids,
-)
-from bmtools.tasks.metrics.labels import join_by_document
+from bmtools.tasks.metrics.answers import language_of, match_answer, question_of
+from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import QaConfig
 from bmtools.tasks.task import (
     IMPOSSIBLE,
     TRAIN,
-    Arrays,
     Evaluation,
     Example,
     Outputs,
@@ -52,7 +43,6 @@ if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
-_SORTED_FIRST = 256
 _FAULTS = {
     "not_found": "without the answer in the text",
     "unaligned": "whose answer begins or ends inside a token",
@@ -63,23 +53,9 @@ _FAULTS = {
 
 @dataclass(frozen=True)
 class QuestionedText(Example[AnswerWindow]):
-    """A record: windows of its question and text.
+    """A record: windows of its question and text, and the tokens of the text."""
 
-    Args:
-        text: that answers are taken from.
-        tokens: of the text.
-        question: name of the question, which several records may share.
-        gold: right answers; none where the text has none, or in prediction.
-        spellings: of the right answer to the question, whether the text has it or not.
-        lang: code of the language.
-    """
-
-    text: str
     tokens: TokenizedText
-    question: str = ""
-    gold: tuple[str, ...] = ()
-    spellings: tuple[str, ...] = ()
-    lang: str = "en"
 
 
 class Span(NamedTuple):
@@ -142,12 +118,8 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
             counts.update(answerable=bool(record["answers"]), windows=len(example.inputs),
                           truncated=any(window.truncated for window in example.inputs))
             if learned or name != TRAIN:
-                windows = [replace(window, answer=window.locate(answer)) for window
-                           in example.inputs] if learned else example.inputs
-                examples.append(replace(
-                    example, inputs=windows, lang=language_of(record),
-                    gold=tuple(one["text"] for one in record["answers"]),
-                    spellings=tuple(one["text"] for one in right_answers(record))))
+                examples.append(replace(example, inputs=[
+                    window.aimed_at(answer) for window in example.inputs]) if learned else example)
         found = counts["answerable"] - counts["not_found"]
         if not kept or (name == TRAIN and not found):
             raise DataError(f"{setting(name)}: found {found} answers in {len(kept)} records, "
@@ -185,16 +157,12 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
             text for record in records for text in (record["question"], record["text"])])
         return [QuestionedText(list(cut_into_answer_windows(
             self._encoder, tokens[record["question"]].ids, tokens[record["text"]].ids,
-            self.max_length, self.config.stride)), record["text"], tokens[record["text"]],
-            question_of(record)) for record in records]
+            self.max_length, self.config.stride)), record, tokens[record["text"]])
+            for record in records]
 
     def collate(self, inputs: Sequence[AnswerWindow]) -> dict[str, np.ndarray]:
         """Pad windows; all (batch, tokens) int64."""
         return self._encoder.collate(inputs)
-
-    def collate_labels(self, inputs: Sequence[AnswerWindow], batch: Arrays) -> np.ndarray:
-        """Stack the places of answers, (batch, 2) int64."""
-        return np.array([window.answer for window in inputs], dtype=np.int64)
 
     # Model
 
@@ -236,7 +204,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
     def find(self, example: QuestionedText, outputs: Outputs) -> Answers:
         """Find the best spans of a text, each text once, and their probabilities."""
-        tokens = example.tokens
+        tokens, text = example.tokens, example.record["text"]
         visible = np.stack([tokens.starts < tokens.ends] * 2, axis=1)
         scores = score_spans(example.inputs, outputs, tokens.borders if self.config.whole_words
                              else visible, self.config.max_answer_tokens)
@@ -247,10 +215,12 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         if self.config.no_answer:
             total += float(np.exp(null - top))
         spans: dict[str, Span] = {}
-        for first, further in _descending(scores):
+        flat = scores.ravel()
+        for place in np.argsort(-flat, kind="stable")[:int((flat > -np.inf).sum())]:
+            first, further = divmod(int(place), scores.shape[1])
             start, end = int(tokens.starts[first]), int(tokens.ends[first + further])
             probability = float(np.exp(np.float64(scores[first, further]) - top)) / total
-            spans.setdefault(example.text[start:end].casefold(), Span(start, end, probability))
+            spans.setdefault(text[start:end].casefold(), Span(start, end, probability))
             if len(spans) == self.config.top_k:
                 break
         return Answers([*spans.values()], null - best)
@@ -260,10 +230,14 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         none = self.config.no_answer and answers.null_score_diff > (threshold or 0.0)
         return [] if none else answers.spans
 
-    def predict(self, record: Record, example: QuestionedText, outputs: Outputs) -> JsonObject:
+    def predict(self, example: QuestionedText, outputs: Outputs) -> JsonObject:
         """Make `answers`, best first; none where the text has none."""
-        return _answers(example.text, self._given(self.find(example, outputs),
-                                                  self.config.null_score_diff_threshold))
+        text = example.record["text"]
+        return {"answers": [
+            {"text": text[span.start:span.end], "start": span.start,
+             "score": round(span.probability, _DIGITS)}
+            for span in self._given(self.find(example, outputs),
+                                    self.config.null_score_diff_threshold)]}
 
     def score(self, examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score best answers by SQuAD's rules, and all that are given by BioASQ's, by question.
@@ -275,20 +249,16 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         if self.config.no_answer and threshold is None:
             threshold = choose_threshold(examples, found)
             chosen = {"null_score_diff_threshold": threshold}
-        given = [[(example.text[span.start:span.end], span.probability)
-                  for span in self._given(answers, threshold)]
-                 for example, answers in zip(examples, found, strict=True)]
-        scores = score_answers([example.gold for example in examples],
-                               [one[0][0] if one else "" for one in given],
-                               [example.lang for example in examples])
-        questions = [example.question for example in examples]
-        merged = merge_answers(questions, given)
-        golds = join_by_document(questions, (example.spellings for example in examples))
-        factoids = score_factoids([*golds.values()], [merged[question] for question in golds])
-        details: JsonObject = {
-            key: scores.pop(key) for key in ("has_answer", "no_answer") if key in scores}
-        return Evaluation({**scores, **factoids, "questions": factoids["support"],
-                           "support": scores["support"]}, details, _loss(examples, outputs), chosen)
+        gold = [example.record for example in examples]
+        given = [{"answers": [{"text": record["text"][span.start:span.end],
+                               "score": span.probability}
+                              for span in self._given(answers, threshold)]}
+                 for record, answers in zip(gold, found, strict=True)]
+        scores, by_answer = measure("qa", gold, given)
+        factoids, _ = measure("factoid", gold, given)
+        details = {"has_answer": by_answer["yes"], "no_answer": by_answer["no"]} \
+            if "no" in by_answer and "yes" in by_answer else {}
+        return Evaluation({**scores, **factoids}, details, _loss(examples, outputs), chosen)
 
 
 def find_answer(text: str, answer: JsonObject) -> tuple[int, int] | None:
@@ -315,8 +285,10 @@ def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers
     differences = np.array([answers.null_score_diff for answers in found])
     gains = []  # of an answer over none
     for example, answers in zip(examples, found, strict=True):
-        text = example.text[slice(*answers.spans[0][:2])] if answers.spans else ""
-        answered, silent = (match_answer(example.gold, one, example.lang).f1 for one in (text, ""))
+        record = example.record
+        text = record["text"][slice(*answers.spans[0][:2])] if answers.spans else ""
+        answered, silent = (match_answer([answer["text"] for answer in record["answers"]], one,
+                                         language_of(record))[1] for one in (text, ""))
         gains.append(answered - silent)
     order = np.argsort(differences, kind="stable")
     limits = differences[order]
@@ -331,27 +303,10 @@ def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers
     return round(float(np.mean(sides)), 6)
 
 
-def _descending(scores: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the places of finite scores, the highest first; sorts no more of them than needed."""
-    flat = scores.ravel()
-    done = 0
-    for size in (min(_SORTED_FIRST, flat.size), flat.size):
-        least = np.partition(flat, flat.size - size)[flat.size - size] if size else np.inf
-        [chunk] = np.nonzero((flat >= least) & (flat > -np.inf))
-        for index in chunk[np.argsort(-flat[chunk], kind="stable")][done:]:
-            yield divmod(int(index), scores.shape[1])
-        done = len(chunk)
-
-
-def _answers(text: str, spans: Iterable[Span]) -> JsonObject:
-    return {"answers": [{"text": text[span.start:span.end], "start": span.start,
-                         "score": round(span.probability, _DIGITS)} for span in spans]}
-
-
 def _loss(examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> float:
     """Average the cross-entropy of starts and ends over windows, in nats."""
     losses = [np.logaddexp.reduce(logits[:, side], dtype=np.float64) - logits[place, side]
               for example, own in zip(examples, outputs, strict=True)
               for window, logits in zip(example.inputs, own, strict=True)
-              for side, place in enumerate(window.answer) if place != IGNORED]
+              for side, place in enumerate(window.target) if place != IGNORED]
     return float(np.mean(losses)) if losses else float("inf")

@@ -33,7 +33,7 @@ _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
 # Name: module and class in this package, its settings, and a line for the list of tasks.
 TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
     "ner": ("ner:NerTask", NerConfig, "Train a model to find entities in text."),
-    "pico": ("pico:PicoTask", PicoConfig,
+    "pico": ("ner:PicoTask", PicoConfig,
              "Train a model to find the words of participants, interventions and outcomes."),
     "relations": ("relations:RelationsTask", RelationsConfig,
                   "Train a model to find relations between the entities of a text."),
@@ -41,9 +41,9 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
                        "Train a model to choose one label for a text or a pair of texts."),
     "nli": ("classification:NliTask", ClassificationConfig,
             "Train a model to say what follows from one text for another."),
-    "multilabel": ("multilabel:MultilabelTask", MultilabelConfig,
+    "multilabel": ("classification:MultilabelTask", MultilabelConfig,
                    "Train a model to give a text any number of labels."),
-    "similarity": ("similarity:SimilarityTask", SimilarityConfig,
+    "similarity": ("classification:SimilarityTask", SimilarityConfig,
                    "Train a model to score how similar two texts are."),
     "yesno": ("classification:YesNoTask", YesNoConfig,
               "Train a model to answer questions with yes, no or maybe."),

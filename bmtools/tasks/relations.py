@@ -31,11 +31,10 @@ from bmtools.tasks.entity_pairs import (
     mark,
     names_in_text,
 )
-from bmtools.tasks.metrics.labels import score_labels
+from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import RelationsConfig, TaskConfig
 from bmtools.tasks.task import (
     TRAIN,
-    Arrays,
     Evaluation,
     Example,
     Outputs,
@@ -212,9 +211,9 @@ class RelationsTask(Task[PairsExample, PairInput]):
         texts = [mark(record["text"], candidate, self.config)
                  for record, candidates in found for candidate in candidates]
         inputs = encode_pairs(self.checkpoint.tokenizer, texts, self.max_length)
-        return [PairsExample([next(inputs) for _ in candidates],
+        return [PairsExample([next(inputs) for _ in candidates], record,
                              [candidate.ends for candidate in candidates])
-                for _, candidates in found]
+                for record, candidates in found]
 
     def collate(self, inputs: Sequence[PairInput]) -> dict[str, np.ndarray]:
         """Pad inputs, (batch, tokens) int64; `mentions` are (batch, 2, tokens) bool."""
@@ -225,10 +224,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
                 for mask, tokens in zip(row, item.mentions, strict=True):
                     mask[tokens] = True
         return batch
-
-    def collate_labels(self, inputs: Sequence[PairInput], batch: Arrays) -> np.ndarray:
-        """Stack label ids, (batch,) int64."""
-        return np.array([item.label_id for item in inputs], dtype=np.int64)
 
     # Model
 
@@ -281,48 +276,42 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     # Predictions
 
-    def predict(self, record: Record, example: PairsExample, outputs: Outputs) -> JsonObject:
+    def predict(self, example: PairsExample, outputs: Outputs) -> JsonObject:
         """Make `relations`, each with the probability of its type as score."""
-        best = [(int(row.argmax()), float(np.exp(row.max()))) for row in outputs]
+        best = [(self.labels[row.argmax()], float(np.exp(row.max()))) for row in outputs]
         return {"relations": [
-            _relation(*ends, self.labels[label], score)
-            for ends, (label, score) in zip(example.ends, best, strict=True)
-            if self.labels[label] != self.config.no_relation_label]}
+            {"head": head, "tail": tail, "type": label, "score": round(score, _DIGITS)}
+            for (head, tail), (label, score) in zip(example.ends, best, strict=True)
+            if label != self.config.no_relation_label]}
 
     def score(self, examples: Sequence[PairsExample], outputs: Sequence[Outputs]) -> Evaluation:
         """Score pairs by their types, and the mean loss of those that the training set has.
 
         Relations that no pair expresses count as pairs that were found unrelated.
         """
-        inputs = [item for example in examples for item in example.inputs]
-        log_probabilities = np.array([row for output in outputs for row in output]).reshape(
-            len(inputs), len(self.labels))
-        missed = [kind for example in examples for kind in example.missed]
+        rows = np.array([row for output in outputs for row in output]).reshape(
+            -1, len(self.labels))
         negative = self.config.no_relation_label
-        scores, by_type = score_labels(
-            [*(label for example in examples for label in example.gold), *missed],
-            [*(self.labels[best] for best in log_probabilities.argmax(axis=1)),
-             *[negative] * len(missed)], negative)
-        positive = scores.pop("positive")
-        scores = {**{name: scores[name] for name in self.metrics},
-                  **{name: positive[name] for name in (
-                      "precision", "recall", "support", "predicted", "correct")}}
-        label_ids = np.array([item.label_id for item in inputs], dtype=np.int64)
-        return Evaluation(scores, {"by_type": by_type}, mean_loss(log_probabilities, label_ids))
+        missed = [kind for example in examples for kind in example.missed]
+        gold = [*(label for example in examples for label in example.gold), *missed]
+        found = [*(self.labels[best] for best in rows.argmax(axis=1)), *[negative] * len(missed)]
+        scores, by_type = measure("classification", [{"label": label} for label in gold],
+                                  [{"label": label} for label in found], negative)
+        scores = {name: scores[name] for name in (*self.metrics, "precision", "recall")} | {
+            name: sum(one[name] for one in by_type.values())
+            for name in ("support", "predicted", "correct")}
+        ids = np.array([item.target for example in examples for item in example.inputs], dtype=int)
+        return Evaluation(scores, {"by_type": by_type}, mean_loss(rows, ids))
 
 
 def _pools_first(config: TaskConfig) -> bool:
     return isinstance(config, RelationsConfig) and config.pooling == "cls"
 
 
-def _relation(head: str, tail: str, kind: str, score: float) -> JsonObject:
-    return {"head": head, "tail": tail, "type": kind, "score": round(score, _DIGITS)}
-
-
 def _labelled(example: PairsExample, labels: Labels, ids: Mapping[str, int]) -> PairsExample:
     """Give the pairs of a record their labels; pairs that are left out go."""
-    kept = [(replace(item, label_id=ids.get(label, IGNORED)), ends, label)
+    kept = [(replace(item, target=np.array(ids.get(label, IGNORED))), ends, label)
             for item, ends, label in zip(example.inputs, example.ends, labels.pairs, strict=True)
             if label is not None]
-    return PairsExample([item for item, *_ in kept], [ends for _, ends, _ in kept],
+    return PairsExample([item for item, *_ in kept], example.record, [ends for _, ends, _ in kept],
                         [label for *_, label in kept], labels.missed)

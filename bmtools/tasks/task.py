@@ -47,6 +47,10 @@ class ModelInput(Protocol):
     def ids(self) -> np.ndarray:
         """Ids of its tokens, (tokens,)."""
 
+    @property
+    def target(self) -> np.ndarray:
+        """What its outputs are trained towards."""
+
     def __len__(self) -> int: ...
 
 
@@ -65,9 +69,11 @@ class Example(Generic[InputT_co]):
 
     Args:
         inputs: sequences that the model reads, such as the windows of a long text.
+        record: that they are made from.
     """
 
     inputs: Sequence[InputT_co]
+    record: Record
 
 
 @dataclass
@@ -177,9 +183,9 @@ class Task(ABC, Generic[ExampleT, InputT]):
     def collate(self, inputs: Sequence[InputT]) -> dict[str, np.ndarray]:
         """Pad inputs to a batch; the keys are arguments of the model, `attention_mask` is one."""
 
-    @abstractmethod
     def collate_labels(self, inputs: Sequence[InputT], batch: Arrays) -> np.ndarray:
         """Make the labels of a collated batch, IGNORED where there is none."""
+        return np.stack([item.target for item in inputs])
 
     # Model
 
@@ -271,7 +277,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     # Predictions
 
     @abstractmethod
-    def predict(self, record: Record, example: ExampleT, outputs: Outputs) -> JsonObject:
+    def predict(self, example: ExampleT, outputs: Outputs) -> JsonObject:
         """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod

@@ -36,14 +36,14 @@ class Window:
     Args:
         ids: (tokens,) int32, no special tokens added.
         firsts: (words,) int32, index of each word's first token.
-        label_ids: (words,) int64, or (words, groups) where a word has several labels, IGNORED
+        target: (words,) int64, or (words, groups) where a word has several labels, IGNORED
             where there is none; empty in prediction.
         blanks: (tokens of white space,) int32, their indices.
     """
 
     ids: np.ndarray
     firsts: np.ndarray
-    label_ids: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    target: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     blanks: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def __len__(self) -> int:
@@ -82,12 +82,12 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
         yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
 
-def with_labels(windows: Sequence[Window], label_ids: np.ndarray) -> Iterator[Window]:
+def with_labels(windows: Sequence[Window], target: np.ndarray) -> Iterator[Window]:
     """Give windows the labels of their words."""
     start = 0
     for window in windows:
         after = start + len(window.firsts)
-        yield replace(window, label_ids=label_ids[start:after])
+        yield replace(window, target=target[start:after])
         start = after
 
 
@@ -197,20 +197,20 @@ class AnswerWindow(TextInput):
         place: of the text's first token here, among those of the window.
         first: number of this token in the text.
         size: tokens of the text.
-        answer: places of the answer's first and last token, or twice that of the first token where
-            the window does not hold it; IGNORED where the answer is not known.
     """
 
     place: int = 0
     first: int = 0
     size: int = 0
-    answer: tuple[int, int] = (IGNORED, IGNORED)
 
-    def locate(self, answer: tuple[int, int] | None) -> tuple[int, int]:
-        """Find an answer, first and last token of the text, in the window."""
-        if answer is None or answer[0] < self.first or answer[1] >= self.first + self.size:
-            return 0, 0
-        return self.place + answer[0] - self.first, self.place + answer[1] - self.first
+    def aimed_at(self, answer: tuple[int, int] | None) -> AnswerWindow:
+        """Train towards the places of an answer, first and last token of the text.
+
+        Where the window does not hold it, that is the first token, twice.
+        """
+        inside = answer and self.first <= answer[0] and answer[1] < self.first + self.size
+        places = np.array(answer) + self.place - self.first if inside else np.zeros(2, dtype=int)
+        return replace(self, target=places)
 
 
 @dataclass(frozen=True)
@@ -283,8 +283,8 @@ def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np
     for first in range(0, max(len(text) - size, 0) + step, step) if len(text) else ():
         part = text[first:first + size]
         ids, types = encoder.frame(question, part)
-        yield AnswerWindow(ids, types, truncated, place=len(ids) - len(part) - 1, first=first,
-                           size=len(part))
+        yield AnswerWindow(ids, types, truncated, np.full(2, IGNORED), len(ids) - len(part) - 1,
+                           first, len(part))
 
 
 def score_spans(windows: Sequence[AnswerWindow], outputs: Outputs,

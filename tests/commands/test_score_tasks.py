@@ -19,8 +19,8 @@ def gold(write_lines: Write) -> Path:
 
 
 def records() -> list[dict[str, Any]]:
-    return [{"id": str(number), "text": f"Il paziente {number}.", "label": LABELS[number % 2],
-             "section": ["title", "body"][number % 3 > 0]} for number in range(40)]
+    return [{"id": str(number), "text": f"Il paziente {number}.", "label": LABELS[number % 2]}
+            for number in range(40)]
 
 
 @pytest.fixture
@@ -36,12 +36,12 @@ def write_found(write_lines: Write) -> Write:
 
 def test_two_models_and_their_difference(run: Run, gold: Path, write_found: Write) -> None:
     bio, base = write_found("bio.jsonl", 1, 0.1), write_found("base.jsonl", 2, 0.9)
-    outcome = run("score-tasks", gold, bio, base, "--by", "section", "--resamples", 200)
+    outcome = run("score-tasks", gold, bio, base, "--resamples", 200)
     assert outcome.code == 0, outcome.err
     first, second, accuracy, macro = outcome.records
     assert (first["model"], second["model"], first["task"]) == ("bio", "base", "classification")
     assert list(first)[:4] == ["model", "task", "accuracy", "interval"]
-    assert list(first["by"]) == ["label", "section"]
+    assert list(first["by"]) == ["label"]
     assert (accuracy["metric"], macro["metric"]) == ("accuracy", "macro_f1")
     assert accuracy["difference"] == pytest.approx(first["accuracy"] - second["accuracy"])
     assert accuracy["p"] == accuracy["p_holm"] < 0.05
@@ -50,13 +50,11 @@ def test_two_models_and_their_difference(run: Run, gold: Path, write_found: Writ
     assert closing.endswith("over 40 records") and time.endswith(" s\n")
 
 
-def test_seeds_by_name_and_by_number(run: Run, gold: Path, write_found: Write) -> None:
+def test_seeds_by_name(run: Run, gold: Path, write_found: Write) -> None:
     seeds = [write_found(f"bio-{seed}.jsonl", seed, 0.2) for seed in range(3)]
     base = write_found("base.jsonl", 7, 0.9)
     named = run("score-tasks", gold, *(f"bio={seed}" for seed in seeds), f"base={base}")
-    numbered = run("score-tasks", gold, *seeds, base, "--group-seeds")
     assert named.code == 0, named.err
-    assert named.out == numbered.out
     lines = named.records
     assert [line["model"] for line in lines[:4]] == ["bio-0", "bio-1", "bio-2", "base"]
     assert [(line["model"], line["seeds"]) for line in lines[4:6]] == [("bio", 3)] * 2

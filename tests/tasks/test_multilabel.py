@@ -20,8 +20,8 @@ from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.batches import input_labels
+from bmtools.tasks.classification import MultilabelTask
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.multilabel import MultilabelTask
 from bmtools.tasks.settings import MultilabelConfig
 from bmtools.tasks.task import Evaluation
 
@@ -142,7 +142,7 @@ def test_the_threshold_is_the_best_on_the_development_set(bert: Path) -> None:
 
 def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
         bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.tasks.multilabel._THRESHOLDS", [0.35])
+    monkeypatch.setattr("bmtools.tasks.classification._THRESHOLDS", [0.35])
     lines: list[dict[str, Any]] = []
     test = records(3, 10)
     bmtools.tasks.finetune("multilabel", bert, records(1, 30), records(2, 10), tmp_path / "tuned",

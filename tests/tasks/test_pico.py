@@ -11,7 +11,7 @@ from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.score_tasks import task_scores
-from bmtools.tasks.pico import PicoTask
+from bmtools.tasks.ner import PicoTask
 from bmtools.tasks.predict import predict
 from bmtools.tasks.settings import PicoConfig
 

@@ -1,4 +1,4 @@
-"""Relation extraction on toys and real sentences: learning, heads, markers, scores, votes."""
+"""Relation extraction on toys and real sentences: learning, heads, markers, scores."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ def test_scores_agree_with_scikit_learn(bert: Path) -> None:
     outputs = np.log(rng.dirichlet(np.ones(3), 60))
     item = next(iter(task.encode(records(1, 1))[0].inputs))
     missed = ["A", "A", "C"]
-    found = task.score([PairsExample([item] * 60, [("1", "2")] * 60, gold.tolist(), missed)],
-                       [list(outputs)])
+    found = task.score([PairsExample([item] * 60, Record(), [("1", "2")] * 60, gold.tolist(),
+                                     missed)], [list(outputs)])
     predicted = [task.labels[best] for best in outputs.argmax(axis=1)] + ["false"] * 3
     for average in ("micro", "macro", "weighted"):
         expected = f1_score([*gold, *missed], predicted, labels=["A", "B", "C"], average=average,

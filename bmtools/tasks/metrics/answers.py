@@ -6,12 +6,8 @@ import re
 import string
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from bmtools.records import JsonObject
-from bmtools.tasks.metrics.counts import Scores, rounded
 
 MOST_ANSWERS = 5
 """Answers to a factoid question that BioASQ takes."""
@@ -53,27 +49,18 @@ def normalize_answer(text: str, lang: str = "en") -> str:
     return " ".join((_ARTICLES.sub(" ", words) if lang.startswith("en") else words).split())
 
 
-class AnswerMatch(NamedTuple):
-    """Agreement of an answer with the best of the gold ones.
-
-    Args:
-        exact: 1 if it is equal to one but for case, punctuation and articles, else 0.
-        f1: over words.
-    """
-
-    exact: float
-    f1: float
-
-
-def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> AnswerMatch:
+def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> tuple[float, float]:
     """Compare an answer with each gold one by SQuAD's rules; the best counts, measure by measure.
 
     Gold answers of which nothing is left do not count, unless all are; then, or where there are
     none, the answer must be empty (SQuAD 2.0).
+
+    Returns:
+        1 if it is equal to one but for case, punctuation and articles, else 0; and F1 over words.
     """
     golds = [one for text in gold if (one := normalize_answer(text, lang))] or [""]
     found = normalize_answer(predicted, lang)
-    return AnswerMatch(float(found in golds), max(_word_f1(one, found) for one in golds))
+    return float(found in golds), max(_word_f1(one, found) for one in golds)
 
 
 def _word_f1(gold: str, found: str) -> float:
@@ -81,34 +68,6 @@ def _word_f1(gold: str, found: str) -> float:
     if not expected or not words:
         return float(expected == words)
     return 2 * (Counter(expected) & Counter(words)).total() / (len(expected) + len(words))
-
-
-def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str],
-                  languages: Sequence[str] | None = None) -> Scores:
-    """Score answers by SQuAD's measures.
-
-    Args:
-        gold: answers to each question, any of which is right; none where the text has none.
-        predicted: one answer each; empty for none.
-        languages: code of each text's; all English without them.
-
-    Returns:
-        `exact_match` and `f1` of all questions; where some have no answer also of those alone that
-        have one (`has_answer`) and that have none (`no_answer`).
-    """
-    matches = [match_answer(one, found, lang) for one, found, lang in zip(
-        gold, predicted, languages or ["en"] * len(gold), strict=True)]
-    scores = _means(matches)
-    groups = {"has_answer": [match for match, one in zip(matches, gold, strict=True) if one],
-              "no_answer": [match for match, one in zip(matches, gold, strict=True) if not one]}
-    if groups["no_answer"]:
-        scores |= {name: _means(own) for name, own in groups.items()}
-    return scores
-
-
-def _means(matches: Sequence[AnswerMatch]) -> Scores:
-    exact, f1 = np.mean(matches, axis=0) if matches else (0.0, 0.0)
-    return {"exact_match": rounded(exact), "f1": rounded(f1), "support": len(matches)}
 
 
 # BioASQ
@@ -139,21 +98,7 @@ def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tupl
     return merged
 
 
-class FactoidRank(NamedTuple):
-    """BioASQ's counts of the answers to a factoid question.
-
-    Args:
-        strict: 1 if the first answer is right, else 0.
-        lenient: 1 if one of the first five is.
-        reciprocal_rank: 1 over the place of the first right one of those, else 0.
-    """
-
-    strict: float
-    lenient: float
-    reciprocal_rank: float
-
-
-def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> FactoidRank:
+def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> tuple[float, float, float]:
     """Find the first right answer among the first five; case does not count.
 
     Source: Tsatsaronis et al. 2015, and BioASQ's published evaluator.
@@ -161,24 +106,15 @@ def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> FactoidRank:
     Args:
         synonyms: spellings of the right answer.
         ranked: answers, best first.
+
+    Returns:
+        strict: 1 if the first answer is right, else 0; lenient: 1 if one of the first five is; and
+        1 over the place of the first right one of those, else 0.
     """
     right = set(map(_folded, synonyms))
     places = [place for place, answer in enumerate(ranked[:MOST_ANSWERS], 1)
               if _folded(answer) in right]
-    return FactoidRank(float(1 in places), float(bool(places)), 1 / places[0] if places else 0.0)
-
-
-def score_factoids(gold: Sequence[Iterable[str]], ranked: Sequence[Sequence[str]]) -> Scores:
-    """Score factoid questions: `strict_accuracy`, `lenient_accuracy` and `mrr`; see `rank_factoid`.
-
-    Args:
-        gold: spellings of the right answer to each question.
-        ranked: answers to each, best first.
-    """
-    ranks = [rank_factoid(one, found) for one, found in zip(gold, ranked, strict=True)]
-    strict, lenient, mrr = np.mean(ranks, axis=0) if ranks else (0.0, 0.0, 0.0)
-    return {"strict_accuracy": rounded(strict), "lenient_accuracy": rounded(lenient),
-            "mrr": rounded(mrr), "support": len(ranks)}
+    return float(1 in places), float(bool(places)), 1 / places[0] if places else 0.0
 
 
 def match_list(gold: Sequence[Iterable[str]], answers: Sequence[str]) -> tuple[float, float, float]:

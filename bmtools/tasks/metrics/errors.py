@@ -174,9 +174,9 @@ def _score_line(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]
 def _answer_line(gold: JsonObject, predicted: JsonObject) -> Iterator[JsonObject]:
     texts, found = ([answer["text"] for answer in record["answers"]]
                     for record in (gold, predicted))
-    match = match_answer(texts, found[0] if found else "", language_of(gold))
+    exact, f1 = match_answer(texts, found[0] if found else "", language_of(gold))
     yield {"id": gold["id"], "gold": texts, "predicted": found,
-           "exact_match": rounded(match.exact), "f1": rounded(match.f1)}
+           "exact_match": rounded(exact), "f1": rounded(f1)}
 
 
 _LINES: dict[str, Callable[[JsonObject, JsonObject], Iterator[JsonObject]]] = {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
-import numpy as np
-
 from bmtools.errors import BmtoolsError, DataError, RecordError, setting
-from bmtools.records import JsonObject, Record, check, document_of
+from bmtools.records import Record, check
 from bmtools.tasks.metrics.samples import TASK_METRICS
 from bmtools.tasks.metrics.settings import TaskScoresConfig
 
@@ -168,10 +166,4 @@ def _are_answers(exact: object) -> bool:
         isinstance(one, str) or (isinstance(one, list) and all(
             isinstance(spelling, str) for spelling in one)) for one in exact)
 
-
-def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
-    """Number the documents that records come from: `meta.document`, or the record itself."""
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],
-                    dtype=int)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bmtools.records import JsonObject
+from bmtools.records import JsonObject, document_of
 from bmtools.statistics.resampling import Values
 from bmtools.statistics.samples import CountSample, Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
@@ -22,9 +23,8 @@ from bmtools.tasks.metrics.answers import (
     right_answers,
 )
 from bmtools.tasks.metrics.calibration import calibrate
-from bmtools.tasks.metrics.counts import Scores, divide
+from bmtools.tasks.metrics.counts import Scores, divide, rounded
 from bmtools.tasks.metrics.errors import count_confusions, count_errors, pair_mentions, relations_of
-from bmtools.tasks.metrics.labels import join_by_document
 from bmtools.tasks.metrics.spans import (
     Span,
     find_overlaps,
@@ -208,6 +208,20 @@ def _label_set_metrics(totals: np.ndarray) -> Values:
             "accuracy": divide(exact[:, 0], exact[:, 1])}
 
 
+def join_by_document(documents: Iterable[int],
+                     labels: Iterable[Iterable[str]]) -> dict[int, set[str]]:
+    """Join the labels of each document's sentences; documents in order of appearance.
+
+    Args:
+        documents: the document of each sentence.
+        labels: of each sentence.
+    """
+    joined: dict[int, set[str]] = defaultdict(set)
+    for document, own in zip(documents, labels, strict=True):
+        joined[document].update(own)
+    return joined
+
+
 def _label_set_sample(pairs: Pairs) -> CountSample:
     """Count labels of documents, which have those of all their records."""
     gold, predicted = (join_by_document(pairs.owners.tolist(),
@@ -249,9 +263,8 @@ def _answer_sample(pairs: Pairs) -> CountSample:
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
         best = predicted["answers"][0]["text"] if predicted["answers"] else ""
         match = match_answer(_spellings(gold["answers"]), best, language_of(gold))
-        [kind] = _has_answer(gold)
-        entries += [(owner, kind, column, amount)
-                    for column, amount in enumerate((match.exact, match.f1, 1))]
+        entries += [(owner, "yes" if gold["answers"] else "no", column, amount)
+                    for column, amount in enumerate((*match, 1))]
     return CountSample(pairs.tally(entries, 3), _answer_metrics)
 
 
@@ -336,6 +349,11 @@ class TaskMetrics:
     counts: Mapping[str, int] = field(default_factory=lambda: _COUNTS)
     errors: Callable[[Pairs], Scores] = lambda pairs: {}
 
+    def show_counts(self, counts: np.ndarray) -> dict[str, int]:
+        """Name the totals of counts, (kinds, columns)."""
+        totals = counts.sum(axis=0)
+        return {name: int(totals[column]) for name, column in self.counts.items()}
+
 
 def _types(key: str) -> Callable[[JsonObject], Iterable[str]]:
     return lambda record: (one["type"] for one in record[key])
@@ -348,7 +366,7 @@ TASK_METRICS: dict[str, TaskMetrics] = {
     "relations": TaskMetrics("relations", ("f1",), _relation_sample, _types("relations"), "type"),
     "classification": TaskMetrics(
         "label", ("accuracy", "macro_f1"), _label_sample, lambda record: (record["label"],),
-        "label", counts={"support": SUPPORT, "correct": CORRECT}, errors=_label_confusion),
+        "label", errors=_label_confusion),
     "multilabel": TaskMetrics("labels", ("micro_f1", "macro_f1", "example_f1"),
                               _label_set_sample, lambda record: record["labels"], "label"),
     "similarity": TaskMetrics("score", ("pearson", "spearman"), _score_sample),
@@ -358,3 +376,44 @@ TASK_METRICS: dict[str, TaskMetrics] = {
                            _factoid_sample, counts={"questions": 3}),
     "list": TaskMetrics("answers", ("f1",), _list_sample, counts={"questions": 3}),
 }
+
+
+def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObject],
+            negative: str | None = None,
+            by_document: bool = False) -> tuple[Scores, dict[str, Scores]]:
+    """Score predictions as `score-tasks` does, without intervals; undefined metrics are 0.
+
+    Args:
+        task: name of the task.
+        gold: annotated records.
+        predicted: the same ones with predictions in place of annotations.
+        negative: class that is no finding.
+        by_document: join the labels of each document.
+
+    Returns:
+        metrics and counts, and those of each type or label, but for the negative one.
+    """
+    metrics = TASK_METRICS[task]
+    kinds = sorted({kind for record in (*gold, *predicted) for kind in metrics.kinds(record)})
+    owners = number_documents(gold) if by_document else np.arange(len(gold))
+    sample = metrics.sample(Pairs(gold, predicted, owners, len({*owners.tolist()}), kinds,
+                                  negative))
+    scores: Scores = {name: rounded(0.0 if np.isnan(value) else value)
+                      for name, value in sample.metrics().items()}
+    by_kind = {}
+    if isinstance(sample, CountSample):
+        counts = sample.counts.sum(axis=0)[:max(1, len(kinds))]
+        scores |= metrics.show_counts(counts)
+        for number, kind in enumerate(kinds):
+            values = metrics.measure_kind(counts[None, number:number + 1])
+            by_kind[kind] = {**{name: rounded(value) for name, [value] in values.items()},
+                             **metrics.show_counts(counts[number:number + 1])}
+        by_kind.pop(negative or "", None)
+    return scores, by_kind
+
+
+def number_documents(records: Sequence[JsonObject]) -> np.ndarray:
+    """Number the documents that records come from: `meta.document`, or the record itself."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],
+                    dtype=int)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from itertools import combinations
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
 from msgspec.json import encode as encode_json
 
 from bmtools import __version__
@@ -22,8 +20,6 @@ from bmtools.io.sources import source_name, source_stem
 from bmtools.records import Record, RecordSource, distinct
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
-    NO_VALUE,
-    Groups,
     Line,
     adjust_p_values,
     content_key,
@@ -39,11 +35,10 @@ from bmtools.tasks.metrics.matching import (
     choose_annotations,
     find_task,
     match_predictions,
-    number_documents,
     require_annotations,
     require_same_ids,
 )
-from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs, TaskMetrics
+from bmtools.tasks.metrics.samples import TASK_METRICS, Pairs, TaskMetrics, number_documents
 from bmtools.tasks.metrics.seeds import (
     interval_over_both,
     p_over_seeds,
@@ -51,8 +46,6 @@ from bmtools.tasks.metrics.seeds import (
     summarize_seeds,
 )
 from bmtools.tasks.metrics.settings import TaskScoresConfig
-
-_LAST_NUMBER = re.compile(r"[-_.]?\d+$")
 
 
 @dataclass(frozen=True)
@@ -75,11 +68,10 @@ class Predictions:
         return _source_name(self.source, self.name)
 
 
-def name_predictions(files: Sequence[str], group_seeds: bool = False) -> list[Predictions]:
+def name_predictions(files: Sequence[str]) -> list[Predictions]:
     """Name the models of files: NAME=PATH, or a path, whose name is the file's.
 
-    Files of one NAME are seeds of one model, and with `group_seeds` those whose names differ in
-    the last number alone.
+    Files of one NAME are seeds of one model.
 
     Raises:
         ValueError: a file named twice.
@@ -92,8 +84,7 @@ def name_predictions(files: Sequence[str], group_seeds: bool = False) -> list[Pr
     named = []
     for name, path in parts:
         own = source_stem(path) if stems[source_stem(path)] == 1 else path
-        model = name or (_LAST_NUMBER.sub("", own) or own if group_seeds else own)
-        named.append(Predictions(own, path, model))
+        named.append(Predictions(own, path, name or own))
     seeds = Counter(one.model for one in named)
     return [one if seeds[one.model] > 1 else replace(one, name=one.model) for one in named]
 
@@ -105,7 +96,7 @@ def split_name(file: str) -> tuple[str, str]:
 
 
 def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
-                by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
+                details: str | None = None, reject: Reject = refuse,
                 **settings: object) -> list[Line]:
     """Score predictions: `task_scores("test.jsonl", ["bio.jsonl", "base.jsonl"])`.
 
@@ -115,7 +106,6 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
         gold: annotated records, or a file of them.
         predictions: files of the same records with predictions, see `name_predictions`, or named
             records.
-        by: keys of records; those of each value are also scored apart. Dots reach into objects.
         details: file to write a line for each error or record of each model to, see
             `detail_lines`.
         reject: receives bad records.
@@ -123,9 +113,9 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
 
     Returns:
         a line for each file: the task's metrics, the main one first, with an `interval` of it and
-        `intervals` of the others over documents; counts; errors; the same `by` type or label and by
-        keys; `data`: a hash of the gold annotations; `seed_of`: the model, where this is one of its
-        seeds. For each model of several seeds and each metric, a line of `summarize_seeds`. For
+        `intervals` of the others over documents; counts; errors; the same `by` type or
+        label; `data`: a hash of the gold annotations; `seed_of`: the model, where this is one of
+        its seeds. For each model of several seeds and each metric, a line of `summarize_seeds`. For
         each two models and each metric, a line of their difference.
 
     Raises:
@@ -133,7 +123,8 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
         ValueError: a setting out of range, or a file named twice.
     """
     config, statistics = split_settings(settings, TaskScoresConfig, StatisticsConfig)
-    runs = _named(predictions, config.group_seeds)
+    named = iter(name_predictions([one for one in predictions if isinstance(one, str)]))
+    runs = [next(named) if isinstance(one, str) else one for one in predictions]
     task, records, matched = _match(gold, runs, config, reject)
     metrics = TASK_METRICS[task]
     kinds = sorted({kind for side in (records, *matched) for record in side
@@ -156,8 +147,7 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                       config.negative or None)
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
-        broken_down = {**_by_kind(sample, pairs, metrics, statistics),
-                       **_by_keys(pairs, metrics, by, statistics)}
+        broken_down = _by_kind(sample, pairs, metrics, statistics)
         lines.append({"model": one.name, "task": task,
                       **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
                       **_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
@@ -165,13 +155,6 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
     set_status("comparing models")
     return [*lines, *_seed_lines(samples, metrics, statistics),
             *_comparisons(samples, metrics, statistics)]
-
-
-def _named(predictions: Sequence[str | Predictions], group_seeds: bool) -> list[Predictions]:
-    """Name files, which are told apart among each other; other predictions have names."""
-    named = iter(name_predictions([one for one in predictions if isinstance(one, str)],
-                                  group_seeds))
-    return [next(named) if isinstance(one, str) else one for one in predictions]
 
 
 def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
@@ -220,8 +203,7 @@ def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
             statistics: StatisticsConfig) -> Line:
     counts = {"support": len(pairs.gold)}
     if isinstance(sample, CountSample):
-        rows = sample.counts[:, :max(1, len(pairs.kinds))].sum(axis=(0, 1))
-        counts = {name: int(rows[column]) for name, column in metrics.counts.items()}
+        counts = metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(pairs.kinds))])
     return {**_estimates(sample, metrics.compared[0], statistics), **counts,
             "documents": sample.documents, "records": len(pairs.gold)}
 
@@ -252,33 +234,9 @@ def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
         if kind == pairs.negative or not counts.any():
             continue
         own = CountSample(counts, metrics.measure_kind)
-        totals = counts.sum(axis=(0, 1))
         found[kind] = {**_estimates(own, next(iter(own.metrics())), statistics),
-                       **{name: int(totals[column]) for name, column in metrics.counts.items()}}
+                       **metrics.show_counts(counts.sum(axis=0))}
     return {metrics.by: found} if found and (len(found) > 1 or metrics.by != "answerable") else {}
-
-
-def _by_keys(pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
-             statistics: StatisticsConfig) -> Line:
-    """Score the records of each value of each key."""
-    groups = Groups(by)
-    for record in pairs.gold:
-        groups.add(record)
-
-    def score(members: np.ndarray) -> Line:
-        gold, predicted = ([side[number] for number in members.tolist()]
-                           for side in (pairs.gold, pairs.predicted))
-        owners = number_documents(gold)
-        own = replace(pairs, gold=gold, predicted=predicted, owners=owners,
-                      documents=len(set(owners.tolist())))
-        return _scores(metrics.sample(own), own, metrics, statistics)
-
-    found = groups.scores(score)
-    for key, values in found.items():
-        if set(values) == {NO_VALUE}:
-            raise DataError(f"{setting('by')}: found {key!r}, which no record has, expected a key "
-                            "of the gold records")
-    return found
 
 
 def _signature(task: str, config: TaskScoresConfig) -> str:

@@ -27,9 +27,6 @@ class TaskScoresConfig(Settings, title="Predictions"):
         "", "Types of entities or relations to score, such as CPR:3,CPR:4; all others are left out "
             "of gold and predictions; empty for all.", metavar="NAME,...")
     undirected: bool = option(False, "Relations join two entities whichever of them is the head.")
-    group_seeds: bool = option(
-        False, "Take files whose names differ in their last number alone, such as bio-0.jsonl and "
-               "bio-1.jsonl, for seeds of one model.")
 
     def __post_init__(self) -> None:
         meant = did_you_mean(self.task, TASKS)

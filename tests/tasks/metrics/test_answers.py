@@ -4,21 +4,20 @@ import json
 import random
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 from simple_task_scores import score_lists
 
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
-    FactoidRank,
     match_answer,
     match_list,
     merge_answers,
     normalize_answer,
     rank_factoid,
-    score_answers,
-    score_factoids,
 )
+from bmtools.tasks.metrics.samples import measure
 
 ARTICLES = {"a", "an", "the"}
 
@@ -114,27 +113,31 @@ def test_answers_equal_squads_rules_on_real_gold(data: Path, name: str) -> None:
     assert count in (1809, 7609)
 
 
+def answers(*texts: str) -> dict[str, Any]:
+    return {"answers": [{"text": text} for text in texts]}
+
+
 def test_questions_without_answer_are_also_scored_apart() -> None:
-    scores = score_answers([["a b"], [], []], ["b", "", "x"])
     # An article alone is no word: "a b" is "b".
+    scores, by_answer = measure("qa", [answers("a b"), answers(), answers()],
+                                [answers("b"), answers(), answers("x")])
     assert scores == {
         "exact_match": pytest.approx(2 / 3, abs=1e-6), "f1": pytest.approx(2 / 3, abs=1e-6),
-        "support": 3,
-        "has_answer": {"exact_match": 1.0, "f1": 1.0, "support": 1},
-        "no_answer": {"exact_match": 0.5, "f1": 0.5, "support": 2}}
-    assert score_answers([["b"]], ["b"]) == {"exact_match": 1.0, "f1": 1.0, "support": 1}
-    assert score_answers([], []) == {"exact_match": 0.0, "f1": 0.0, "support": 0}
+        "support": 3}
+    assert by_answer == {"yes": {"exact_match": 1.0, "f1": 1.0, "support": 1},
+                         "no": {"exact_match": 0.5, "f1": 0.5, "support": 2}}
 
 
 @pytest.mark.parametrize(("synonyms", "ranked", "expected"), [
-    (["NF1"], ["nf1", "x"], FactoidRank(1, 1, 1)),
-    (["NF1", "neurofibromin"], ["x", "Neurofibromin ", "NF1"], FactoidRank(0, 1, 0.5)),
-    (["NF1"], ["1", "2", "3", "4", "NF1"], FactoidRank(0, 1, 0.2)),
-    (["NF1"], ["1", "2", "3", "4", "5", "NF1"], FactoidRank(0, 0, 0)),
-    (["NF1"], ["NF-1"], FactoidRank(0, 0, 0)),
-    (["NF1"], [], FactoidRank(0, 0, 0)),
+    (["NF1"], ["nf1", "x"], (1, 1, 1)),
+    (["NF1", "neurofibromin"], ["x", "Neurofibromin ", "NF1"], (0, 1, 0.5)),
+    (["NF1"], ["1", "2", "3", "4", "NF1"], (0, 1, 0.2)),
+    (["NF1"], ["1", "2", "3", "4", "5", "NF1"], (0, 0, 0)),
+    (["NF1"], ["NF-1"], (0, 0, 0)),
+    (["NF1"], [], (0, 0, 0)),
 ])
-def test_factoids_by_hand(synonyms: list[str], ranked: list[str], expected: FactoidRank) -> None:
+def test_factoids_by_hand(synonyms: list[str], ranked: list[str],
+                          expected: tuple[float, float, float]) -> None:
     assert rank_factoid(synonyms, ranked) == expected
 
 
@@ -159,12 +162,14 @@ def test_factoids_and_lists_of_real_questions(data: Path) -> None:
     ranked = [[f"no {number}" for number in range((place or 9) - 1)]
               + [rng.choice(gold).upper()] * (place is not None)
               for gold, place in zip(golds, places, strict=True)]
-    scores = score_factoids(golds, ranked)
+    scores, _ = measure("factoid", [{"id": str(number), **answers(*gold)}
+                                    for number, gold in enumerate(golds)],
+                        [answers(*found) for found in ranked])
     assert scores == {
         "strict_accuracy": pytest.approx(places.count(1) / 162, abs=1e-6),
         "lenient_accuracy": pytest.approx(sum(p in (1, 2, 4, 5) for p in places) / 162, abs=1e-6),
         "mrr": pytest.approx(sum(1 / p for p in places if p and p < 6) / 162, abs=1e-6),
-        "support": 162}
+        "questions": 162}
     lists = [q["exact_answer"] for q in questions if q["type"] == "list"]
     assert len(lists) == 88
     right = [[item[0] for item in gold] for gold in lists]
@@ -179,8 +184,3 @@ def test_factoids_and_lists_of_real_questions(data: Path) -> None:
 ])
 def test_lists_by_hand(answers: list[str], expected: tuple[float, float, float]) -> None:
     assert match_list([["a", "b"], ["c"]], answers) == pytest.approx(expected)
-
-
-def test_nothing_scores_nothing() -> None:
-    assert score_factoids([], [])["mrr"] == 0.0
-    assert score_lists([], [])["f1"] == 0.0
