@@ -107,14 +107,6 @@ def test_targets_replace_other_occurrences_of_their_tokens() -> None:
         text: sorted(spans) for text, spans in found.items()}
 
 
-def test_a_target_in_another_case_is_found_by_its_word() -> None:
-    """The new tokenizer is cased; what was found without regard to case is used all the same."""
-    found = drawn([Sentence("the LYMPHOMA grew", (("lymphoma", 4, 12),)),
-                   Sentence("Cells grew", (("cells", 0, 5),))])
-    assert found == {"the LYMPHOMA grew": [("lymphoma", 4, 12)],
-                     "Cells grew": [("Cells", 0, 5)]}
-
-
 def test_sentences_too_long_for_the_base_are_left_out() -> None:
     base = small_bert()
     number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
