@@ -231,7 +231,7 @@ READERS = (
              weight=.5) for file in ("in.jsonl", "tagged.jsonl")),
     Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
     Reader("in.jsonl", "mix --corpus in.jsonl", weight=.5),
-    Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml --compare", weight=.5),
+    Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml", weight=.5),
     Reader("topics.toml", "describe in.jsonl --topics topics.toml"),
     Reader("in.jsonl", "find-contexts --words words.txt --workers 1 in.jsonl"),
     Reader("words.txt", "find-contexts --words words.txt --workers 1 in.jsonl"),
