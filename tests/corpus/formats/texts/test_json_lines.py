@@ -82,7 +82,7 @@ def lines(tmp_path: Path):
     ({"pmid": None, "abstract": "x", "z": [1]}, {"id": "in:1", "text": "x", "z": [1]}),
 ])
 def test_keys_are_mapped(lines, given: dict, expected: dict) -> None:
-    record, = jsonl_records([lines(given)], "pmid", "abstract")
+    record, = jsonl_records([lines(given)], "id=pmid,text=abstract")
     assert record == expected
     assert list(record) == list(expected)
 
