@@ -193,8 +193,7 @@ _DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
     Reader("in.txt", "import text in.txt --paragraphs --sentences --lang it -o OUT"),
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
-    Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
-           "--account"),
+    Reader("article.nxml", "import pmc article.nxml --include captions,back --account"),
     Reader("article.tar", "import pmc article.tar"),
     Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
     Reader("in.conll", "import conll in.conll --documents"),

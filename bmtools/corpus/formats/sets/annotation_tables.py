@@ -159,13 +159,15 @@ def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str
 
     if name in known:
         return name
-    counts["broken names of types mended"] += 1
     plain = "".join(name.split())
     for kind in sorted(known, key=len, reverse=True):
         if len(plain) >= len(kind) and any(
                 plain.startswith(kind[:at]) and plain.endswith(kind[at:])
                 for at in range(len(kind) + 1)):
-            return kind
-    for kind in get_close_matches(plain, known, 1, _LIKENESS):
-        return kind
-    raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
+            break
+    else:
+        kind = next(iter(get_close_matches(plain, known, 1, _LIKENESS)), "")
+    if not kind:
+        raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
+    counts["broken names of types mended"] += 1
+    return kind
