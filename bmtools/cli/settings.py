@@ -13,13 +13,15 @@ import click
 
 from bmtools.cli.help import Choice, KeyOption, SettingOption
 from bmtools.cli.options import Decorator, Function, Values, add_options
-from bmtools.cli.parameters import InputPath, WorkDirectory
+from bmtools.cli.parameters import InputDirectory, InputFile, InputPath, WorkDirectory
 from bmtools.cli.step import CommandStep
 from bmtools.errors import choices
 from bmtools.models.device import check_device
 from bmtools.settings import Settings
 
-_PATHS = {"convert_to": WorkDirectory()}
+_PATHS = {"convert_to": WorkDirectory(), "model": InputDirectory(), "tokenizer": InputDirectory(),
+          "memory": InputFile(Path, allow_dash=False),
+          "glossary": InputFile(Path, allow_dash=False)}
 """Types of settings that name files and are not paths to read."""
 _DEVICES = ("device",)
 _KEYS = """
@@ -29,7 +31,9 @@ _KEYS = """
     frozen_layers dev_fold head_layers head_size head_dropout label_pieces
     overlapping protocol other_types no_relation_label placeholders pooling
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
-    requests_per_minute retries request_timeout persistent convert_to link_rule layer
+    retries timeout_seconds convert_to link_rule layer edges lost calibration pairing
+    memory_threshold model_licence max_source_tokens source_code target_code prompt keep_scores
+    other_languages translate_mentions ray_cores
     focus_window focus_dim focus_min_count focus_max_tokens
     min_frequency max_alphabet unicode split_digits
     labels_separator label_names quoting

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -20,17 +19,21 @@ from bmtools.cli.options import (
     writes_file,
     writes_records,
 )
-from bmtools.cli.projection_options import PROJECTION_OPTIONS, takes_projection
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.step import CommandStep
-from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
+from bmtools.cli.translation_options import (
+    ENGINE_GROUPS,
+    PROJECTION_OPTIONS,
+    takes_engine,
+    takes_projection,
+)
 from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.records import JsonObject
 from bmtools.translation.counts import count_lines
-from bmtools.translation.projection.settings import Pairing, ProjectionConfig
+from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.settings import EngineConfig, changed_settings
 
 if TYPE_CHECKING:
@@ -42,37 +45,29 @@ if TYPE_CHECKING:
     "--review review.jsonl --review-page review.html -o annotated.jsonl",
     "bmtools project english.jsonl --translations italian.jsonl --accept reviewed.jsonl "
     "-o annotated.jsonl"),
-    essential="translations method edges engine lost min-confidence rejects review review-page "
+    essential="translations method engine min-confidence rejects review review-page "
               "accept output",
     groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} glossary "
                           "fit-confidence rejects",
-            "Review": "review review-page accept",
-            "Languages": "source-lang target-lang source-code target-code", **ENGINE_GROUPS},
+            "Review": "review review-page accept", **ENGINE_GROUPS},
     topics="records devices", meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
 @click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
               help="Translations of the records, under the same ids.")
-@click.option("--pairing", type=Choice(get_args(Pairing)), default=ProjectionConfig.pairing,
-              show_default=True, help="Pair records and translations by their ids or by their "
-                                      "order.")
 @takes_projection()
 @writes_file("--review", "Write spans without a place, and those below the least confidence, here.")
 @writes_file("--review-page", "Write a page (HTML) on which a person corrects these spans.")
 @click.option("--accept", multiple=True, type=input_file, metavar="FILE",
               help="Spans with decisions, as the page saves them: they come before those of "
                    "methods.")
-@click.option("--source-lang", metavar="LANG", help="Language of the records, for the engine (en).")
-@click.option("--target-lang", metavar="LANG",
-              help="Language of the translations, for the engine (it).")
 @takes_engine(required=False)
 @writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
              "confidence on them, and write that here instead of records.")
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
-            translations: tuple[str, ...], pairing: Pairing, projection: ProjectionConfig,
-            fit_confidence: str | None, review: str | None, review_page: str | None,
-            accept: tuple[str, ...], **options: object) -> None:
+            translations: tuple[str, ...], fit_confidence: str | None, review: str | None,
+            review_page: str | None, accept: tuple[str, ...], **options: Any) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
@@ -80,13 +75,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     engine, methods exact and dictionary look for the translations of the annotated words, too.
     """
     with usage_errors():
-        engine = _engine(options)
-        config = replace(projection, pairing=pairing, engine=engine,
-                         translate_mentions=engine is not None)
-        config.require_resources()
+        engine = _engine({name: options.pop(name) for name in [
+            field.name for field in fields(EngineConfig)]})
+        config = ProjectionConfig(**options)
+        config.require_resources(engine)
     reader = RecordReader(translations, reject, records.allow_empty)
     if fit_confidence:
-        _fit(step, records, reader, config, reject, Path(fit_confidence))
+        _fit(step, records, reader, config, engine, reject, Path(fit_confidence))
         return
     from bmtools.translation.projection.project import project
     from bmtools.translation.projection.review import Decisions
@@ -94,7 +89,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     counts: Counter[str] = Counter()
     items: list[ReviewItem] = []
     with usage_errors():
-        projected = project(records, reader, config, reject, counts,
+        projected = project(records, reader, config, engine, reject, counts,
                             Decisions.read(accept) if accept else None, items.append)
         number = write_stream(step, projected, output, "projecting")
     if review:
@@ -110,9 +105,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 def _engine(options: JsonObject) -> EngineConfig | None:
     """Gather the settings of the engine; None where none is named."""
     if not options["engine"]:
-        parts = [options.pop(name) for name in ("model", "program", "server")]
-        idle = [name for name, value in options.items() if value] + changed_settings(*parts)
-        if idle:
+        if idle := changed_settings(EngineConfig, options):
             raise ValueError(f"{setting(idle[0])} means nothing without {setting('engine')}")
         return None
     missing = [name for name in ("source_lang", "target_lang") if not options[name]]
@@ -122,12 +115,12 @@ def _engine(options: JsonObject) -> EngineConfig | None:
 
 
 def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: ProjectionConfig,
-         reject: Reject, path: Path) -> None:
+         engine: EngineConfig | None, reject: Reject, path: Path) -> None:
     """Calibrate the confidence, and write the calibration."""
     from bmtools.io.output import new_file
     from bmtools.translation.projection.gold import calibrate, encode_calibration
 
-    calibration = calibrate(records, gold, config, reject)
+    calibration = calibrate(records, gold, config, engine, reject)
     with new_file(path) as stream:
         stream.write(encode_calibration(calibration))
     error = "" if calibration.error is None else \

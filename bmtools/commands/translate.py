@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -24,28 +24,20 @@ from bmtools.cli.pass_options import (
     takes_part,
     takes_resume,
 )
-from bmtools.cli.projection_options import (
+from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.settings import with_options
+from bmtools.cli.step import CommandStep
+from bmtools.cli.translation_options import (
+    ENGINE_GROUPS,
     PROJECTION_OPTIONS,
-    refuse_projection_options,
+    takes_engine,
     takes_projection,
 )
-from bmtools.cli.results import Closing, finish, to_output, with_file
-from bmtools.cli.settings import takes_settings
-from bmtools.cli.step import CommandStep
-from bmtools.cli.translation_options import ENGINE_GROUPS, takes_engine
 from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import is_regular
-from bmtools.translation.projection.settings import ProjectionConfig
-from bmtools.translation.settings import (
-    AuditConfig,
-    DocumentConfig,
-    Missing,
-    OtherLanguages,
-    ProtectionConfig,
-    RayConfig,
-)
+from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig, TermConfig
 
 
 @click.command("translate", cls=Command, examples=(
@@ -55,9 +47,9 @@ from bmtools.translation.settings import (
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
     essential="source-lang target-lang engine memory model command missing project output "
               "resume rejects",
-    groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
-            **ENGINE_GROUPS,
-            "Sentences without translation": "missing other-languages drop-annotations rejects",
+    groups={**ENGINE_GROUPS,
+            "Sentences without translation": "missing other-languages drop-annotations "
+                                             "keep-scores rejects",
             "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
             "Long runs": "cache resume part ray ray-cores"},
     topics="records devices",
@@ -65,17 +57,9 @@ from bmtools.translation.settings import (
 @reads_records
 @allows_empty
 @writes_records
-@click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
-@click.option("--target-lang", required=True, metavar="LANG",
-              help="Language to translate into (it).")
-@takes_engine()
-@click.option("--missing", type=Choice(get_args(Missing)),
-              default=DocumentConfig.missing, show_default=True,
-              help="A sentence without translation: reject its record, keep the sentence as it "
-                   "is, or drop it.")
-@click.option("--other-languages", type=Choice(get_args(OtherLanguages)),
-              default=DocumentConfig.other_languages, show_default=True,
-              help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
+@takes_engine(required=True)
+@(lambda function: with_options(function, DocumentConfig, without=(
+    "source_lang", "target_lang", "project", "drop_annotations")))
 @click.option("--drop-annotations", is_flag=True,
               help="Remove target and predicted, and without --project entities, relations and "
                    "answers, instead of refusing them.")
@@ -83,46 +67,41 @@ from bmtools.translation.settings import (
 @click.option("--project", is_flag=True,
               help="Carry entities, relations and answers to the translation, once all is "
                    "translated.")
-@click.option("--translate-mentions", is_flag=True,
-              help="Translate annotated words by themselves, too, for method exact to look for.")
-@takes_projection(without=("glossary",))
+@takes_projection(without=("glossary", "pairing"))
 @click.option("--cache", type=WorkDirectory(), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @takes_resume
 @takes_part("Translate")
 @takes_overwrite
-@takes_settings(AuditConfig, "audit")
-@takes_settings(ProtectionConfig, "protection")
-@takes_settings(RayConfig, "cluster")
+@(lambda function: with_options(function, AuditConfig))
+@(lambda function: with_options(function, TermConfig))
+@(lambda function: with_options(function, RayConfig))
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str, resume: bool,
-            overwrite: bool, project: bool, projection: ProjectionConfig, **options: Any) -> None:
+            overwrite: bool, **options: Any) -> None:
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
     from bmtools.io.resumable import opened_run
-    from bmtools.translation.counts import TranslationCounts
+    from bmtools.translation.counts import translation_lines
     from bmtools.translation.run import TranslationRun
     from bmtools.translation.translate import translate
 
-    if not project:
-        refuse_projection_options(click.get_current_context())
-    counts = TranslationCounts()
+    counts: Counter[str] = Counter()
     require_file_to_resume(resume, output)
     if resume and not overwrite and is_finished(output):
         return finish(step, f"{output} is there already, and stays as it is")
     run = TranslationRun(output, step) if is_regular(output) else None
     with opened_run(run, resume, overwrite) if run else nullcontext():
         with usage_errors():
-            translated = translate(records, run=run, reject=reject, counts=counts,
-                                   projection=projection if project else None, **options)
+            translated = translate(records, run=run, reject=reject, counts=counts, **options)
         if run:
             counts = run.counts
             run.write(translated)
         else:
             write_stream(step, translated, output)
-    totals, *remarks = counts.lines()
+    totals, *remarks = translation_lines(counts)
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
     finish(step, *closing(totals, output))

@@ -1,4 +1,4 @@
-"""Audit of translations: faults that show next to the source, without a reference; round trips.
+"""Audit of translations: faults that show next to the source, without a reference.
 
 Thresholds are set on 1,711 pairs of sentences of the WMT biomedical test sets (English and
 French), 2,826 of CasiMedicos and 3,177 of AbstRCT (English and Italian): each check flags less
@@ -8,14 +8,11 @@ the number; see docs/translation.md.
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from functools import cache
 from importlib import util
 from itertools import pairwise
 
@@ -43,22 +40,8 @@ _COPYABLE = re.compile(r"\b[^\W\d_]{4,}\b")
 _LEAST_COPYABLE = 4
 _LEAST_REPEATED = 20  # characters
 _ALIKE = 0.7
-_SCRIPTS = {"LATIN": "Latn", "CYRILLIC": "Cyrl", "GREEK": "Grek", "CJK": "Hani", "HIRAGANA": "Jpan",
-            "KATAKANA": "Jpan", "HANGUL": "Kore", "ARABIC": "Arab", "HEBREW": "Hebr",
-            "DEVANAGARI": "Deva", "BENGALI": "Beng", "THAI": "Thai", "GEORGIAN": "Geor",
-            "ARMENIAN": "Armn", "TAMIL": "Taml", "TELUGU": "Telu", "ETHIOPIC": "Ethi",
-            "GUJARATI": "Gujr", "GURMUKHI": "Guru", "KANNADA": "Knda", "MALAYALAM": "Mlym",
-            "SINHALA": "Sinh", "MYANMAR": "Mymr", "KHMER": "Khmr", "LAO": "Laoo"}
-_WITH = {"Hans": {"Hani"}, "Hant": {"Hani"}, "Jpan": {"Hani", "Jpan"}, "Kore": {"Hani", "Kore"}}
-_CODECS = {"Hans": ("gb2312", "big5"), "Hant": ("big5", "gb2312")}
-"""National character set of a Chinese script, and the other one."""
-_LETTERS_OF_CHARACTER = 3
 _ENOUGH_LETTERS = 40
 _UNLIKELY = 0.02
-# Brazil writes acadêmico and crônico, Portugal académico and crónico.
-_BRAZIL = re.compile(r"\w[êô][mn][aeio]|\b(?:registro|equipe|usuári|fato\b|contato)", re.IGNORECASE)
-_PORTUGAL = re.compile(r"\w[éó][mn][aeio]|\b(?:registo|equipa\b|utente|facto\b|contacto)",
-                       re.IGNORECASE)
 _SIGN = re.compile(r"\w")
 _FAILED = ("failed",)  # what the engine itself could not translate
 
@@ -70,7 +53,7 @@ class Auditor:
 
     Args:
         source: language of the sentences, ISO 639-1.
-        target: language of the translations; a script or region counts, as in zh-Hant and pt-BR.
+        target: language of the translations.
         checks: names of `CHECKS`.
     """
 
@@ -87,8 +70,6 @@ class Auditor:
             "looping": is_looping,
             "copied": is_copied,
             "language": lambda sentence, text: bool(is_other_language and is_other_language(text)),
-            "script": lambda sentence, text: in_other_script(sentence, text, target),
-            "variant": lambda sentence, text: in_other_variant(text, target),
             "numbers": lambda sentence, text: bool(lost_numbers(sentence, text, target)),
             "units": lambda sentence, text: bool(lost_units(sentence, text))}
         self.checks = tuple(checks)
@@ -226,97 +207,6 @@ def _flagged(translation: Translation, faults: tuple[str, ...]) -> Translation:
         return translation
     fault = "the engine wrote nothing" if "empty" in faults else ""
     return replace(translation, fault=fault, flags=(*translation.flags, *faults))
-
-
-class RoundTripTranslator(Layer):
-    """Translator that also measures chrF of sentences against their back translations.
-
-    Whether a sentence is in the sample depends on its words alone.
-
-    Args:
-        engine: that translates.
-        reverse: that translates back.
-        share: of the sentences, 0 to 1.
-    """
-
-    def __init__(self, engine: Translator, reverse: Translator, share: float) -> None:
-        from sacrebleu.metrics import CHRF
-
-        super().__init__(engine, f"{share} {reverse.fingerprint}")
-        self._reverse = reverse
-        self._share = share
-        self._metric = CHRF()
-
-    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, and those of the sample back again."""
-        found = self.engine.translate(sentences, attempt)
-        sample = [number for number, sentence in enumerate(sentences)
-                  if not found[number].fault and _draw(sentence) < self._share]
-        if sample:
-            back = self._reverse.translate([found[number].text for number in sample])
-            for number, one in zip(sample, back, strict=True):
-                score = self._metric.sentence_score(one.text, [sentences[number]]).score
-                found[number] = replace(found[number], round_trip=round(float(score), 2))
-        return found
-
-
-def _draw(sentence: str) -> float:
-    digest = hashlib.blake2b(sentence.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / (1 << 64)
-
-
-@cache
-def script_of(language: str) -> str:
-    """Return the script of a language code, ISO 15924: `sr` is `Cyrl`, `zh-TW` is `Hant`."""
-    import langcodes
-
-    try:
-        return langcodes.Language.get(language).maximize().script or ""
-    except langcodes.LanguageTagError:
-        return ""
-
-
-@cache
-def _script_of_letter(letter: str) -> str:
-    """Return the script of a letter; both Chinese scripts and Japanese have `Hani`."""
-    return _SCRIPTS.get(unicodedata.name(letter, "").partition(" ")[0], "Zyyy")
-
-
-def in_other_script(source: str, target: str, language: str) -> bool:
-    """Tell whether most letters of a translation are in another script than its language.
-
-    Words that the source has in that script, such as names of genes, do not count. Of Chinese the
-    characters are compared that only one of GB 2312 and Big5 has.
-
-    Args:
-        source: the sentence.
-        target: its translation.
-        language: of the translation, with a script or region where it has several.
-    """
-    script = script_of(language)
-    if script not in {*_SCRIPTS.values(), *_WITH}:
-        return False
-    copied = set(source.split())
-    own = " ".join(word for word in target.split() if word not in copied)
-    letters = Counter(map(_script_of_letter, filter(str.isalpha, own)))
-    letters["Hani"] *= _LETTERS_OF_CHARACTER
-    right = sum(letters[one] for one in _WITH.get(script, {script}))
-    if 2 * right < letters.total() and letters.total() > 3:
-        return True
-    if script not in _CODECS:
-        return False
-    known = [tuple(bool(one.encode(codec, "ignore")) for codec in _CODECS[script])
-             for one in own if "\u4e00" <= one <= "\u9fff"]
-    return known.count((False, True)) > max(1, known.count((True, False)))
-
-
-def in_other_variant(text: str, language: str) -> bool:
-    """Tell Brazil's spelling from Portugal's where the language names one of the two."""
-    region = language.replace("_", "-").lower()
-    if region not in ("pt-br", "pt-pt"):
-        return False
-    brazil, portugal = (len(pattern.findall(text)) for pattern in (_BRAZIL, _PORTUGAL))
-    return portugal > brazil if region == "pt-br" else brazil > portugal
 
 
 class LanguageCheck:

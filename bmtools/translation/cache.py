@@ -57,12 +57,10 @@ class SentenceCache:
         path: of the database; None for a temporary one.
         run: name of the run, under which its own batches are found again after a kill.
         label: name of the database for messages.
-        is_shared: whether other runs use it too.
     """
 
     def __init__(self, fingerprint: str, path: Path | None = None, run: str = "",
-                 label: str = "", is_shared: bool = False) -> None:
-        self.is_shared = is_shared
+                 label: str = "") -> None:
         self._hash = blake2b(f"{fingerprint}\0".encode(), digest_size=_KEY_BYTES)
         self._shared = SharedDatabase(path, _KIND, _TABLES, "sentences", label)
         self._database = self._shared.connection
@@ -109,14 +107,6 @@ class SentenceCache:
             translated, counts = self._database.execute(
                 "SELECT translated, counts FROM runs WHERE id = ?", (self._run,)).fetchone()
         return translated, Counter(msgspec.json.decode(counts, type=dict[str, int]))
-
-    def size(self) -> tuple[int, int]:
-        """Return how many sentences are stored, and their bytes on the disk."""
-        with self._shared.failures():
-            [sentences] = self._database.execute("SELECT count(*) FROM sentences").fetchone()
-            pages, page_bytes = (self._database.execute(f"PRAGMA {name}").fetchone()[0]
-                                 for name in ("page_count", "page_size"))
-        return sentences, pages * page_bytes
 
     def close(self) -> None:
         """Close the database."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from bmtools.io.provenance.licence_check import translation_fault
 from bmtools.io.provenance.licences import translated_licence
 from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.text.abbreviations import Abbreviations
 from bmtools.text.languages import primary_language
 from bmtools.text.sentences import sections_of, spans_between
 from bmtools.translation.cache import SentenceBatches, SentenceCache
-from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.engines.engine import Translation, Translator, plain_line
 from bmtools.translation.projection.documents import annotated_spans
 from bmtools.translation.projection.settings import SOURCE
@@ -46,17 +46,12 @@ class Document:
     def sentences(self) -> list[str]:
         return [sentence for text in self.texts.values() for sentence in text.sentences]
 
-    @property
-    def translated(self) -> list[str]:
-        """All that is translated: sentences, and mentions by themselves."""
-        return [*self.sentences, *self.mentions]
 
-
-def translate_records(records: Iterable[Record | RecordError],
-                      translator: Translator, config: DocumentConfig, reject: Reject = refuse,
-                      counts: TranslationCounts | None = None,
-                      cache: SentenceCache | None = None,
-                      total: int | None = None) -> Iterator[Record]:
+def translate_records(records: Iterable[Record | RecordError], translator: Translator,
+                      config: DocumentConfig, reject: Reject = refuse,
+                      counts: Counter[str] | None = None, cache: SentenceCache | None = None,
+                      total: int | None = None,
+                      abbreviations: Abbreviations | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
     Order, ids and unknown keys stay; a sentence that comes again is translated once. What waits
@@ -68,154 +63,134 @@ def translate_records(records: Iterable[Record | RecordError],
         config: languages, and the treatment of untranslatable sentences and records.
         reject: receives records that cannot be translated, in the order of the records, unless it
             ends the translation.
-        counts: updated while records go by.
+        counts: updated while records go by; see `bmtools.translation.counts`.
         cache: of the translator's sentences; a temporary one by default.
         total: number of records, for the status, where it is known.
+        abbreviations: beside those known of the source language.
     """
-    counts = TranslationCounts() if counts is None else counts
+    counts = Counter() if counts is None else counts
+    status = partial(set_status, "translating", total=total, unit="records")
+    waiting: deque[tuple[Document, int]] = deque()
     with closing(cache or SentenceCache(translator.fingerprint)) as cache:
-        documents = _DocumentTranslator(translator, cache, config, reject, counts, total)
+        batches = SentenceBatches(translator, cache)
+
+        def completed() -> Iterator[Record]:
+            while waiting and waiting[0][1] <= batches.completed:
+                document, _ = waiting.popleft()
+                counts.update(inputs=1)
+                counts.update(batches.counts() + Counter(distinct=batches.translated) - counts)
+                status(counts["inputs"], sentences=counts["distinct"])
+                if record := _finished(document, batches, translator, config, reject, counts):
+                    yield record
+
+        status(counts["inputs"], sentences=batches.translated)
         for record in records:
-            documents.add(record)
-            yield from documents.completed()
-        documents.batches.finish()
-        counts.stored = cache.size() if cache.is_shared else None
-        yield from documents.completed()
+            document = _split(record, translator, config, abbreviations)
+            if document.error and reject is refuse:
+                raise document.error
+            waiting.append((document, batches.add((*document.sentences, *document.mentions))))
+            yield from completed()
+        batches.finish()
+        yield from completed()
 
 
-class _DocumentTranslator:
-    """Translator of documents by a translator of sentences."""
+def _split(record: Record | RecordError, engine: Translator, config: DocumentConfig,
+           abbreviations: Abbreviations | None) -> Document:
+    """Split a record into sentences, or say why it is rejected."""
+    if isinstance(record, RecordError):
+        return Document(Record(), error=record)
+    source = config.source_lang
+    lang = primary_language(record.get("lang") or source)
+    kept = PROJECTED if config.project else ()
+    annotation = None if config.drop_annotations else next(
+        (key for key in ANNOTATIONS if record.get(key) and key not in kept), None)
+    if lang != primary_language(source):
+        if config.other_languages == "keep":
+            return Document(record)
+        already = " already" * (lang == primary_language(config.target_lang))
+        fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; leave "
+                 f"the record out, or pass it on with {setting('other_languages')} keep")
+    elif annotation:
+        fault = (f"key '{annotation}': refers to the words of the original, expected "
+                 f"plain text; {setting('project')} carries entities, relations and answers "
+                 f"along, {setting('drop_annotations')} removes it")
+    elif not (fault := translation_fault(record.get("licence", ""), engine.licence)):
+        spans = annotated_spans(record) if config.project and config.translate_mentions else ()
+        mentions = (plain_line(record["text"][start:end]) for start, end in spans)
+        borders = {"text": sorted({section[edge] for section in sections_of(record)
+                                   for edge in ("start", "end")})}
+        return Document(record, {
+            key: split_text(record[key], source, abbreviations, borders.get(key, ()))
+            for key in TEXTS if key in record}, tuple(filter(None, mentions)))
+    return Document(record, error=RecordError(record.place, fault, record))
 
-    def __init__(self, translator: Translator, cache: SentenceCache,
-                 config: DocumentConfig, reject: Reject, counts: TranslationCounts,
-                 total: int | None) -> None:
-        self.batches = SentenceBatches(translator, cache)
-        self._engine = translator
-        self._config = config
-        self._reject = reject
-        self._counts = counts
-        self._waiting: deque[tuple[Document, int]] = deque()
-        self._status = partial(set_status, "translating", total=total, unit="records")
-        self._status(counts.inputs, sentences=self.batches.translated)
 
-    def add(self, record: Record | RecordError) -> None:
-        """Split a record into sentences, and have them translated."""
-        document = self._split(record)
-        if document.error and self._reject is refuse:
-            raise document.error
-        self._waiting.append((document, self.batches.add(document.translated)))
-
-    def completed(self) -> Iterator[Record]:
-        """Yield the records whose sentences are translated, and reject those that cannot be."""
-        while self._waiting and self._waiting[0][1] <= self.batches.completed:
-            document, _ = self._waiting.popleft()
-            self._counts.inputs += 1
-            self._counts.distinct = self.batches.translated
-            self._counts.engine = self.batches.counts()
-            self._status(self._counts.inputs, sentences=self.batches.translated)
-            found = {one: self.batches[one] for one in document.translated}
-            translations = {sentence: each.translation for sentence, each in found.items()}
-            error = document.error or self._untranslated(document, translations)
-            if error:
-                self._reject(error)
-            elif document.texts:
-                self._counts.cached += sum(found[one].is_earlier for one in document.sentences)
-                yield self._joined(document, translations)
-            else:
-                self._counts.passed_on += 1
-                yield document.record
-
-    def _split(self, record: Record | RecordError) -> Document:
-        if isinstance(record, RecordError):
-            return Document(Record(), error=record)
-        source = self._config.source_lang
-        lang = primary_language(record.get("lang") or source)
-        kept = PROJECTED if self._config.keep_sources else ()
-        annotation = None if self._config.drop_annotations else next(
-            (key for key in ANNOTATIONS if record.get(key) and key not in kept), None)
-        if lang != primary_language(source):
-            if self._config.other_languages == "keep":
-                return Document(record)
-            already = " already" * (lang == primary_language(self._config.target_lang))
-            fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; leave "
-                     f"the record out, or pass it on with {setting('other_languages')} keep")
-        elif annotation:
-            fault = (f"key '{annotation}': refers to the words of the original, expected "
-                     f"plain text; {setting('project')} carries entities, relations and answers "
-                     f"along, {setting('drop_annotations')} removes it")
-        elif not (fault := translation_fault(record.get("licence", ""), self._engine.licence)):
-            spans = annotated_spans(record) if self._config.translate_mentions else ()
-            mentions = (plain_line(record["text"][start:end]) for start, end in spans)
-            borders = {"text": sorted({section[edge] for section in sections_of(record)
-                                       for edge in ("start", "end")})}
-            return Document(record, {key: split_text(record[key], self._config,
-                                                     borders.get(key, ()))
-                                     for key in TEXTS if key in record},
-                            tuple(filter(None, mentions)))
-        return Document(record, error=RecordError(record.place, fault, record))
-
-    def _untranslated(self, document: Document,
-                      translations: Mapping[str, Translation]) -> RecordError | None:
-        """Name the first sentence without a translation, if that rejects its record."""
-        for sentence in document.sentences if self._config.missing == "reject" else ():
-            if fault := translations[sentence].fault:
-                return RecordError(
-                    document.record.place, f"no translation of {sentence[:80]!r}: {fault}; or go "
-                    f"on with {setting('missing')} keep or drop", document.record)
+def _finished(document: Document, batches: SentenceBatches, engine: Translator,
+              config: DocumentConfig, reject: Reject, counts: Counter[str]) -> Record | None:
+    """Join the translations of a document, or reject it."""
+    found = {one: batches[one] for one in (*document.sentences, *document.mentions)}
+    translations = {sentence: each.translation for sentence, each in found.items()}
+    error = document.error
+    if not error and not document.texts:
+        counts["passed_on"] += 1
+        return document.record
+    if not error and config.missing == "reject":
+        error = next((RecordError(
+            document.record.place, f"no translation of {one[:80]!r}: {translations[one].fault}; "
+            f"or go on with {setting('missing')} keep or drop", document.record)
+            for one in document.sentences if translations[one].fault), None)
+    if error:
+        reject(error)
         return None
+    counts["cached"] += sum(found[one].is_earlier for one in document.sentences)
+    return _joined(document, translations, engine, config, counts)
 
-    def _joined(self, document: Document, translations: Mapping[str, Translation]) -> Record:
-        """Join translations, and the rest of their record; count them."""
-        sentences = document.sentences
-        annotations = [key for key in ANNOTATIONS if document.record.get(key)]
-        record = document.record.without(*annotations)
-        found = [translations[sentence] for sentence in sentences]
-        unknown = sum(translation.unknown for translation in found)
-        missing = sum(bool(translation.fault) for translation in found)
-        self._counts.records += 1
-        self._counts.sentences += len(sentences)
-        self._counts.words += sum(len(sentence.split()) for sentence in sentences)
-        self._counts.unknown += unknown
-        self._counts.missing += missing
-        self._counts.stripped += bool(annotations) and not self._config.keep_sources
-        for sentence, one in zip(sentences, found, strict=True):
-            if one.round_trip is not None:
-                self._counts.add_round_trip(one.round_trip, sentence)
-        engine = self._engine
-        details: dict[str, object] = {
-            "engine": engine.name, **engine.details,
-            "source": self._config.source_lang, "target": self._config.target_lang,
-            "sentences": len(sentences), "missing": missing}
-        if engine.marks_unknown:
-            details["unknown_words"] = unknown
-        if self._config.keep_scores:
-            details["log_probabilities"] = {
-                key: [score if (score := translations[one].log_probability) is None
-                      else round(score, 4) for one in text.sentences]
-                for key, text in document.texts.items()}
-        if licence := translated_licence(record.get("licence", ""), engine.licence):
-            record = record.replace(licence=licence)
-        joined = {key: join_text(text, translations, self._config.missing == "keep")
-                  for key, text in document.texts.items()}
-        doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}
-                    for key, text in joined.items() for (_, _, start, end), sentence in zip(
-                        text.spans, document.texts[key].sentences, strict=True)
-                    if (flags := translations[sentence].flags)]
-        if doubtful:
-            details["flags"] = doubtful
-        if annotations:
-            details["sentence_spans"] = {key: text.spans for key, text in joined.items()}
-        if self._config.keep_sources:
-            mentions = {one: translations[one].text for one in document.mentions}
-            record = record.replace(**{SOURCE: {
-                "record": document.record, "place": document.record.place, "mentions": mentions}})
-        meta = {**record.get("meta", {}), "translation": details}
-        if sections := sections_of(record):
-            meta["sections"] = [{**section, **{edge: joined["text"].place_of(section[edge])
-                                               for edge in ("start", "end")}}
-                                for section in sections]
-        return record.replace(**{key: text.text for key, text in joined.items()},
-                              lang=self._config.target_lang, meta=meta)
+
+def _joined(document: Document, translations: Mapping[str, Translation], engine: Translator,
+            config: DocumentConfig, counts: Counter[str]) -> Record:
+    """Join translations, and the rest of their record; count them."""
+    sentences = document.sentences
+    annotations = [key for key in ANNOTATIONS if document.record.get(key)]
+    record = document.record.without(*annotations)
+    unknown = sum(translations[sentence].unknown for sentence in sentences)
+    missing = sum(bool(translations[sentence].fault) for sentence in sentences)
+    counts.update(records=1, sentences=len(sentences), unknown=unknown, missing=missing,
+                  words=sum(len(sentence.split()) for sentence in sentences),
+                  stripped=bool(annotations) and not config.project)
+    details: dict[str, object] = {
+        "engine": engine.name, **engine.details,
+        "source": config.source_lang, "target": config.target_lang,
+        "sentences": len(sentences), "missing": missing}
+    if engine.marks_unknown:
+        details["unknown_words"] = unknown
+    if config.keep_scores:
+        details["log_probabilities"] = {
+            key: [score if (score := translations[one].log_probability) is None
+                  else round(score, 4) for one in text.sentences]
+            for key, text in document.texts.items()}
+    if licence := translated_licence(record.get("licence", ""), engine.licence):
+        record = record.replace(licence=licence)
+    joined = {key: join_text(text, translations, config.missing == "keep")
+              for key, text in document.texts.items()}
+    doubtful = [{"key": key, "start": start, "end": end, "flags": list(flags)}
+                for key, text in joined.items() for (_, _, start, end), sentence in zip(
+                    text.spans, document.texts[key].sentences, strict=True)
+                if (flags := translations[sentence].flags)]
+    if doubtful:
+        details["flags"] = doubtful
+    if annotations:
+        details["sentence_spans"] = {key: text.spans for key, text in joined.items()}
+    if config.project:
+        mentions = {one: translations[one].text for one in document.mentions}
+        record = record.replace(**{SOURCE: {
+            "record": document.record, "place": document.record.place, "mentions": mentions}})
+    meta = {**record.get("meta", {}), "translation": details}
+    if sections := sections_of(record):
+        meta["sections"] = [{**section, **{edge: joined["text"].place_of(section[edge])
+                                           for edge in ("start", "end")}}
+                            for section in sections]
+    return record.replace(**{key: text.text for key, text in joined.items()},
+                          lang=config.target_lang, meta=meta)
 
 
 @dataclass(frozen=True)
@@ -233,16 +208,18 @@ class SplitText:
     sentences: list[str]
 
 
-def split_text(text: str, config: DocumentConfig, borders: Iterable[int] = ()) -> SplitText:
+def split_text(text: str, language: str, abbreviations: Abbreviations | None = None,
+               borders: Iterable[int] = ()) -> SplitText:
     """Find the sentences of a text; each becomes one plain line.
 
     Args:
         text: the whole.
-        config: its language, and abbreviations.
+        language: ISO 639-1.
+        abbreviations: beside those known of the language.
         borders: offsets that no sentence crosses.
     """
     found = [(start, end, plain) for start, end in spans_between(
-        text, borders, config.source_lang, config.abbreviations)
+        text, borders, language, abbreviations)
         if (plain := plain_line(text[start:end]))]
     return SplitText(text, [(start, end) for start, end, _ in found],
                      [plain for *_, plain in found])

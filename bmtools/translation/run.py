@@ -17,7 +17,6 @@ from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
 from bmtools.io.step import Step
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE
-from bmtools.translation.counts import TranslationCounts
 
 
 class TranslationRun(ResumableRun):
@@ -39,15 +38,14 @@ class TranslationRun(ResumableRun):
         super().__init__(output, step)
         self._hashes: deque[str] = deque()  # of the inputs so far, after each one that is not done
         self._stage: Stage
-        self.counts = TranslationCounts()
+        self.counts: Counter[str] = Counter()
         self.finish: Callable[[Iterable[Record]], Iterable[Record]] | None = None
 
     def begin(self, settings: Mapping[str, object]) -> str:
         """Make the directory, or read how far it is; see `ResumableRun`."""
         name = super().begin(settings)
         self._stage = self.stage()
-        for key, count in self._stage.progress.counts.items():
-            setattr(self.counts, key, Counter(count) if isinstance(count, dict) else count)
+        self.counts.update(self._stage.progress.counts)
         return name
 
     @property
@@ -81,7 +79,7 @@ class TranslationRun(ResumableRun):
             if time.monotonic() - committed > COMMIT_SECONDS:
                 self._commit()
                 committed = time.monotonic()
-        if self.finish and self.counts.inputs > self._stage.progress.inputs:
+        if self.finish and self.counts["inputs"] > self._stage.progress.inputs:
             self._commit()
         written.seek(0)
         lines: Iterable[bytes] = written if self.finish is None else (
@@ -94,6 +92,6 @@ class TranslationRun(ResumableRun):
         discard_run(self.directory)
 
     def _commit(self) -> None:
-        for _ in range(self.counts.inputs - self._stage.progress.inputs):
+        for _ in range(self.counts["inputs"] - self._stage.progress.inputs):
             input_hash = self._hashes.popleft()
-        self._stage.commit(self.counts.inputs, input_hash, self.counts)
+        self._stage.commit(self.counts["inputs"], input_hash, self.counts)

@@ -1,4 +1,4 @@
-"""Terms of sentences, from files or found by patterns, and their protection by placeholders."""
+"""Terms of sentences, from files, and their protection by placeholders."""
 
 from __future__ import annotations
 
@@ -15,22 +15,11 @@ from bmtools.text.matching import Matcher
 from bmtools.text.word_lists import is_word
 from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.engines.engine import Layer, Translation, Translator
-from bmtools.translation.quantities import lost_numbers, lost_units
-from bmtools.translation.settings import ProtectionConfig
+from bmtools.translation.settings import TermConfig
 
 # Apertium keeps both; the first is a footnote to it, the second an unknown word.
 PLACEHOLDERS = ("[{}]", "XQ{}X")
 LOST = "terms"
-# International names of antibodies and kinase inhibitors, which other languages leave as they are,
-# and the codes of substances before they have a name.
-_PATTERNS = {
-    "numbers": re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])"),
-    "units": re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*\s?(?:%|°C|[mkµn]?g|[mdµ]?L|ml|dl|mm\s?Hg|"
-                        r"[mµnp]?mol|mEq|IU)(?:/(?:kg|g|d?L|dl|ml|mL|mol|min|h))?(?!\w)"),
-    "genes": re.compile(r"(?<![\w-])(?=[A-Z0-9-]*\d)(?=[A-Z0-9-]*[A-Z]{2})[A-Z][A-Z0-9]+"
-                        r"(?:-[A-Z0-9]+)*(?![\w-])"),
-    "drugs": re.compile(r"(?<![\w-])(?:[a-z]{3,}(?:mab|tinib|ciclib)|[A-Z]{2,4}-?\d{3,6})"
-                        r"(?![\w-])")}
 
 
 class Term(NamedTuple):
@@ -40,13 +29,11 @@ class Term(NamedTuple):
         start: of it in the sentence.
         end: exclusive.
         target: what the translation must have; as it is in the sentence where that is protected.
-        kind: that of a pattern; nothing for a term from a file.
     """
 
     start: int
     end: int
     target: str
-    kind: str = ""
 
 
 class TermFinder:
@@ -54,17 +41,15 @@ class TermFinder:
 
     Args:
         targets: translations of terms; one that stays as it is has none.
-        kinds: names of `KINDS`.
     """
 
-    def __init__(self, targets: Mapping[str, str], kinds: Sequence[str] = ()) -> None:
+    def __init__(self, targets: Mapping[str, str]) -> None:
         folding = Folding(CASELESS)
-        self.fingerprint = f"{sorted(targets.items())} {kinds}"
+        self.fingerprint = f"{sorted(targets.items())}"
         folded = {folding.string(term): target for term, target in targets.items()
                   if is_word(folding, term)}
         self._targets = list(folded.values())
         self._matcher = Matcher(list(folded), folding) if folded else None
-        self._patterns = [(kind, _PATTERNS[kind]) for kind in kinds]
 
     def find(self, sentences: Sequence[str]) -> list[list[Term]]:
         """Find the terms of each sentence, in order and apart from each other."""
@@ -75,9 +60,6 @@ class TermFinder:
                 own = sentences[text][start:end]
                 target = self._targets[word]
                 found[text].append(Term(start, end, _cased(target, own) if target else own))
-        for terms, sentence in zip(found, sentences, strict=True):
-            terms += [Term(*match.span(), match[0], kind) for kind, pattern in self._patterns
-                      for match in pattern.finditer(sentence)]
         return [_apart(terms) for terms in found]
 
 
@@ -96,13 +78,6 @@ def _apart(terms: Sequence[Term]) -> list[Term]:
     return sorted(kept)
 
 
-def is_kept(term: Term, text: str, language: str) -> bool:
-    """Tell whether a translation has a term; numbers and units as the language writes them."""
-    if term.kind in ("numbers", "units"):
-        return not lost_numbers(term.target, text, language) and not lost_units(term.target, text)
-    return has_term(text, term.target)
-
-
 def has_term(text: str, target: str) -> bool:
     """Tell whether words stand in a text, without regard to case."""
     return bool(_word_pattern(target).search(text))
@@ -116,7 +91,7 @@ def _word_pattern(target: str) -> re.Pattern[str]:
     return re.compile(before + words + after, re.IGNORECASE)
 
 
-def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder:
+def load_terms(config: TermConfig, source: str, target: str) -> TermFinder:
     """Read the terms that settings name.
 
     Raises:
@@ -125,7 +100,7 @@ def load_terms(config: ProtectionConfig, source: str, target: str) -> TermFinder
     protected = dict.fromkeys((term for _, term in read_list(str(config.protect))), "") \
         if config.protect else {}
     glossary = dict(read_pairs(config.glossary, source, target)) if config.glossary else {}
-    return TermFinder({**protected, **glossary}, config.kinds)
+    return TermFinder({**protected, **glossary})
 
 
 class ProtectedTranslator(Layer):
@@ -138,13 +113,11 @@ class ProtectedTranslator(Layer):
     Args:
         engine: that translates.
         finder: of terms.
-        target: language of the translations.
     """
 
-    def __init__(self, engine: Translator, finder: TermFinder, target: str) -> None:
+    def __init__(self, engine: Translator, finder: TermFinder) -> None:
         super().__init__(engine, hashlib.sha256(finder.fingerprint.encode()).hexdigest())
         self._finder = finder
-        self._target = target
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, those without a term again."""
@@ -170,7 +143,7 @@ class ProtectedTranslator(Layer):
         return found
 
     def _lost(self, terms: Sequence[Term], text: str) -> list[Term]:
-        return [term for term in terms if not is_kept(term, text, self._target)]
+        return [term for term in terms if not has_term(text, term.target)]
 
 
 def _masked(sentence: str, terms: Sequence[Term], form: str) -> str:

@@ -31,7 +31,7 @@ from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
 from bmtools.translation.engines.memory import SimilarSentences
 from bmtools.translation.engines.neural import Generated, Search
 from bmtools.translation.engines.transformers_engine import batches_by_length
-from bmtools.translation.settings import DocumentConfig, ModelConfig, ProgramConfig
+from bmtools.translation.settings import DocumentConfig, EngineConfig
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 _VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that size
@@ -126,16 +126,17 @@ def faster(turns: dict[str, list[float]], own: str, peer: str) -> float:
                                    zip(turns[own], turns[peer], strict=True)), 2)
 
 
-def model_of(benchmark: Any, tmp_path: Path) -> tuple[Path, ModelConfig]:
+def model_of(benchmark: Any, tmp_path: Path) -> tuple[Path, EngineConfig]:
     shape = (1, 64, 500) if benchmark.disabled else (6, 512, _VOCABULARY)
     directory = build(tmp_path / "marian", *shape)
-    return directory, ModelConfig(directory, beam_size=1, convert_to=tmp_path, threads=THREADS)
+    return directory, EngineConfig("ctranslate2", "en", "it", model=directory, beam_size=1,
+                                   convert_to=tmp_path, workers=THREADS)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size: int) -> None:
     directory, settings = model_of(benchmark, tmp_path)
-    engine = CTranslate2Translator(settings, "en", "it")
+    engine = CTranslate2Translator(settings)
     tokens = list(json.loads((directory / "vocab.json").read_text()))
     ids = drawn(3 if benchmark.disabled else 96 if beam_size == 1 else 32)
     sources = [[tokens[one] for one in row] for row in ids]
@@ -170,7 +171,7 @@ def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size:
 def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> None:
     """Records of a file go in and translated records come out; CTranslate2 gets tokens."""
     _, settings = model_of(benchmark, tmp_path)
-    engine = Forced(settings, "en", "it")
+    engine = Forced(settings)
     texts = made_up_texts(4 if benchmark.disabled else 100)
     records = [{"id": str(number), "text": text, "lang": "en"}
                for number, text in enumerate(texts)]
@@ -186,7 +187,7 @@ def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> N
         write(output, list(translate_records(
             as_records(records), translator, DocumentConfig("en", "it"))))
 
-    run(Asked(settings, "en", "it"))
+    run(Asked(settings))
     sources = [engine.subwords.encode(sentence) for sentence in asked]
     assert len(output.read_text().splitlines()) == len(texts)
     if benchmark.disabled:
@@ -210,8 +211,8 @@ def test_two_apertiums_against_one(benchmark: Any, data: Path) -> None:
     sentences = [" ".join(line.split()[0] for line in block.split("\n") if line.strip())
                  for block in path.read_text(encoding="utf-8").split("\n\n")]
     sentences = sentences[:10] if benchmark.disabled else [one for one in sentences if one] * 3
-    one, two = (ApertiumTranslator("en", "it", "es", ProgramConfig(processes=processes))
-                for processes in (1, 2))
+    one, two = (ApertiumTranslator(EngineConfig("apertium", "en", "it", via="es", workers=workers))
+                for workers in (1, 2))
     assert one.translate(sentences[:10]) == two.translate(sentences[:10])  # both have begun
     if benchmark.disabled:
         benchmark(lambda: None)

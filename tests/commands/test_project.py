@@ -53,7 +53,7 @@ def test_what_is_unsure_or_not_found_is_counted_by_cause(
            "entities: 1" in unsure.err
     lost = run(*call, "--method", "exact")
     assert "annotations lost: no method found them: 4" in lost.err
-    refused = run(*call, "--method", "exact", "--lost", "reject", "-o", tmp_path / "out.jsonl")
+    refused = run(*call, "--method", "exact", "--set", "lost=reject", "-o", tmp_path / "out.jsonl")
     assert refused.code == 1
     assert refused.err.startswith(f"bmtools: {files[0]}:1: found annotations without a place "
                                   "(annotations lost: no method found them: 2, relations lost")
@@ -67,7 +67,7 @@ def test_uneven_files_are_one_line(run: Run, write_lines: Callable[..., Path],
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(
         f"bmtools: {files[0]}:1: found no translation with the id 'a' in {fewer}; add it")
-    assert run("project", files[0], "--translations", fewer, "--pairing", "order").code == 1
+    assert run("project", files[0], "--translations", fewer, "--set", "pairing=order").code == 1
 
 
 def test_confidence_is_fitted_on_gold(run: Run, files: tuple[Path, ...], tmp_path: Path,
@@ -81,12 +81,12 @@ def test_confidence_is_fitted_on_gold(run: Run, files: tuple[Path, ...], tmp_pat
     content = json.loads(path.read_text())
     assert content["origin"] == str(gold)
     assert content["precisions"]["align"] == pytest.approx(5 / 6, abs=1e-4)
-    again = run("project", files[0], "--translations", other, "--confidence", path)
+    again = run("project", files[0], "--translations", other, "--set", f"calibration={path}")
     scores = [one["score"] for record in again.records for one in record["entities"]]
     assert all(score > 0.5 for score in scores)
     assert scores != [one["score"] for record in projected for one in record["entities"]]
     path.write_text("{}")
-    broken = run("project", files[0], "--translations", gold, "--confidence", path)
+    broken = run("project", files[0], "--translations", gold, "--set", f"calibration={path}")
     assert broken.code == 1
     assert broken.err.startswith(f"bmtools: {path}: Object missing required field")
     nothing = run("project", files[0], "--translations", files[1], "--fit-confidence",
@@ -133,7 +133,7 @@ def test_mentions_translated_by_themselves_are_found_exactly(
     call = ("translate", write_lines("one.jsonl", ENGLISH[1]), *memory, "--project", "--method",
             "exact")
     assert words(run(*call).records[0], "answers") == []
-    [record] = run(*call, "--translate-mentions").records
+    [record] = run(*call, "--set", "translate_mentions=true").records
     assert (words(record), words(record, "answers")) == ([], ["aspirina"])
 
 
@@ -142,7 +142,7 @@ def test_records_in_other_languages_keep_their_annotations(
     italian = {"id": "i", "lang": "it", "text": "Tosse.", "entities": [
         {"start": 0, "end": 5, "type": "S"}]}
     outcome = run("translate", write_lines("two.jsonl", italian, ENGLISH[1]), *memory,
-                  "--project", "--other-languages", "keep")
+                  "--project", "--set", "other_languages=keep")
     assert outcome.records[0] == italian
     assert "annotations projected: 2\n" in outcome.err
 
@@ -158,11 +158,13 @@ def test_a_target_is_refused_all_the_same(run: Run, memory: tuple[object, ...],
 
 def test_options_of_projection_need_it(run: Run, files: tuple[Path, ...],
                                        memory: tuple[object, ...]) -> None:
-    for option in (("--method", "exact"), ("--no-edges",), ("--translate-mentions",)):
+    for *option, message in (
+            ("--method", "exact", "--method means nothing without --project"),
+            ("--set", "edges=false", "--set edges means nothing without --project"),
+            ("--set", "translate_mentions=true", "expected nothing without --project")):
         outcome = run("translate", files[0], *memory, *option)
         assert outcome.code == 2
-        assert f"{option[0]} means nothing without --project" in outcome.err.replace(
-            "--edges", "--no-edges")
+        assert message in outcome.err
 
 
 def test_a_person_decides_on_what_is_unsure(run: Run, files: tuple[Path, ...],
@@ -192,8 +194,8 @@ def test_methods_and_engines_that_do_not_belong_together(
         run: Run, files: tuple[Path, ...], memory: tuple[object, ...]) -> None:
     call = ("project", files[0], "--translations", files[1])
     for options, message in (
-            (("--method", "score"), "--method score needs --engine ctranslate2 or transformers"),
-            (("--method", "embeddings"), "--method embeddings needs --embeddings"),
+            (("--method", "markers"), "--method markers needs --engine"),
+            (("--method", "embeddings"), "--method embeddings and --embeddings need each other"),
             (("--glossary", files[0]), "--glossary means nothing without --method dictionary"),
             (("--via", "ca"), "--via means nothing without --engine"),
             (("--beam-size", "2"), "--beam-size means nothing without --engine"),

@@ -91,7 +91,8 @@ def test_bad_records_are_collected(
     bad = [json.loads(line) for line in rejects.read_text(encoding="utf-8").splitlines()]
     assert [one["record"]["id"] for one in bad] == ["c", "d"]
     assert bad[0]["place"] == f"{path}:3"
-    outcome = run(*memory, path, "--drop-annotations", "--other-languages", "keep")
+    outcome = run(*memory, path, "--drop-annotations", "--set",
+                  "other_languages=keep")
     assert [record["id"] for record in outcome.records] == ["a", "b", "c", "d"]
     assert "bmtools: 1 record left without annotations\n" in outcome.err
     assert "bmtools: 1 record in other languages, left as they were\n" in outcome.err
@@ -120,7 +121,7 @@ def test_a_memory_is_asked_before_a_program(
     path = write_lines("notes.jsonl", {"id": "a", "text": "No pain.  A cough of 3 days.",
                                        "licence": "CC0-1.0"})
     outcome = run("translate", *PAIR, *memory[-2:], "--engine", "command", "--command",
-                  "sed s/days/giorni/", "--model-licence", "MIT", "--checks", "none", path)
+                  "sed s/days/giorni/", "--set", "model_licence=MIT", "--checks", "none", path)
     assert outcome.code == 0, outcome.err
     [record] = outcome.records
     assert record["text"] == "Nessun dolore.  A cough of 3 giorni."
@@ -135,24 +136,19 @@ def test_a_memory_is_asked_before_a_program(
     (("--engine", "command", "--command", "cat", "--url", "http://x"),
      "--url means nothing to --engine command"),
     (("--engine", "http", "--url", "ftp://x"), "--url: found ftp://x, expected an address"),
-    (("--engine", "command", "--command", "cat", "--memory-threshold", "0.8"),
-     "--memory-threshold needs --memory"),
-    (("--engine", "command", "--command", "cat", "--processes", "0"),
-     "--processes: found 0, expected 1 or more"),
-    (("--engine", "apertium", "--beam-size", "2", "--threads", "2", "--set", "retries=0"),
-     "--beam-size means nothing to --engine apertium; --threads means nothing to --engine "
-     "apertium; --set retries means nothing to --engine apertium. See"),
-    (("--engine", "memory", "--memory", __file__, "--processes", "2"),
-     "--processes means nothing to --engine memory. See"),
-    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--set", "persistent=true",
-      "--set", "convert_to=x"),
-     "--set convert_to means nothing to --engine transformers; --set persistent means nothing to "
-     "--engine transformers. See"),
-    (("--engine", "apertium", "--via", "ca", "--keep-scores", "--round-trip", "0.1",
-      "--reverse-model", "m"), "--keep-scores means nothing to --engine apertium; "
-                               "--reverse-model means nothing to --engine apertium. See"),
-    (("--engine", "apertium", "--reverse-model", "m"),
-     "--reverse-model: found m, expected nothing without --round-trip. See")])
+    (("--engine", "command", "--command", "cat", "--set", "memory_threshold=0.8"),
+     "--set memory_threshold needs --memory"),
+    (("--engine", "command", "--command", "cat", "--workers", "-1"),
+     "--workers: found -1, expected 0 or more"),
+    (("--engine", "apertium", "--beam-size", "2", "--set", "retries=0"),
+     "--beam-size means nothing to --engine apertium; --set retries means nothing to --engine "
+     "apertium. See"),
+    (("--engine", "memory", "--memory", __file__, "--workers", "2"),
+     "--workers means nothing to --engine memory. See"),
+    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--set", "convert_to=x"),
+     "--set convert_to means nothing to --engine transformers. See"),
+    (("--engine", "apertium", "--via", "ca", "--set", "keep_scores=true"),
+     "--set keep_scores means nothing to --engine apertium. See")])
 def test_options_that_do_not_belong_together_are_wrong_usage(
         run: Run, options: tuple[str, ...], message: str) -> None:
     outcome = run("translate", *PAIR, *options)

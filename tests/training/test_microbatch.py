@@ -40,6 +40,7 @@ from bmtools.training.microbatch import (
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
+    PairObjective,
     PhasedObjective,
 )
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
@@ -188,7 +189,7 @@ def make_trainer(model: Any) -> Callable[..., Trainer]:
 
     def make(name: str = "masked", **loop: Any) -> Trainer:
         losses = {"masked": MaskedObjective,
-                  "masked+nsp": lambda one: MaskedObjective(one, NextSentenceHead(64)),
+                  "masked+nsp": lambda one: PairObjective(one, NextSentenceHead(64)),
                   "causal": CausalObjective,
                   "adversarial": lambda one: AdversarialObjective(
                       one, PretrainingConfig(adversarial=1.0))}

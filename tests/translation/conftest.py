@@ -30,7 +30,7 @@ from transformers.utils import logging
 from bmtools.translation.engines.ctranslate2_engine import convert
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.model_files import hash_model
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
 
 PAIRS = {
     "The patient has a fever.": "Il paziente ha la febbre.",
@@ -215,7 +215,8 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path
     root = tmp_path_factory.mktemp("converted")
 
     def conversion(model: Path) -> Path:
-        settings = ModelConfig(model, compute_type="float32", convert_to=root)
+        settings = EngineConfig("ctranslate2", "en", "it", model=model, precision="float32",
+                                convert_to=root)
         return convert(settings, hash_model(model, None))
 
     return conversion

@@ -159,6 +159,6 @@ def test_a_declared_licence_keeps_the_conditions(run: Run, engine: Path, files: 
         outcome.err
     assert run("import", "jsonl", files["nc"], "--licence", "CC BY-NC-SA 4.0").code == 0
     outcome = run("translate", files["nc"], "--engine", "transformers", "--model", engine,
-                  "--source-lang", "en", "--target-lang", "it", "--model-licence", "MIT")
+                  "--source-lang", "en", "--target-lang", "it", "--set", "model_licence=MIT")
     assert outcome.code == 1
-    assert "found CC-BY-NC-4.0, and --model-licence MIT leaves out" in outcome.err
+    assert "found CC-BY-NC-4.0, and --set model_licence MIT leaves out" in outcome.err

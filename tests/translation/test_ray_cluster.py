@@ -78,9 +78,9 @@ def test_no_cluster_is_one_clear_line(
     command = ("translate", write_lines("in.jsonl", {"id": "a", "text": "Pain."}),
                "--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory",
                tmp_path / "memory.tsv")
-    outcome = run(*command, "--ray-cores", "2")
+    outcome = run(*command, "--set", "ray_cores=2")
     assert outcome.code == 2
-    assert "--ray-cores: found 2, expected nothing without --ray" in outcome.err
+    assert "--set ray_cores: found 2, expected nothing without --ray" in outcome.err
     outcome = run(*command, "--ray", address)
     assert outcome.code == 1
     assert outcome.err.startswith(f"bmtools: --ray {address}: no cluster answers (")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from bmtools.records import Record
 from bmtools.status import watching_status
 from bmtools.translation import run as run_module
 from bmtools.translation.cache import SentenceCache
-from bmtools.translation.counts import TranslationCounts
 from bmtools.translation.documents import translate_records
 from bmtools.translation.projection.project import project_translated
 from bmtools.translation.projection.settings import ProjectionConfig
@@ -41,7 +40,7 @@ class _Killed(BaseException):
 def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
            records: list[Record] = RECORDS, rejects: list[str] | None = None,
            config: DocumentConfig = EN_IT, finish: Any = None, **settings: Any,
-           ) -> TranslationCounts:
+           ) -> Counter[str]:
     """Translate into a file, resuming; stop at a batch."""
     engine = dictionary({one: one.replace("Number", "Numero") for one in NUMBERS[:-1]}, 3)
     translate, found = engine.translate, [] if rejects is None else rejects
@@ -78,7 +77,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     whole, output = tmp_path / f"whole-{name}", tmp_path / name
     rejects: list[str] = []
     counts = _write(whole, dictionary, rejects=rejects)
-    assert counts.distinct == len({one for record in RECORDS if record["lang"] == "en"
+    assert counts["distinct"] == len({one for record in RECORDS if record["lang"] == "en"
                                    for one in record["text"].split("  ")})
     assert any("fr" in one for one in rejects)
     for stop in (1, 2, 5, 1, 3):
@@ -100,7 +99,7 @@ def test_annotations_are_projected_from_all_records_once_all_are_translated(
         dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [record.replace(lang="en", entities=[{"start": 7, "end": 8, "type": "N"}])
                for record in RECORDS[:8]]
-    config = DocumentConfig("en", "it", keep_sources=True)
+    config = DocumentConfig("en", "it", project=True)
     finish = partial(project_translated, config=ProjectionConfig())
     interrupted, whole = tmp_path / "out", tmp_path / "whole"
 
@@ -249,7 +248,6 @@ def test_the_command_goes_on_and_reports(
     again = run(*command, "--overwrite")
     assert (again.code, output.read_bytes()) == (0, whole)
     assert "bmtools: 3 sentences known from the cache\n" in again.err
-    assert re.search(r"^bmtools: 2 sentences in the cache, 0\.\d MB$", again.err, re.MULTILINE)
     assert "2 records, 3 sentences (0 different ones)" in again.err
     assert len(gzip.decompress(whole).splitlines()) == 2
     outcome = run(*memory, source, "--resume")

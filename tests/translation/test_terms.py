@@ -11,8 +11,8 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.translation import translate
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.settings import ProgramConfig, ProtectionConfig
-from bmtools.translation.terms import ProtectedTranslator, TermFinder, has_term, is_kept, load_terms
+from bmtools.translation.settings import TermConfig
+from bmtools.translation.terms import ProtectedTranslator, TermFinder, has_term, load_terms
 
 
 class Letters:
@@ -45,22 +45,6 @@ def test_the_longest_terms_are_found_between_words() -> None:
         ("Chest pain", "Dolore toracico"), ("PAIN", "dolore"), ("brca1", "brca1")]
     assert _found(TermFinder({"头痛": "headache"}), "患者头痛。") == [("头痛", "headache")]
     assert _found(TermFinder({}), "pain") == []
-
-
-@pytest.mark.parametrize(("kind", "sentence", "found"), [
-    ("numbers", "12.5 of 1,234 in T2, IL-6", ["12.5", "1,234", "6"]),
-    ("units", "5 mg/kg and 30% at 37 °C, 5 genes", ["5 mg/kg", "30%", "37 °C"]),
-    ("genes", "BRCA1, HER2-neu, IL-6R, TP53 and DNA in USA", ["BRCA1", "IL-6R", "TP53"]),
-    ("drugs", "bevacizumab, erlotinib, MK-3475 and aspirin", ["bevacizumab", "erlotinib",
-                                                              "MK-3475"]),
-])
-def test_kinds_of_terms(kind: str, sentence: str, found: list[str]) -> None:
-    assert [own for own, _ in _found(TermFinder({}, (kind,)), sentence)] == found
-
-
-def test_a_term_is_kept_as_the_language_writes_it() -> None:
-    [[number]] = TermFinder({}, ("numbers",)).find(["It was 2.5."])
-    assert is_kept(number, "Era 2,5.", "it") and not is_kept(number, "Era 25.", "it")
     assert has_term("Via Aerea libera", "via aerea")
     assert not has_term("vie aeree, aereato", "aerea")
 
@@ -68,7 +52,7 @@ def test_a_term_is_kept_as_the_language_writes_it() -> None:
 def test_terms_are_enforced_where_the_engine_lacks_them() -> None:
     engine = Letters(lambda text: text.replace("chest pain", "male").replace("No", "Nessun"))
     translator = ProtectedTranslator(
-        engine, TermFinder({"chest pain": "dolore toracico", "No": "Nessun"}), "it")
+        engine, TermFinder({"chest pain": "dolore toracico", "No": "Nessun"}))
     found = translator.translate(["No chest pain.", "No fever."])
     assert [(one.text, one.flags) for one in found] == [
         ("Nessun dolore toracico.", ()), ("Nessun fever.", ())]
@@ -78,7 +62,7 @@ def test_terms_are_enforced_where_the_engine_lacks_them() -> None:
 
 def test_another_placeholder_is_tried_and_then_the_sentence_is_flagged() -> None:
     drop = Letters(lambda text: text.replace("[0]", "").replace("BRCA1", "gene"))
-    translator = ProtectedTranslator(drop, TermFinder({"BRCA1": ""}), "it")
+    translator = ProtectedTranslator(drop, TermFinder({"BRCA1": ""}))
     [found] = translator.translate(["BRCA1 it is."])
     assert (found.text, found.flags) == ("BRCA1 it is.", ())
     assert drop.asked == ["BRCA1 it is.", "[0] it is.", "XQ0X it is."]
@@ -92,7 +76,7 @@ def test_an_untranslatable_sentence_is_left_to_others() -> None:
     engine = Letters()
     engine.translate = lambda sentences, attempt=0: [  # type: ignore[method-assign]
         Translation("", fault="no end") for _ in sentences]
-    translator = ProtectedTranslator(engine, TermFinder({"pain": "dolore"}), "it")
+    translator = ProtectedTranslator(engine, TermFinder({"pain": "dolore"}))
     assert translator.translate(["pain"]) == [Translation("", fault="no end")]
 
 
@@ -100,23 +84,22 @@ def test_terms_come_from_files(tmp_path: Path) -> None:
     glossary, protected = tmp_path / "terms.tsv", tmp_path / "names.txt"
     glossary.write_text("it\ten\ndolore\tpain\n", encoding="utf-8")
     protected.write_text("Mayo Clinic\n\n", encoding="utf-8")
-    finder = load_terms(ProtectionConfig(glossary, protected, "numbers"), "en", "it")
+    finder = load_terms(TermConfig(glossary, protected), "en", "it")
     assert _found(finder, "3 in pain at Mayo Clinic") == [
-        ("3", "3"), ("pain", "dolore"), ("Mayo Clinic", "Mayo Clinic")]
-    with pytest.raises(ValueError, match="protect_kinds: found 'gene', expected names from"):
-        ProtectionConfig(protect_kinds="gene")
+        ("pain", "dolore"), ("Mayo Clinic", "Mayo Clinic")]
     protected.write_text("\n")
     with pytest.raises(DataError, match=r"names.txt: found no terms, expected one a line"):
-        load_terms(ProtectionConfig(protect=protected), "en", "fr")
+        load_terms(TermConfig(protect=protected), "en", "fr")
 
 
 def test_records_are_translated_with_terms(tmp_path: Path,
                                            write_lines: Callable[..., Path]) -> None:
     notes = write_lines("notes.jsonl", {"id": "a", "text": "Severe pain. BRCA1 was found."})
     (tmp_path / "terms.tsv").write_text("en\tit\nsevere pain\tdolore grave\n", encoding="utf-8")
-    program = ProgramConfig(
-        command="sed -e s/.evere/forte/ -e s/pain/dolore/ -e s/BRCA1/gene/ -e s/was.found/trovato/")
-    [found] = translate(str(notes), "en", "it", "command", program=program,
-                        protection=ProtectionConfig(tmp_path / "terms.tsv", None, "genes"))
+    (tmp_path / "names.txt").write_text("BRCA1\n")
+    [found] = translate(
+        str(notes), "en", "it", "command", glossary=tmp_path / "terms.tsv",
+        protect=tmp_path / "names.txt", command="sed -e s/.evere/forte/ -e s/pain/dolore/ "
+                                                "-e s/BRCA1/gene/ -e s/was.found/trovato/")
     assert found["text"] == "Dolore grave. BRCA1 trovato."
     assert "flags" not in found["meta"]["translation"]

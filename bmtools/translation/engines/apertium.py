@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.text.languages import primary_language, three_letters
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.programs import Pool, Program, ProgramTranslator, Protocol
-from bmtools.translation.settings import ProgramConfig
+from bmtools.translation.engines.programs import Program, ProgramTranslator, Protocol
+from bmtools.translation.settings import EngineConfig
 
 # Apertium marks words with the first three and reads the other two as its own. In texts,
 # noncharacters replace them on the way through, and the minus before a figure, which would make
@@ -39,19 +38,8 @@ _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|ni
 _GAP = "[-]"
 # Words that move away leave their space before a full stop or a comma.
 _LOOSE = re.compile(r" (?=[.,](?: |$))")
-_LISTING_SECONDS = 60
 _PART_SENTENCES = 500  # an answer to the first takes as long as some fifty sentences
-_DEFAULTS = ProgramConfig()
 _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
-
-
-@dataclass(frozen=True)
-class _Passed:
-    """A sentence after one stage; `unknown` lists the words that the stage did not know."""
-
-    text: str
-    unknown: tuple[str, ...] = ()
-    is_lost: bool = False
 
 
 class ApertiumTranslator(ProgramTranslator):
@@ -62,45 +50,38 @@ class ApertiumTranslator(ProgramTranslator):
     many chains there are.
 
     Args:
-        source: ISO 639-1 code.
-        target: ISO 639-1 code.
-        via: language in between, for a pair that Apertium lacks.
-        config: how many chains work at once, and how long a silence may be.
+        config: languages, the one in between, how many chains work at once, and how long a silence
+            may be.
     """
 
-    name = "apertium"
     marks_unknown = True
 
-    def __init__(self, source: str, target: str, via: str | None = None,
-                 config: ProgramConfig = _DEFAULTS) -> None:
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, **({"via": config.via} if config.via else {}))
         modes = installed_modes()
-        steps = [source, via, target] if via else [source, target]
-        self.details = {"via": via} if via else {}
+        steps = [one for one in (config.source_lang, config.via, config.target_lang) if one]
         chain = [_mode(left, right, modes) for left, right in pairwise(steps)]
         self.fingerprint = " ".join(["apertium", *steps, *map(_hash_mode, chain)])
-        self._pool = Pool([[Program(_protocol(mode), config.patience) for mode in chain]
-                           for _ in range(config.processes)])
+        self.programs = [Program(_protocol(mode), config.timeout_seconds) for mode in chain]
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""
-        return [Translation("", fault="apertium gives nothing back; change the sentence")
-                if one.is_lost else Translation(one.text, len(one.unknown), engine=self.name)
-                for one in self._pool.map(_pass, sentences, _PART_SENTENCES)]
+        return self.map_parts(self._passed, sentences, _PART_SENTENCES)
 
-
-def _pass(chain: Sequence[Program], sentences: Sequence[str]) -> list[_Passed]:
-    """Run sentences through the modes of a chain."""
-    passed = [_Passed(sentence) for sentence in sentences]
-    for program in chain:
-        stage = [_Passed("", is_lost=True) if line is None else _shown(line)
-                 for line in program.ask([one.text for one in passed])]
-        # A word that two stages do not know counts once.
-        passed = [_Passed(after.text,
-                          before.unknown + tuple(word for word in after.unknown
-                                                 if word not in before.unknown),
-                          before.is_lost or after.is_lost)
-                  for before, after in zip(passed, stage, strict=True)]
-    return passed
+    def _passed(self, sentences: Sequence[str]) -> list[Translation]:
+        """Run sentences through the modes of the chain."""
+        passed: list[tuple[str, list[str]] | None] = [(sentence, []) for sentence in sentences]
+        for program in self.programs:
+            answers = program.ask([one[0] if one else "" for one in passed])
+            for number, (before, line) in enumerate(zip(passed, answers, strict=True)):
+                passed[number] = None
+                if before and line is not None:
+                    text, words = _shown(line)
+                    # A word that two stages do not know counts once.
+                    passed[number] = text, before[1] + [one for one in words
+                                                        if one not in before[1]]
+        return [Translation(one[0], len(one[1]), engine=self.name) if one else Translation(
+            "", fault="apertium gives nothing back; change the sentence") for one in passed]
 
 
 def _hash_mode(mode: str) -> str:
@@ -129,9 +110,9 @@ def _protocol(mode: str) -> Protocol:
         return text if found == f"{number}]" else None
 
     return Protocol(
-        ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0", is_persistent=False,
+        ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0",
         pack=lambda number, text: f"{_hidden(text, mode.startswith('en'))} .[{number}]",
-        unpack=unpack, has_numbers=True, test="test", hint=f"echo test | apertium {mode}")
+        unpack=unpack, has_numbers=True, hint=f"echo test | apertium {mode}")
 
 
 def installed_modes() -> list[str]:
@@ -143,13 +124,8 @@ def installed_modes() -> list[str]:
     if shutil.which("apertium") is None:
         raise BmtoolsError(f"{setting('engine')} apertium needs the program apertium; on Debian: "
                            "apt install apertium apertium-eng-cat apertium-cat-ita")
-    try:
-        listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False,
-                                timeout=_LISTING_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise BmtoolsError(f"apertium -l stood still for {_LISTING_SECONDS} seconds; try it "
-                           "yourself") from error
-    return listed.stdout.split()
+    return subprocess.run(["apertium", "-l"], capture_output=True, text=True,
+                          check=False).stdout.split()
 
 
 def _mode(source: str, target: str, modes: list[str]) -> str:
@@ -174,10 +150,10 @@ def _hidden(text: str, is_english: bool) -> str:
     return _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", text) if is_english else text
 
 
-def _shown(line: str) -> _Passed:
+def _shown(line: str) -> tuple[str, list[str]]:
+    """Return the text of an answer, and the words that Apertium marked as unknown."""
     line = _USELESS_GAP.sub("", line.replace(f"{_GAP}-{_GAP}", "-")).replace(_GAP, " ")
-    words = tuple(core[0] if (core := _WORD.search(word)) else ""
-                  for word in _MARKED.findall(line) if word)
+    words = [core[0] if (core := _WORD.search(word)) else ""
+             for word in _MARKED.findall(line) if word]
     plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
-    text = _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW)
-    return _Passed(text, words)
+    return _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW), words

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.installation import require_extra
@@ -21,13 +21,9 @@ from bmtools.io.unfinished import remove_abandoned
 from bmtools.models.model_files import pickled_files
 from bmtools.models.pickled_weights import read_weights
 from bmtools.status import set_status
-from bmtools.translation.engines.model_files import (
-    check_sequence_to_sequence,
-    is_converted,
-    load_tokenizer,
-)
-from bmtools.translation.engines.neural import Generated, NeuralTranslator, Search
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.engines.model_files import is_converted, load_tokenizer
+from bmtools.translation.engines.neural import TYPES, Generated, NeuralTranslator, Search
+from bmtools.translation.settings import EngineConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -38,31 +34,31 @@ _BATCHES_EACH, _LEAST_TOKENS = 4, 256
 class CTranslate2Translator(NeuralTranslator):
     """Translator with CTranslate2."""
 
-    name = "ctranslate2"
-
-    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         require_extra("ctranslate2", f"{setting('engine')} ctranslate2")
         import ctranslate2
 
-        device = settings.device
+        converted = is_converted(config.directory)
+        device = config.device
         if device == "auto":
             device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
-        converted = is_converted(settings.directory)
-        if settings.compute_type == "default" and not converted:
-            settings = replace(settings, compute_type="int8" if device == "cpu" else "float16")
+        if config.precision == "auto" and not converted:
+            config = replace(config, precision="int8" if device == "cpu" else "fp16")
+        kind = "default" if config.precision == "auto" else \
+            TYPES.get(config.precision, config.precision)
         supported = ctranslate2.get_supported_compute_types(device)
-        if settings.compute_type not in ("default", *supported):
-            raise BmtoolsError(f"{setting('compute_type')} {settings.compute_type} is not for "
-                               f"this {device}; expected one of {', '.join(sorted(supported))}")
-        super().__init__(settings, source, target)
-        directory = settings.directory if converted else convert(settings, self.files)
+        if kind not in ("default", *supported):
+            raise BmtoolsError(f"{setting('precision')} {config.precision} is not for this "
+                               f"{device}; it has {', '.join(sorted(supported))}")
+        super().__init__(config)
+        directory = config.directory if converted else convert(config, self.files)
         self._check_vocabulary(directory)
         # A core a batch is faster than all cores on one batch.
-        self._workers = (settings.threads or usable_cores()) if device == "cpu" else 1
+        self._workers = (config.workers or usable_cores()) if device == "cpu" else 1
         try:
             self._model = ctranslate2.Translator(
-                str(directory), device=device, compute_type=settings.compute_type,
-                inter_threads=self._workers, intra_threads=1)
+                str(directory), device=device, compute_type=kind, inter_threads=self._workers,
+                intra_threads=1)
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{directory}: {error}; expected the directory of a model converted by "
@@ -109,18 +105,10 @@ class CTranslate2Translator(NeuralTranslator):
     def _batch_tokens(self, sources: Sequence[list[str]]) -> int:
         """Return the size of batches of which each worker gets some."""
         share = sum(map(len, sources)) // (_BATCHES_EACH * self._workers)
-        return min(self.settings.batch_tokens, max(share, _LEAST_TOKENS))
-
-    def score(self, sources: Sequence[list[str]],
-              targets: Sequence[list[str]]) -> list[list[float]]:
-        """Score given translations; CTranslate2 adds their end itself."""
-        results = self._model.score_batch(
-            list(sources), [target[:-1] for target in targets],
-            max_batch_size=self.settings.batch_tokens, batch_type="tokens", max_input_length=0)
-        return [result.log_probs for result in results]
+        return min(self.config.batch_tokens, max(share, _LEAST_TOKENS))
 
 
-def convert(settings: ModelConfig, files: str) -> Path:
+def convert(settings: EngineConfig, files: str) -> Path:
     """Return the conversion of a model, which is made where there is none.
 
     One process converts, others that want the same wait for it. A conversion appears when it is
@@ -136,35 +124,23 @@ def convert(settings: ModelConfig, files: str) -> Path:
     """
     place = settings.convert_to or Path(
         os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools", "ctranslate2")
-    name = f"{settings.directory.resolve().name}-{settings.compute_type}-{files[:16]}"
+    name = f"{settings.directory.resolve().name}-{settings.precision}-{files[:16]}"
     target = place / name
     if not is_converted(target):
-        check_sequence_to_sequence(settings.directory, may_be_pickled=True)
-        with _alone(target):
+        set_status(f"converting {settings.directory} for CTranslate2, once")
+        with naming(target):
+            place.mkdir(parents=True, exist_ok=True)
+        lock = place / f".{name}.lock"
+        with FileLock(lock):
             remove_abandoned(place, target)
             if not is_converted(target):
-                set_status(f"converting {settings.directory} for CTranslate2, once")
                 with new_directory(target) as partial:
                     _convert(settings, partial)
+            lock.unlink(missing_ok=True)
     return target
 
 
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Wait until no other process makes a directory; the kernel ends the lock of a killed one."""
-    path = target.with_name(f".{target.name}.lock")
-    with naming(target):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("w")
-    with lock:
-        with suppress(OSError):  # the file system knows no locks
-            set_status(f"waiting for another process that converts to {target}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-        path.unlink(missing_ok=True)
-
-
-def _convert(settings: ModelConfig, partial: Path) -> None:
+def _convert(settings: EngineConfig, partial: Path) -> None:
     from ctranslate2.converters import TransformersConverter
     from transformers.utils import logging
 
@@ -203,7 +179,8 @@ def _convert(settings: ModelConfig, partial: Path) -> None:
     made = partial / "made"  # a directory that the converter makes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Converter(str(settings.directory)).convert(str(made), quantization=settings.compute_type)
+        Converter(str(settings.directory)).convert(str(made), quantization=TYPES.get(
+            settings.precision, settings.precision))
     for path in made.iterdir():
         path.rename(partial / path.name)
     made.rmdir()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from bmtools.translation.settings import EngineConfig
+
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -23,7 +25,6 @@ class Translation:
             engine has no probabilities.
         flags: what is doubtful about it, in words of a key: fuzzy-match, numbers-lost.
         engine: the engine or memory that gave it.
-        round_trip: chrF of the sentence and its back translation; None outside the sample.
     """
 
     text: str
@@ -32,7 +33,6 @@ class Translation:
     log_probability: float | None = None
     flags: tuple[str, ...] = ()
     engine: str = ""
-    round_trip: float | None = None
 
 
 NOTHING_NEW = Translation("", fault="there are no other settings to try")
@@ -110,6 +110,26 @@ def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str,
     found = [one.text for start in range(0, len(plain), size)
              for one in translator.translate(plain[start:start + size])]
     return dict(zip(different, found, strict=True))
+
+
+class PlainTranslator:
+    """Base of engines: the facts that most of them have in common.
+
+    Args:
+        config: engine, languages and resources.
+        details: further facts about the origin of a translation.
+    """
+
+    marks_unknown = False
+    batch_sentences = 2000
+    attempts = 1
+    licence = ""
+
+    def __init__(self, config: EngineConfig, **details: str) -> None:
+        self.config = config
+        self.name: str = config.engine
+        self.details = details
+        self.counts: Counter[str] = Counter()
 
 
 class Layer:

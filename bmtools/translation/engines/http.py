@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from threading import Lock
-from time import monotonic, sleep
-from typing import NoReturn
+from time import sleep
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -19,9 +17,10 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import brief
 from bmtools.records import JsonObject
 from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import Translation
-from bmtools.translation.settings import ServerConfig
+from bmtools.translation.engines.engine import PlainTranslator, Translation
+from bmtools.translation.settings import EngineConfig
 
+_WORKERS = 4
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0
 _MOST_BYTES = 1 << 24
 _MOST_FAILURES = 8  # in a row, after which it is the server's fault and not a sentence's
@@ -50,19 +49,18 @@ class _Refused(Exception):
     """An answer without a translation; the message says why."""
 
 
-class _Busy(Exception):
+class _Busy(_Refused):
     """A request to send again.
 
     Args:
         reason: what was wrong.
-        seconds: to wait, as the server says.
+        seconds: to wait, as the server says; 0 where it does not.
         is_down: there was no server.
     """
 
-    def __init__(self, reason: str, seconds: float | None = None, is_down: bool = False) -> None:
+    def __init__(self, reason: str, seconds: float = 0, is_down: bool = False) -> None:
         super().__init__(reason)
-        self.seconds = seconds
-        self.is_down = is_down
+        self.seconds, self.is_down = seconds, is_down
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -72,41 +70,32 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-class HttpTranslator:
+class HttpTranslator(PlainTranslator):
     """Asks a server about each sentence, several at once.
 
     Args:
         config: address, model, prompt and limits.
-        source: ISO 639-1 code.
-        target: ISO 639-1 code.
 
     Raises:
         BmtoolsError: the environment variable of the key is empty.
     """
 
-    name = "http"
-    marks_unknown = False
     batch_sentences = 64
     attempts = len(_TEMPERATURES)
-    licence = ""
 
-    def __init__(self, config: ServerConfig, source: str, target: str) -> None:
-        self._config = config
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, model=config.served_model or "")
         self._key = os.environ.get(config.key_variable or "", "")
         if config.key_variable and not self._key:
             raise BmtoolsError(f"{setting('key_variable')}: the environment variable "
                                f"{config.key_variable} is empty; expected the server's key in it")
         self._url = f"{(config.url or '').rstrip('/')}/chat/completions"
-        self._prompt = config.prompt.replace("{source}", _language(source)).replace(
-            "{target}", _language(target))
-        self.details = {"model": config.served_model or ""}
+        self._prompt = config.prompt.replace("{source}", _language(config.source_lang)).replace(
+            "{target}", _language(config.target_lang))
         self.fingerprint = json.dumps(["http", self._url, config.served_model, self._prompt,
                                        config.answer_tokens])
-        self.counts: Counter[str] = Counter()
         self._opener = build_opener(_NoRedirect)
-        self._gives_probabilities = True
         self._lock = Lock()
-        self._next_start = 0.0
         self._failures = 0
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
@@ -115,7 +104,7 @@ class HttpTranslator:
         Raises:
             BmtoolsError: the server cannot be used, or refuses one sentence after the other.
         """
-        threads = ThreadPoolExecutor(self._config.parallel_requests)
+        threads = ThreadPoolExecutor(self.config.workers or _WORKERS)
         try:
             return list(threads.map(
                 lambda sentence: self._translate(sentence, _TEMPERATURES[attempt]), sentences))
@@ -124,8 +113,8 @@ class HttpTranslator:
 
     def _translate(self, sentence: str, temperature: float) -> Translation:
         body = {
-            "model": self._config.served_model, "temperature": temperature, "seed": 0,
-            "max_tokens": self._config.answer_tokens or len(sentence) + 64,
+            "model": self.config.served_model, "temperature": temperature, "seed": 0,
+            "max_tokens": self.config.answer_tokens or len(sentence) + 64,
             "messages": [{"role": "user",
                           "content": self._prompt.replace("{sentence}", sentence)}]}
         try:
@@ -134,8 +123,7 @@ class HttpTranslator:
             text = choice["message"]["content"]
             if choice.get("finish_reason") == "length":
                 raise _Refused(f"it was cut off; {setting('answer_tokens')} allows more")
-            return Translation(clean(text, sentence), engine=self.name,
-                               log_probability=_log_probability(choice))
+            return Translation(clean(text, sentence), engine=self.name)
         except _Refused as refused:
             fault = str(refused)
         except (LookupError, TypeError, AttributeError):
@@ -144,23 +132,20 @@ class HttpTranslator:
 
     def _answer(self, body: JsonObject) -> JsonObject:
         """Send a request until there is an answer, with longer and longer waits."""
-        wait = _FIRST_WAIT_SECONDS
-        for left in range(self._config.retries, -1, -1):
-            self._wait_for_turn()
+        for left in range(self.config.retries, -1, -1):
             try:
                 answer = self._request(body)
+                self._failures = 0
+                return answer
             except _Busy as busy:
-                reason, is_down = f"{busy}, {self._config.retries + 1} times", busy.is_down
+                reason, is_down = f"{busy}, {self.config.retries + 1} times", busy.is_down
+                wait = _FIRST_WAIT_SECONDS * 2 ** (self.config.retries - left)
                 if left:
                     self._count({"repeated requests": 1})
                     sleep(min(busy.seconds or wait, _LONGEST_WAIT_SECONDS))
-                    wait *= 2
             except _Refused as refused:
                 reason, is_down = str(refused), False
                 break
-            else:
-                self._failures = 0
-                return answer
         self._failures += 1
         if is_down or self._failures >= _MOST_FAILURES:
             raise BmtoolsError(f"{self._url}: {reason}; start the server, or see its log")
@@ -174,22 +159,19 @@ class HttpTranslator:
             _Refused: it does not take this sentence.
             BmtoolsError: it does not take any.
         """
-        if self._gives_probabilities:
-            body = {**body, "logprobs": True}
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
+        headers = {"Content-Type": "application/json",
+                   **({"Authorization": f"Bearer {self._key}"} if self._key else {})}
         self._count({"requests": 1})
         try:
             with self._opener.open(Request(self._url, json.dumps(body).encode(), headers),
-                                   timeout=self._config.request_timeout) as response:
+                                   timeout=self.config.timeout_seconds) as response:
                 content = response.read(_MOST_BYTES)
         except HTTPError as error:
             with error:
-                self._refuse(error)
+                raise self._meaning(error) from error
         except (OSError, HTTPException) as error:
             if isinstance(getattr(error, "reason", error), TimeoutError):
-                raise _Busy(f"no answer within {self._config.request_timeout:g} "
+                raise _Busy(f"no answer within {self.config.timeout_seconds:g} "
                             "seconds") from error
             raise _Busy(brief(error), is_down=True) from error
         try:
@@ -201,31 +183,18 @@ class HttpTranslator:
                      "answer tokens": usage.get("completion_tokens") or 0})
         return answer
 
-    def _refuse(self, error: HTTPError) -> NoReturn:
-        """Raise what an HTTP error means; the key is left out of the server's words."""
+    def _meaning(self, error: HTTPError) -> Exception:
+        """Return what an HTTP error means; the key is left out of the server's words."""
         said = " ".join(error.read(_MOST_BYTES).decode("utf-8", "replace").split())
-        if self._key:
-            said = said.replace(self._key, "***")
-        fault = f"HTTP {error.code} {error.reason}: {said[:200] or 'it said nothing'}"
-        if error.code in _REFUSES_SENTENCE and "logprobs" in said and self._gives_probabilities:
-            self._gives_probabilities = False
-            raise _Busy(fault, 0.001) from error
+        said = said.replace(self._key or "***", "***")[:200]
+        fault = f"HTTP {error.code} {error.reason}: {said or 'it said nothing'}"
         if error.code in _BUSY:
             seconds = error.headers.get("Retry-After", "")
-            raise _Busy(fault, float(seconds) if seconds.isdecimal() else None) from error
+            return _Busy(fault, float(seconds) if seconds.isdecimal() else 0)
         if error.code in _REFUSES_SENTENCE:
-            raise _Refused(fault) from error
-        raise BmtoolsError(f"{self._url}: {fault}; check {setting('url')}, "
-                           f"{setting('served_model')} and {setting('key_variable')}") from error
-
-    def _wait_for_turn(self) -> None:
-        """Wait until the rate allows another request."""
-        if not self._config.requests_per_minute:
-            return
-        with self._lock:
-            start = max(monotonic(), self._next_start)
-            self._next_start = start + 60 / self._config.requests_per_minute
-        sleep(max(0.0, start - monotonic()))
+            return _Refused(fault)
+        return BmtoolsError(f"{self._url}: {fault}; check {setting('url')}, "
+                            f"{setting('served_model')} and {setting('key_variable')}")
 
     def _count(self, counts: dict[str, int]) -> None:
         with self._lock:
@@ -234,12 +203,6 @@ class HttpTranslator:
 
 def _language(code: str) -> str:
     return _NAMES.get(primary_language(code), code)
-
-
-def _log_probability(choice: JsonObject) -> float | None:
-    """Return the mean over the answer's tokens, where the server gives it."""
-    tokens = (choice.get("logprobs") or {}).get("content") or []
-    return round(sum(token["logprob"] for token in tokens) / len(tokens), 4) if tokens else None
 
 
 def clean(answer: str, sentence: str) -> str:

@@ -4,58 +4,55 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.translation.bilingual import read_pairs
-from bmtools.translation.engines.engine import NOTHING_NEW, Layer, Translation, Translator
+from bmtools.translation.engines.engine import (
+    NOTHING_NEW,
+    Layer,
+    PlainTranslator,
+    Translation,
+    Translator,
+)
+from bmtools.translation.settings import EngineConfig
 
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _NUMBERS = re.compile(rf"(?<!\w){_NUMBER}(?!\w)")
 _TOKENS = re.compile(rf"(?P<number>(?<!\w){_NUMBER}(?!\w))|\w+|[^\w\s]")
 _ANY_NUMBER = "0"
 _SEPARATORS = str.maketrans(".,", ",.")
-Word = TypeVar("Word", int, str)
 _FINAL = ".!?:;,…" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 
-class MemoryTranslator:
+class MemoryTranslator(PlainTranslator):
     """Translator that looks sentences up in a TMX or TSV file.
 
     A sentence is found as it is, apart from white space, or else without regard to case and
     final punctuation. Where a source occurs twice, its first translation counts.
 
     Args:
-        path: of the file.
-        source: ISO 639-1 code.
-        target: ISO 639-1 code.
-        threshold: least similarity of what is found beyond that, see `SimilarSentences`; None
-            takes no similar sentences.
+        config: the file, and the least similarity of what is found beyond that, see
+            `SimilarSentences`.
     """
 
-    name = "memory"
-    marks_unknown = False
-    batch_sentences = 2000
-    attempts = 1
-    licence = ""
-
-    def __init__(self, path: Path, source: str, target: str,
-                 threshold: float | None = None) -> None:
-        self.details = {"memory": path.name}
-        self.counts: Counter[str] = Counter()
-        self.fingerprint = f"memory {hash_file(path)} {source} {target} {threshold}"
-        self._path = path
+    def __init__(self, config: EngineConfig) -> None:
+        assert config.memory is not None
+        super().__init__(config, memory=config.memory.name)
+        languages = config.source_lang, config.target_lang
+        self.name = "memory"
+        self.fingerprint = f"memory {hash_file(config.memory)} {languages} " \
+                           f"{config.memory_threshold}"
         self._exact: dict[str, str] = {}
         self._loose: dict[str, str] = {}
-        for sentence, translation in read_pairs(path, source, target):
+        for sentence, translation in read_pairs(config.memory, *languages):
             self._exact.setdefault(sentence, translation)
             self._loose.setdefault(sentence.rstrip(_FINAL).casefold(), translation)
-        self._similar = SimilarSentences(self._exact, threshold) if threshold else None
+        self._similar = SimilarSentences(self._exact, config.memory_threshold) \
+            if config.memory_threshold else None
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Look sentences up."""
@@ -75,7 +72,7 @@ class MemoryTranslator:
             return Translation(found, engine=self.name)
         if self._similar and (found := self._similar.find(sentence)) is not None:
             return Translation(found, flags=("fuzzy-match",), engine=self.name)
-        return Translation("", fault=f"not in {self._path}; add it there")
+        return Translation("", fault=f"not in {self.config.memory}; add it there")
 
 
 class SimilarSentences:
@@ -91,89 +88,56 @@ class SimilarSentences:
     """
 
     def __init__(self, pairs: Mapping[str, str], threshold: float) -> None:
-        self._threshold = threshold
-        numbers: dict[tuple[str, int], int] = {}
-        numbered = [[numbers.setdefault(word, len(numbers)) for word in _words(sentence)]
-                    for sentence in pairs]
-        order = np.argsort([len(words) for words in numbered], kind="stable")
-        listed = list(pairs.items())
-        self._pairs = [(int(place), *listed[place]) for place in order]
-        self._lengths = np.array([len(numbered[place]) for place in order], dtype=np.int64)
-        self._stops = np.cumsum(self._lengths)
-        self._words = np.fromiter((word for place in order for word in numbered[place]), np.int32)
-        self._numbers, self._spelled = numbers, [word for word, _ in numbers]
-        # The sentences of each word, one word after the other.
-        owners = np.repeat(np.arange(len(order), dtype=np.int32), self._lengths)
-        self._owners = owners[np.argsort(self._words, kind="stable")]
-        self._ends = np.cumsum(np.bincount(self._words, minlength=len(numbers)))
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        self._threshold = threshold - 1e-9
+        self._pairs = list(pairs.items())
+        # Words with how often they came before, so that products count those that are shared.
+        self._vectorizer = CountVectorizer(analyzer=_numbered, binary=True)
+        vectors = self._vectorizer.fit_transform(pairs)
+        self._lengths = np.asarray(vectors.sum(axis=1)).ravel()
+        self._vectors = vectors.tocsc()
 
     def find(self, sentence: str) -> str | None:
         """Find the translation of the most similar sentence whose numbers can be exchanged."""
-        ranked = sorted((-similarity, self._pairs[place])
-                        for place, similarity in self._similar(_words(sentence)))
-        return next((found for _, (_, *pair) in ranked
-                     if (found := with_numbers(sentence, *pair)) is not None), None)
-
-    def _similar(self, words: Sequence[tuple[str, int]]) -> Iterator[tuple[int, float]]:
-        """Yield places in the memory, and their similarity."""
-        length, threshold = len(words), self._threshold - 1e-9
-        low, high = np.searchsorted(self._lengths, (length * threshold, length / threshold))
-        known = [self._numbers[word] for word in words if word in self._numbers]
-        parts = [self._owners[self._ends[one - 1] if one else 0:self._ends[one]] for one in known]
-        parts = [part[slice(*np.searchsorted(part, (low, high)))] for part in parts]
-        shared = np.bincount(np.concatenate([*parts, np.empty(0, dtype=np.int32)]) - low,
-                             minlength=high - low)
-        longer = np.maximum(self._lengths[low:high], length)
-        positions = _positions([word for word, _ in words])
-        for place in low + np.flatnonzero(shared >= threshold * longer):
-            stop = self._stops[place]
-            other = [self._spelled[number] for number in
-                     self._words[stop - self._lengths[place]:stop]]
-            similarity = 1 - edit_distance(positions, length, other) / max(length, len(other))
-            if similarity >= threshold:
-                yield place, similarity
+        words = _words(sentence)
+        own = self._vectorizer.transform([sentence])
+        shared = np.asarray(self._vectors[:, own.indices].sum(axis=1)).ravel()
+        longer = np.maximum(self._lengths, len(words))
+        ranked = []
+        for place in np.flatnonzero(shared >= self._threshold * longer).tolist():
+            distance = edit_distance(words, _words(self._pairs[place][0]))
+            similarity = 1 - distance / max(len(words), self._lengths[place])
+            if similarity >= self._threshold:
+                ranked.append((-similarity, place))
+        return next((found for _, place in sorted(ranked) if (found := with_numbers(
+            sentence, *self._pairs[place])) is not None), None)
 
 
-def _words(sentence: str) -> list[tuple[str, int]]:
-    """Return words, numbers and signs, each with how often it came before."""
+def _words(sentence: str) -> list[str]:
+    """Return words, numbers and signs; all numbers are one word."""
+    return [_ANY_NUMBER if found["number"] else found[0]
+            for found in _TOKENS.finditer(sentence.casefold())]
+
+
+def _numbered(sentence: str) -> list[tuple[str, int]]:
+    """Return words, each with how often it came before."""
     seen: Counter[str] = Counter()
-    words = []
-    for found in _TOKENS.finditer(sentence.casefold()):
-        word = _ANY_NUMBER if found["number"] else found[0]
-        words.append((word, seen[word]))
+    numbered = []
+    for word in _words(sentence):
+        numbered.append((word, seen[word]))
         seen[word] += 1
-    return words
+    return numbered
 
 
-def _positions(words: Sequence[Word]) -> dict[Word, int]:
-    """Return bits for the positions of each word."""
-    positions: dict[Word, int] = {}
-    for position, word in enumerate(words):
-        positions[word] = positions.get(word, 0) | 1 << position
-    return positions
-
-
-def edit_distance(positions: Mapping[Word, int], length: int, other: Sequence[Word]) -> int:
-    """Count insertions, deletions and replacements between two sequences.
-
-    Source: Hyyrö 2003, bit-parallel; an operation on integers does a whole column.
-
-    Args:
-        positions: bits for the positions of each word of the first sequence.
-        length: of the first sequence.
-        other: the second sequence.
-    """
-    mask = (1 << length) - 1
-    more, less, distance = mask, 0, length
-    for word in other:
-        same = positions.get(word, 0)
-        vertical = same | less
-        same = (((same & more) + more) ^ more) | same
-        above, below = less | ~(same | more), more & same
-        distance += (above >> length - 1 & 1) - (below >> length - 1 & 1) if length else 1
-        above = above << 1 | 1
-        more, less = (below << 1 | ~(vertical | above)) & mask, above & vertical & mask
-    return distance
+def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
+    """Count the words to insert, delete or replace between two sequences."""
+    columns = np.arange(len(right) + 1)
+    row = columns
+    for number, word in enumerate(left, 1):
+        changed = np.minimum(row[1:] + 1, row[:-1] + [word != other for other in right])
+        row = np.minimum.accumulate(np.append(number, changed) - columns) + columns
+    return int(row[-1])
 
 
 def with_numbers(sentence: str, similar: str, translation: str) -> str | None:

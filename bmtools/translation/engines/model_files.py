@@ -16,11 +16,9 @@ from bmtools.io.provenance.manifest import hash_file
 from bmtools.models.checkpoint_files import check_directory
 from bmtools.models.model_files import CONFIG, pickled_files, read_config, weight_bytes
 from bmtools.text.languages import nllb_code, primary_language, three_letters
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from transformers import PreTrainedTokenizerBase
 
 # Language tokens: NLLB, M2M-100 and mBART have them on both sides, Marian and MADLAD-400 put the
@@ -37,15 +35,15 @@ def is_converted(directory: Path) -> bool:
     return (directory / "model.bin").is_file() and any(directory.glob("*_vocabulary.*"))
 
 
-def check_translation_model(directory: Path) -> None:
-    """Refuse a directory without a model of CTranslate2, and without one that can be converted.
+def check_translation_model(directory: Path, engine: str) -> None:
+    """Refuse a directory without a model that an engine reads, before torch is imported.
 
     Raises:
         CheckpointError: see `check_sequence_to_sequence`.
     """
     check_directory(directory)
-    if not is_converted(directory):
-        check_sequence_to_sequence(directory, may_be_pickled=True)
+    if engine != "ctranslate2" or not is_converted(directory):
+        check_sequence_to_sequence(directory, may_be_pickled=engine == "ctranslate2")
 
 
 def hash_model(directory: Path, tokenizer: Path | None) -> str:
@@ -85,9 +83,7 @@ class Subwords:
     """Conversion between sentences and a model's tokens.
 
     Args:
-        settings: names the tokenizer, or else the model.
-        source: ISO 639-1 code.
-        target: ISO 639-1 code.
+        settings: names the languages, and the tokenizer or else the model.
 
     Attributes:
         prefix: language tokens that begin every source sentence.
@@ -96,7 +92,8 @@ class Subwords:
         max_length: tokens of the longest source sentence, language tokens included.
     """
 
-    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
+    def __init__(self, settings: EngineConfig) -> None:
+        source, target = settings.source_lang, settings.target_lang
         self._directory = settings.tokenizer or settings.directory
         self.tokenizer = load_tokenizer(self._directory)
         self.vocabulary: dict[str, int] = {
@@ -106,10 +103,10 @@ class Subwords:
         positions = (config.get("max_position_embeddings") or config.get("n_positions")
                      or self.tokenizer.model_max_length)
         self.positions = None if positions > sys.maxsize // 2 else int(positions)
-        self.max_length = settings.max_length or self.positions or 0
+        self.max_length = settings.max_source_tokens or self.positions or 0
         if not self.max_length:
             raise CheckpointError(f"{self._directory}: does not say how long a sentence may be; "
-                                  f"{setting('max_length')} does")
+                                  f"{setting('max_source_tokens')} does")
         self.prefix: list[str] = []
         self.target_token: str | None = None
         if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
@@ -142,14 +139,6 @@ class Subwords:
         """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
         ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
         return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
-
-    def encode_target(self, sentence: str) -> list[str]:
-        """Turn a translation into tokens: its language token, the sentence, the end of sentence."""
-        # Marian alone has other subwords for the target.
-        texts = {"text" if self.target_token else "text_target": sentence}
-        ids = self.tokenizer(**texts, add_special_tokens=False, verbose=False)["input_ids"]
-        return [*([self.target_token] if self.target_token else []),
-                *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join the tokens of a translation, language tokens and ends left out."""

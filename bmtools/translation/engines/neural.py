@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import NamedTuple
 
 from bmtools.errors import setting
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import card_licence
 from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import PlainTranslator, Translation
 from bmtools.translation.engines.model_files import Subwords, hash_model
 from bmtools.translation.function_words import words_of_all_languages
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
 
 _OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
 # Where to cut, best first: an end that was not seen, a semicolon, a colon, a comma before a
@@ -25,13 +21,16 @@ _OPENINGS = "|".join(words_of_all_languages("conjunctions", "clauses"))
 _BOUNDARIES = tuple(map(re.compile, (
     r"[.!?]\s+(?=[^\W\d_])|[\u3002\uff01\uff1f]", r"[;\uff1b]\s*", r":\s+|\uff1a",
     rf",\s+(?=(?:{_OPENINGS})\b)", r"[,\uff0c\u3001]\s*(?!\d)", r"\s+", "")))
+TYPES = {"bf16": "bfloat16", "fp16": "float16"}
+"""Types of weights as torch and CTranslate2 call them, where that is not their name."""
 _UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
-# What does not change a translation, beside the directories, whose files are hashed.
-_WITHOUT_EFFECT = ("model", "tokenizer", "batch_tokens", "threads", "convert_to")
+# Settings that change translations, beside the directories, whose files are hashed.
+_CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size", "repetition_penalty",
+           "no_repeat_ngram_size", "max_source_tokens", "source_code", "target_code")
 
 
 class Search(NamedTuple):
-    """Search for a translation; see `ModelConfig`."""
+    """Search for a translation; see `EngineConfig`."""
 
     beam_size: int
     repetition_penalty: float
@@ -45,7 +44,7 @@ class Generated(NamedTuple):
     log_probability: float
 
 
-class NeuralTranslator(ABC):
+class NeuralTranslator(PlainTranslator):
     """Translator with a sequence-to-sequence model.
 
     Nothing is truncated silently: a sentence that is longer than the model takes has a fault,
@@ -54,45 +53,28 @@ class NeuralTranslator(ABC):
     a sentence's translation does not depend on its neighbours.
     """
 
-    name: str
-    marks_unknown = False
     batch_sentences = 512
     attempts = 3
 
-    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
-        self.settings = settings
-        self._target = target
-        self.details = {"model": settings.directory.resolve().name}
-        self.licence = combine(card_licence(settings.directory) or card_licence(
-            settings.tokenizer or settings.directory))
-        self.counts: Counter[str] = Counter()
-        self.subwords = Subwords(settings, source, target)
-        self.files = hash_model(settings.directory, settings.tokenizer)
-        chosen = {key: value for key, value in asdict(settings).items()
-                  if key not in _WITHOUT_EFFECT}
-        self.fingerprint = json.dumps([self.name, self.files, source, target, chosen])
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, model=config.directory.resolve().name)
+        self.licence = combine(card_licence(config.directory) or card_licence(
+            config.tokenizer or config.directory))
+        self.subwords = Subwords(config)
+        self.files = hash_model(config.directory, config.tokenizer)
+        self.fingerprint = " ".join(str(getattr(config, name)) for name in _CHOSEN) + self.files
 
-    @abstractmethod
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:
         """Translate tokens into at most `longest` tokens."""
-
-    @abstractmethod
-    def score(self, sources: Sequence[list[str]],
-              targets: Sequence[list[str]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, in nats, and their end's.
-
-        Args:
-            sources: tokens as `Subwords.encode` returns them.
-            targets: likewise from `Subwords.encode_target`.
-        """
+        raise NotImplementedError
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences; those that are too long for the model, by clauses."""
         clauses = [split_clauses(sentence, self._fits) for sentence in sentences]
         self.counts["split"] += sum(len(parts) > 1 for parts in clauses)
         found = iter(self._translate([part for parts in clauses for part in parts], attempt))
-        return [join_clauses(parts, [next(found) for _ in parts], self._target)
+        return [join_clauses(parts, [next(found) for _ in parts], self.config.target_lang)
                 for parts in clauses]
 
     def _fits(self, sentence: str) -> bool:
@@ -126,8 +108,8 @@ class NeuralTranslator(ABC):
 
     def _search(self, attempt: int) -> Search:
         """Return the search of an attempt: the user's own, then two against repetition."""
-        beam_size, penalty = self.settings.beam_size, self.settings.repetition_penalty
-        return (Search(beam_size, penalty, self.settings.no_repeat_ngram_size),
+        beam_size, penalty = self.config.beam_size, self.config.repetition_penalty
+        return (Search(beam_size, penalty, self.config.no_repeat_ngram_size),
                 Search(max(beam_size, 5), max(penalty, 1.1), 4),
                 Search(1 if beam_size > 1 else 3, max(penalty, 1.2), 3))[attempt]
 

@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from statistics import fmean as mean
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging
 
 from bmtools.io.failures import reading
 from bmtools.models.hardware import resolve_device
-from bmtools.translation.engines.neural import Generated, NeuralTranslator, Search
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.engines.neural import TYPES, Generated, NeuralTranslator, Search
+from bmtools.translation.settings import EngineConfig
 
 _SCORES = 2**26  # of tokens by vocabulary, at once: 256 MB
 
 
+def load_model(directory: Path, device: str, dtype: str = "float32") -> Any:
+    """Load a sequence-to-sequence model; weights only as safetensors, no code from it."""
+    logging.disable_progress_bar()
+    with reading(directory, "no model for translation",
+                 "expected config.json and model.safetensors"):
+        model: Any = AutoModelForSeq2SeqLM.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False, use_safetensors=True,
+            dtype=getattr(torch, dtype))
+    return model.to(resolve_device(device)).eval()
+
+
 class TransformersTranslator(NeuralTranslator):
-    """Translator with a local checkpoint; weights only as safetensors, no code from it.
+    """Translator with a local checkpoint."""
 
-    Attributes:
-        encoder: of the model.
-        is_float32: whether that is the type of its weights.
-    """
-
-    name = "transformers"
-
-    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
-        super().__init__(settings, source, target)
-        dtype = "float32" if settings.compute_type == "default" else settings.compute_type
-        logging.disable_progress_bar()
-        with reading(settings.directory, "no model for translation",
-                     "expected config.json and model.safetensors"):
-            model = AutoModelForSeq2SeqLM.from_pretrained(
-                settings.directory, local_files_only=True, trust_remote_code=False,
-                use_safetensors=True, dtype=getattr(torch, dtype))
-        self._model = model.to(resolve_device(settings.device)).eval()
-        self.encoder: PreTrainedModel = model.get_encoder()
-        self.is_float32 = dtype == "float32"
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config)
+        self._model = load_model(config.directory, config.device,
+                                 TYPES.get(config.precision, "float32"))
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None
@@ -51,7 +49,7 @@ class TransformersTranslator(NeuralTranslator):
         vocabulary = self.subwords.vocabulary
         ids = self._ids(sources)
         results: dict[int, list[str]] = {}
-        for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
+        for batch in batches_by_length([len(one) for one in ids], self.config.batch_tokens):
             inputs, mask = self._pad([ids[index] for index in batch])
             with torch.inference_mode():
                 outputs = self._model.generate(
@@ -69,15 +67,15 @@ class TransformersTranslator(NeuralTranslator):
         # A pass over whole translations costs little beside the search, and less memory than the
         # scores of all its steps.
         return [Generated(tokens, mean(scores[bool(mark):])) for tokens, scores in
-                zip(tokens_of, self.score(sources, tokens_of), strict=True)]
+                zip(tokens_of, self._score(ids, tokens_of), strict=True)]
 
     @torch.inference_mode()
-    def score(self, sources: Sequence[list[str]],
-              targets: Sequence[list[str]]) -> list[list[float]]:
-        """Score given translations in batches of similar length."""
-        left, right = map(self._ids, (sources, targets))
+    def _score(self, left: Sequence[list[int]],
+               targets: Sequence[list[str]]) -> list[list[float]]:
+        """Return the log-probability of each token of translations, in nats."""
+        right = self._ids(targets)
         lengths = [len(one) + len(other) for one, other in zip(left, right, strict=True)]
-        batch_tokens = min(self.settings.batch_tokens, _SCORES // len(self.subwords.vocabulary))
+        batch_tokens = min(self.config.batch_tokens, _SCORES // len(self.subwords.vocabulary))
         scores: dict[int, list[float]] = {}
         for batch in batches_by_length(lengths, batch_tokens):
             inputs, mask = self._pad([left[index] for index in batch])
@@ -86,7 +84,7 @@ class TransformersTranslator(NeuralTranslator):
             found = logits.float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
             for index, row, length in zip(batch, found.tolist(), kept.sum(1).tolist(), strict=True):
                 scores[index] = row[:length]
-        return [scores[index] for index in range(len(sources))]
+        return [scores[index] for index in range(len(left))]
 
     def _ids(self, sentences: Sequence[list[str]]) -> list[list[int]]:
         unknown = self.subwords.tokenizer.unk_token_id

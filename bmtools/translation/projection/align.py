@@ -43,12 +43,7 @@ class AlignProjector:
     A span goes to the run of words that gains most: those that link into it count for it, those
     that link elsewhere against it, each by its information, so that a preposition of elsewhere
     between two words of a term does not part them.
-
-    Attributes:
-        name: `align`.
     """
-
-    name = "align"
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Align all pairs but those too long to be sentences, and find each span of each pair.

@@ -22,7 +22,7 @@ from bmtools.text.segment import sentence_spans
 from bmtools.translation.engines.engine import plain_line
 from bmtools.translation.projection.confidence import Vote
 from bmtools.translation.projection.pairs import Projection, SentencePair, Span
-from bmtools.translation.projection.settings import Occurrences, Pairing
+from bmtools.translation.projection.settings import Pairing
 
 UNANSWERABLE = "questions without an answer, kept as such"
 LOST = "questions left out, they lost all answers"
@@ -284,24 +284,22 @@ def _moved(annotation: JsonObject, parts: Sequence[Projection | str], text: str,
     return {**moved, "spans": spans} if len(spans) > 1 else moved
 
 
-def prepare_answers(record: Record, occurrences: Occurrences = "given") -> Record:
-    """Give each answer of a question the offsets that are projected.
+def prepare_answers(record: Record) -> Record:
+    """Give each answer of a question the offset that is projected.
 
-    An answer without an offset gets that of its first occurrence, as whole words; under `all`,
-    each has one answer for every occurrence.
+    An answer without an offset gets that of its first occurrence, as whole words.
     """
     if not record.get("answers"):
         return record
     answers: dict[tuple[int | None, str], JsonObject] = {}
     for answer in record["answers"]:
         words, start = answer["text"], answer.get("start")
-        found = [match.start() for match in
-                 re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", record["text"])] if words else []
-        starts = found[:1] if start is None else [start]
-        for at in [*starts, *(found if occurrences == "all" else ())]:
-            answers.setdefault((at, words), {**answer, "start": at, _ORIGINAL: words})
-        if not starts:
-            answers.setdefault((None, words), {**answer, _ORIGINAL: words})
+        if start is None and words:
+            found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", record["text"])
+            start = found and found.start()
+        prepared = {**answer, _ORIGINAL: words}
+        answers.setdefault((start, words), prepared if start is None else
+                           {**prepared, "start": start})
     return record.replace(answers=list(answers.values()))
 
 

@@ -27,8 +27,9 @@ from bmtools.translation.projection.documents import (
     pair_records,
 )
 from bmtools.translation.projection.pairs import Projection, Span
-from bmtools.translation.projection.project import project_documents
+from bmtools.translation.projection.project import Methods, project_documents
 from bmtools.translation.projection.settings import ProjectionConfig
+from bmtools.translation.settings import EngineConfig
 
 _PENALTY = 1.0
 Sample = tuple[str, Features, bool]
@@ -37,7 +38,8 @@ Sample = tuple[str, Features, bool]
 
 def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
               gold: str | PathLike[str] | Iterable[JsonObject],
-              config: ProjectionConfig | None = None, reject: Reject = refuse) -> Calibration:
+              config: ProjectionConfig | None = None, engine: EngineConfig | None = None,
+              reject: Reject = refuse) -> Calibration:
     """Calibrate the confidence on gold.
 
     Gold whose spans are all of whole words between white space, as token tags give them, is
@@ -47,6 +49,7 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
         sources: files, records or dictionaries with annotations.
         gold: their translations with the same annotations, in the same order or under the same ids.
         config: methods.
+        engine: that translates what methods ask for.
         reject: receives records that cannot be projected.
 
     Raises:
@@ -58,8 +61,8 @@ def calibrate(sources: str | PathLike[str] | Iterable[JsonObject],
     by_words = _sets_of_whole_words(documents)
     samples: list[Sample] = []
     right: defaultdict[str, list[bool]] = defaultdict(list)
-    for document, votes in zip(documents, project_documents(documents, config, Counter()),
-                               strict=True):
+    for document, votes in zip(documents, project_documents(
+            documents, config, Counter(), Methods(config, engine)), strict=True):
         for (at, number), gold_place in zip(document.places, _gold_places(document), strict=False):
             own, judge = votes[at][number], partial(_is_right, document, at, gold_place, by_words)
             for name, one in own.candidates.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import pairwise, takewhile
 
 import numpy as np
@@ -285,23 +285,7 @@ def itermax_links(similarity: np.ndarray) -> np.ndarray:
     return links | (argmax_links(similarity * discount * free) & free)
 
 
-def match_links(similarity: np.ndarray) -> np.ndarray:
-    """Link tokens one to one, with the greatest sum of similarities.
-
-    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    links = np.zeros(similarity.shape, bool)
-    links[linear_sum_assignment(similarity, maximize=True)] = True
-    return links
-
-_BY_SIMILARITY = {"argmax": argmax_links, "itermax": itermax_links, "match": match_links}
-
-
-def link_rule(name: str, threshold: float = 0.001) -> Rule:
-    """Return the rule of a name: softmax, argmax, itermax or match."""
-    if name == "softmax":
-        return partial(softmax_links, threshold=threshold)
-    links = _BY_SIMILARITY[name]
-    return lambda left, right: links(similarities(left, right)).astype(np.float64)
+def link_rule(name: str) -> Rule:
+    """Return the rule of a name: softmax or itermax."""
+    return softmax_links if name == "softmax" else lambda left, right: itermax_links(
+        similarities(left, right)).astype(np.float64)

@@ -27,8 +27,6 @@ class DictionaryProjector:
         terms: translations by term.
     """
 
-    name = "dictionary"
-
     def __init__(self, terms: Mapping[str, Sequence[str]] | None = None) -> None:
         self._terms = {term.casefold(): list(found) for term, found in (terms or {}).items()}
         longest_first = sorted(self._terms, key=len, reverse=True)
@@ -92,8 +90,6 @@ class ExactProjector:
 
     Source: BioBIT (Buonocore et al. 2023), translation of the annotated sets.
     """
-
-    name = "exact"
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair; None where its words are not in the target."""

@@ -44,13 +44,7 @@ class Projection:
 
 
 class Projector(Protocol):
-    """Method that finds annotated spans again in translations.
-
-    Attributes:
-        name: as the setting `method` spells it.
-    """
-
-    name: str
+    """Method that finds annotated spans again in translations."""
 
     def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
         """Find each span of each pair of the corpus; None if a method finds no place."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import PathLike
 
 from bmtools.errors import RecordError, Reject, refuse, setting
@@ -35,14 +34,16 @@ from bmtools.translation.projection.edges import mend_edges
 from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
 from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
+from bmtools.translation.settings import EngineConfig
 
 _BY_MENTION = ("exact", "dictionary")
 
 
 def project(sources: str | PathLike[str] | Iterable[JsonObject],
             translations: str | PathLike[str] | Iterable[JsonObject],
-            config: ProjectionConfig | None = None, reject: Reject = refuse,
-            counts: Counter[str] | None = None, decisions: Decisions | None = None,
+            config: ProjectionConfig | None = None, engine: EngineConfig | None = None,
+            reject: Reject = refuse, counts: Counter[str] | None = None,
+            decisions: Decisions | None = None,
             review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations from records to their translations.
 
@@ -53,6 +54,7 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
         sources: files, records or dictionaries with entities, relations and answers.
         translations: likewise, with the same ids; annotations that they have are replaced.
         config: methods, and the treatment of spans without a place.
+        engine: that translates what methods ask for.
         reject: receives records that cannot be projected.
         counts: updated with what was projected, what was lost by cause, and what rules changed.
         decisions: of a person, which come before those of methods.
@@ -67,19 +69,18 @@ def project(sources: str | PathLike[str] | Iterable[JsonObject],
     """
     config = config or ProjectionConfig()
     counts = Counter() if counts is None else counts
-    answered = (prepare_answers(record, config.resources.occurrences)
-                for record in as_records(sources, reject))
-    pairs = pair_records(answered, as_records(translations, reject), reject, config.pairing)
+    pairs = pair_records(map(prepare_answers, as_records(sources, reject)),
+                         as_records(translations, reject), reject, config.pairing)
     yield from project_pairs([pair_document(*pair) for pair in pairs], config, reject, counts,
-                             decisions, review)
+                             Methods(config, engine), decisions, review)
     if decisions:
         decisions.require_all_used()
         counts[UNDECIDED] += decisions.undecided
 
 
 def project_translated(records: Iterable[Record], config: ProjectionConfig, reject: Reject = refuse,
-                       counts: Counter[str] | None = None,
-                       engine: Translator | None = None) -> Iterator[Record]:
+                       counts: Counter[str] | None = None, engine: EngineConfig | None = None,
+                       loaded: Translator | None = None) -> Iterator[Record]:
     """Carry annotations to records that `translate` made; see `project`.
 
     Args:
@@ -87,25 +88,24 @@ def project_translated(records: Iterable[Record], config: ProjectionConfig, reje
         config: methods, and the treatment of spans without a place.
         reject: receives records that cannot be projected.
         counts: updated with what was projected, what was lost by cause, and what rules changed.
-        engine: of the settings, where it is loaded.
+        engine: that translated.
+        loaded: the same, where it is loaded.
     """
     documents = []
     for record in records:
         found = record.get(SOURCE, {"record": {"id": record["id"], "text": ""}, "place": ""})
-        source = prepare_answers(Record(found["record"], place=found["place"]),
-                                 config.resources.occurrences)
+        source = prepare_answers(Record(found["record"], place=found["place"]))
         documents.append(pair_document(source, record.without(SOURCE), found.get("mentions")))
     yield from project_pairs(documents, config, reject, Counter() if counts is None else counts,
-                             engine=engine)
+                             Methods(config, engine, loaded, asks_for_mentions=False))
 
 
 def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, reject: Reject,
-                  counts: Counter[str], decisions: Decisions | None = None,
-                  review: Callable[[ReviewItem], None] | None = None,
-                  engine: Translator | None = None) -> Iterator[Record]:
+                  counts: Counter[str], methods: Methods, decisions: Decisions | None = None,
+                  review: Callable[[ReviewItem], None] | None = None) -> Iterator[Record]:
     """Carry annotations within pairs of documents; see `project` and `project_translated`."""
     projected = []
-    for document, votes in zip(documents, project_documents(documents, config, counts, engine),
+    for document, votes in zip(documents, project_documents(documents, config, counts, methods),
                                strict=True):
         if decisions:
             votes = decisions.apply(document, votes, counts)
@@ -129,17 +129,16 @@ def project_pairs(documents: Sequence[DocumentPair], config: ProjectionConfig, r
 
 
 def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
-                      counts: Counter[str],
-                      engine: Translator | None = None) -> Iterator[list[list[Vote]]]:
+                      counts: Counter[str], methods: Methods) -> Iterator[list[list[Vote]]]:
     """Project the spans of all pairs of sentences of each document."""
-    calibration = read_calibration(config.confidence or SHIPPED)
-    config.require_resources()
-    methods = Methods(config, *(documents[0].languages if documents else ("", "")), engine)
+    calibration = read_calibration(config.calibration or SHIPPED)
+    config.require_resources(methods.engine)
+    languages = documents[0].languages if documents else ("", "")
     pairs = methods.with_mentions([pair for document in documents for pair in document.pairs])
     found = {}
-    for projector in map(methods.load, config.methods):
-        set_status(f"projecting by {projector.name}")
-        found[projector.name] = iter(projector.project(pairs))
+    for name in config.methods:
+        set_status(f"projecting by {name}")
+        found[name] = iter(methods.load(name, *languages).project(pairs))
     for document in documents:
         yield [choose_places(pair, {name: next(places) for name, places in found.items()},
                              document.languages if config.edges else None, calibration, counts)
@@ -180,47 +179,51 @@ class Methods:
 
     Args:
         config: methods and their resources.
-        source: language of the sources, ISO 639-1; empty if it is not known.
-        target: of the translations.
-        loaded: engine of the settings, if it is loaded.
+        engine: that translates what methods ask for.
+        loaded: the same, if it is loaded.
+        asks_for_mentions: whether the engine translates annotated words by themselves.
     """
 
     config: ProjectionConfig
-    source: str
-    target: str
+    engine: EngineConfig | None = None
     loaded: Translator | None = None
+    asks_for_mentions: bool = True
 
-    @cached_property
-    def engine(self) -> Translator:
-        """The engine by itself: a memory has neither marked sentences nor probabilities."""
-        assert self.config.engine is not None
-        return self.loaded or load_engine(self.config.engine)
+    def translator(self) -> Translator:
+        """Load the engine by itself: a memory has no marked sentences."""
+        assert self.engine is not None
+        self.loaded = self.loaded or load_engine(self.engine)
+        return self.loaded
 
     def with_mentions(self, pairs: Sequence[SentencePair]) -> Sequence[SentencePair]:
         """Add the translations of the annotated words by themselves, if a method looks for them.
 
         Each is translated once; one without a translation is empty.
         """
-        if not self.config.translate_mentions or not set(_BY_MENTION) & set(self.config.methods):
+        if not self.engine or not self.asks_for_mentions \
+                or not set(_BY_MENTION) & set(self.config.methods):
             return pairs
-        assert self.config.engine is not None
-        translator = load_translator(self.config.engine, engine=self.engine)
+        translator = load_translator(self.engine, engine=self.translator())
         known = translate_all(translator, (pair.source[start:end] for pair in pairs
                                            for start, end in pair.spans))
         return [replace(pair, mentions=tuple(known[pair.source[start:end]]
                                              for start, end in pair.spans)) for pair in pairs]
 
-    def load(self, method: str) -> Projector:
+    def load(self, method: str, source: str, target: str) -> Projector:
         """Load a method.
+
+        Args:
+            method: its name.
+            source: language of the sources, ISO 639-1; empty if it is not known.
+            target: of the translations.
 
         Raises:
             BmtoolsError: a model, file or program that it needs is missing.
             ValueError: a setting that does not fit its model.
         """
-        set_status(f"loading {method}")
-        engine, resources = self.config.engine, self.config.resources
-        languages = (engine.source_lang, engine.target_lang) if engine else \
-            (self.source, self.target)
+        config = self.config
+        if self.engine:
+            source, target = self.engine.source_lang, self.engine.target_lang
         if method == "align":
             from bmtools.translation.projection.align import AlignProjector
 
@@ -233,25 +236,13 @@ class Methods:
             )
 
             return ExactProjector() if method == "exact" else DictionaryProjector(
-                read_glossary(resources.glossary, *languages) if resources.glossary else {})
-        if method == "embeddings":
-            from bmtools.translation.projection.encoder import text_encoder
-
-            assert resources.embeddings is not None
-            return text_encoder(resources.embeddings, resources.layer,
-                                resources.link_rule or "itermax")
-        assert engine is not None
-        if method == "encoder":
-            from bmtools.translation.projection.encoder import translation_encoder
-
-            return translation_encoder(
-                engine.model, *languages, resources.layer, resources.link_rule or "softmax",
-                self.engine if engine.engine == "transformers" else None)
-        from bmtools.translation.projection.markers import MarkersProjector, ScoreProjector
-
+                read_glossary(config.glossary, source, target) if config.glossary else {})
         if method == "markers":
-            return MarkersProjector(self.engine)
-        from bmtools.translation.engines.neural import NeuralTranslator
+            from bmtools.translation.projection.markers import MarkersProjector
 
-        assert isinstance(self.engine, NeuralTranslator)
-        return ScoreProjector(self.engine)
+            return MarkersProjector(self.translator())
+        from bmtools.translation.projection.embeddings import EmbeddingsProjector
+
+        assert config.embeddings is not None
+        return EmbeddingsProjector.load(config.embeddings, source, target, config.layer,
+                                        config.link_rule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -10,64 +9,42 @@ from bmtools.errors import check_choices, require, require_names, setting
 from bmtools.settings import Settings, option
 from bmtools.translation.settings import EngineConfig
 
-Method = Literal["align", "exact", "dictionary", "markers", "encoder", "embeddings", "score"]
-NEEDS_ENGINE = {"markers": None, "score": ("ctranslate2", "transformers"),
-                "encoder": ("ctranslate2", "transformers")}
-"""Methods that need an engine, and which one where not any will do."""
+Method = Literal["align", "exact", "dictionary", "markers", "embeddings"]
 Pairing = Literal["id", "order"]
 Lost = Literal["drop", "reject"]
-Occurrences = Literal["given", "all"]
-LinkRule = Literal["softmax", "argmax", "itermax", "match"]
+LinkRule = Literal["softmax", "itermax"]
 SOURCE = "translated_from"
 """Key of a translated record, up to its projection: what it was made of."""
 
 
-class MethodConfig(Settings, title="Resources of methods"):
-    """Resources of methods."""
-
-    glossary: Path | None = option(None, "Terms and their translations for method dictionary, a "
-                                         "TSV or TMX file as of a translation memory.")
-    embeddings: Path | None = option(None, "Directory of an encoder that reads both languages, "
-                                           "such as LaBSE or XLM-R, for method embeddings.")
-    layer: int | None = option(
-        None, "Layer of the encoder that methods encoder and embeddings compare; by default the "
-              "last one of a translation model, and the eighth of another encoder.")
-    link_rule: LinkRule | None = option(
-        None, "How methods encoder and embeddings link words; softmax by default for encoder, "
-              "itermax for embeddings.")
-    occurrences: Occurrences = option(
-        "given", "Project an answer where it is given, or all occurrences of its words.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-
-@dataclass(frozen=True)
-class ProjectionConfig:
-    """Settings of a projection.
+class ProjectionConfig(Settings, title="Projection"):
+    """Projection of annotations.
 
     Args:
         methods: that look for places, the most trusted one first.
-        edges: whether rules correct where a span begins and ends.
-        min_confidence: of the spans that stay, 0 to 1.
-        lost: drop an annotation without a place, or reject its record.
-        pairing: of records and translations, by their ids or by their order.
-        confidence: file of a calibration of one's own; the one that is shipped by default.
-        resources: of the methods.
-        engine: that translates what methods ask for.
-        translate_mentions: have it translate annotated words by themselves, too, which methods
-            exact and dictionary look for.
     """
 
     methods: tuple[str, ...] = ("align", "exact")
-    edges: bool = True
-    min_confidence: float = 0.0
-    lost: Lost = "drop"
-    pairing: Pairing = "id"
-    confidence: Path | None = None
-    resources: MethodConfig = field(default_factory=MethodConfig)
-    engine: EngineConfig | None = None
-    translate_mentions: bool = False
+    edges: bool = option(True, "Correct where annotations begin and end by rules.")
+    min_confidence: float = option(0.0, "Least confidence of the annotations that stay, 0 to 1.")
+    lost: Lost = option("drop", "An annotation without a place in the translation: drop it, or "
+                                "reject its record.")
+    pairing: Pairing = option("id", "Pair records and translations by their ids or by their order.")
+    calibration: Path | None = option(
+        None, "Calibration of the confidence, as project --fit-confidence writes it; the one that "
+              "is shipped by default.")
+    glossary: Path | None = option(None, "Terms and their translations for method dictionary, a "
+                                         "TSV or TMX file as of a translation memory.")
+    embeddings: Path | None = option(
+        None, "Directory of a model that reads both languages, for method embeddings: an encoder, "
+              "such as LaBSE or XLM-R, or a translation model, such as NLLB, M2M-100 or "
+              "MADLAD-400.", metavar="DIR")
+    layer: int | None = option(
+        None, "Layer of the encoder that method embeddings compares; by default the last one of a "
+              "translation model, and the eighth of another encoder.")
+    link_rule: LinkRule | None = option(
+        None, "How method embeddings links words; by default softmax for a translation model, "
+              "itermax for another encoder.")
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -75,21 +52,20 @@ class ProjectionConfig:
         require_names("method", self.methods, get_args(Method))
         require(0 <= self.min_confidence <= 1, "min_confidence", self.min_confidence, "0 to 1")
 
-    def require_resources(self) -> None:
+    def require_resources(self, engine: EngineConfig | None) -> None:
         """Refuse methods without what they need, and resources without their method.
 
         Raises:
             ValueError: names all of them.
         """
-        faults = [f"{setting('method')} {name} needs {setting('engine')} "
-                  f"{' or '.join(engines or ())}".rstrip() for name, engines in NEEDS_ENGINE.items()
-                  if name in self.methods and not (self.engine and (
-                      engines is None or self.engine.engine in engines))]
-        for method, name in (("embeddings", "embeddings"), ("dictionary", "glossary")):
-            value = getattr(self.resources, name)
-            if value and method not in self.methods:
-                faults.append(f"{setting(name)} means nothing without {setting('method')} {method}")
-            if not value and method == "embeddings" in self.methods:
-                faults.append(f"{setting('method')} {method} needs {setting(name)}")
+        faults = []
+        if "markers" in self.methods and not engine:
+            faults.append(f"{setting('method')} markers needs {setting('engine')}")
+        if self.glossary and "dictionary" not in self.methods:
+            faults.append(f"{setting('glossary')} means nothing without {setting('method')} "
+                          "dictionary")
+        if ("embeddings" in self.methods) != bool(self.embeddings):
+            faults.append(f"{setting('method')} embeddings and {setting('embeddings')} need each "
+                          "other")
         if faults:
             raise ValueError("; ".join(faults))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from bmtools.io.unfinished import hidden_path
 from bmtools.translation.engines import ctranslate2_engine
 from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator, convert
 from bmtools.translation.engines.transformers_engine import TransformersTranslator
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
+
+config = partial(EngineConfig, "ctranslate2", "en", "it")
 
 pytest.importorskip("ctranslate2")
 UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",
@@ -30,10 +33,10 @@ UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever
 def test_greedy_translations_are_those_of_transformers(
         model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
     sentences = [*pairs, *UNSEEN]
-    settings = ModelConfig(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
-    ours = CTranslate2Translator(settings, "en", "it").translate(sentences)
+    settings = config(model=converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
+    ours = CTranslate2Translator(settings).translate(sentences)
     theirs = TransformersTranslator(
-        ModelConfig(model, beam_size=1), "en", "it").translate(sentences)
+        config(model=model, beam_size=1)).translate(sentences)
     assert [one.text for one in ours] == [one.text for one in theirs]
     for own, other in zip(ours, theirs, strict=True):
         assert own.log_probability == pytest.approx(other.log_probability, abs=2e-3)
@@ -41,26 +44,10 @@ def test_greedy_translations_are_those_of_transformers(
     assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
 
 
-def test_given_translations_have_the_probabilities_that_transformers_gives(
-        model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
-    ours = CTranslate2Translator(ModelConfig(converted(model), tokenizer=model), "en", "it")
-    theirs = TransformersTranslator(ModelConfig(model, batch_tokens=90), "en", "it")
-    # Each sentence with its own translation, then with that of its neighbour.
-    targets = [*pairs.values(), *list(pairs.values())[1:], *list(pairs.values())[:1]]
-    sources = [ours.subwords.encode(one) for one in [*pairs, *pairs]]
-    tokens = [ours.subwords.encode_target(one) for one in targets]
-    found = ours.score(sources, tokens)
-    for left, right, target in zip(found, theirs.score(sources, tokens), tokens, strict=True):
-        assert len(left) == len(target)
-        assert left == pytest.approx(right, abs=5e-3)
-    sums = [sum(one) for one in found]
-    assert all(own > other + 1 for own, other in zip(sums[:6], sums[6:], strict=True))
-
-
 def test_int8_and_beams_still_know_the_sentences(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
-    settings = ModelConfig(converted(nllb), tokenizer=nllb, compute_type="int8", beam_size=4)
-    translator = CTranslate2Translator(settings, "en", "it")
+    settings = config(model=converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
+    translator = CTranslate2Translator(settings)
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
 
 
@@ -70,16 +57,16 @@ def test_the_tokenizer_may_be_in_another_directory(
     directory = shutil.copytree(converted(nllb), tmp_path / "model")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(nllb / name, directory)
-    settings = ModelConfig(directory, max_length=64)
-    translator = CTranslate2Translator(settings, "en", "it")
+    settings = config(model=directory, max_source_tokens=64)
+    translator = CTranslate2Translator(settings)
     assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
-    with pytest.raises(CheckpointError, match="max_length does"):
-        CTranslate2Translator(ModelConfig(directory), "en", "it")
+    with pytest.raises(CheckpointError, match="max_source_tokens does"):
+        CTranslate2Translator(config(model=directory))
 
 
 def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
-    settings = ModelConfig(converted(nllb), tokenizer=nllb, max_length=12)
-    translator = CTranslate2Translator(settings, "en", "it")
+    settings = config(model=converted(nllb), tokenizer=nllb, max_source_tokens=12)
+    translator = CTranslate2Translator(settings)
     long, short = translator.translate(["Fever is common. " * 9, "Fever is common."])
     assert len(long.text) > 5 * len(short.text)
     assert translator.counts["split"] == 1
@@ -89,15 +76,15 @@ def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], P
 def test_a_directory_without_tokenizer_is_reported_with_a_remedy(
         marian: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="tokenizer names the directory"):
-        CTranslate2Translator(ModelConfig(converted(marian)), "en", "it")
+        CTranslate2Translator(config(model=converted(marian)))
 
 
 def test_a_tokenizer_of_another_model_is_noticed(
         marian: Path, nllb: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="lacks eng_Latn, ita_Latn"):
-        CTranslate2Translator(ModelConfig(converted(marian), tokenizer=nllb), "en", "it")
+        CTranslate2Translator(config(model=converted(marian), tokenizer=nllb))
     with pytest.raises(CheckpointError, match="of the tokenizer's"):
-        CTranslate2Translator(ModelConfig(converted(nllb), tokenizer=marian), "en", "it")
+        CTranslate2Translator(config(model=converted(nllb), tokenizer=marian))
 
 
 @pytest.fixture
@@ -106,7 +93,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     made: list[Path] = []
     real = ctranslate2_engine._convert
 
-    def remembering(settings: ModelConfig, partial: Path) -> None:
+    def remembering(settings: EngineConfig, partial: Path) -> None:
         made.append(settings.directory)
         real(settings, partial)
 
@@ -116,9 +103,9 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def test_a_model_as_published_is_converted_once(
         model: Path, pairs: dict[str, str], tmp_path: Path, conversions: list[Path]) -> None:
-    settings = ModelConfig(model, beam_size=1, convert_to=tmp_path / "made")
+    settings = config(model=model, beam_size=1, convert_to=tmp_path / "made")
     for _ in range(2):
-        translator = CTranslate2Translator(settings, "en", "it")
+        translator = CTranslate2Translator(settings)
         assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
     assert conversions == [model]
     [directory] = (tmp_path / "made").iterdir()
@@ -132,16 +119,16 @@ def test_pickled_weights_are_read_and_nothing_of_them_is_run(
     weights = load_file(directory / "model.safetensors")
     (directory / "model.safetensors").unlink()
     torch.save(weights, directory / "pytorch_model.bin")
-    settings = ModelConfig(directory, beam_size=1, convert_to=tmp_path)
-    translator = CTranslate2Translator(settings, "en", "it")
+    settings = config(model=directory, beam_size=1, convert_to=tmp_path)
+    translator = CTranslate2Translator(settings)
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
     torch.save({**weights, "x": Fraction(1)}, directory / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=r"found fractions.Fraction, which is no weight"):
-        CTranslate2Translator(settings, "en", "it")
+        CTranslate2Translator(settings)
     del weights["model.encoder.layers.0.fc1.weight"]
     torch.save(weights, directory / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=r"lacks the weights model.encoder.layers.0.fc1"):
-        CTranslate2Translator(settings, "en", "it")
+        CTranslate2Translator(settings)
 
 
 def test_other_weights_and_other_types_are_other_conversions(
@@ -149,18 +136,18 @@ def test_other_weights_and_other_types_are_other_conversions(
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     changed = shutil.copytree(marian, tmp_path / marian.name)
-    config = json.loads((changed / "config.json").read_text())
-    (changed / "config.json").write_text(json.dumps({**config, "note": 1}))
-    fingerprints = {CTranslate2Translator(settings, "en", "it").fingerprint for settings in (
-        ModelConfig(marian), ModelConfig(changed), ModelConfig(marian, compute_type="float32"),
-        ModelConfig(marian, batch_tokens=9, threads=1))}
+    content = json.loads((changed / "config.json").read_text())
+    (changed / "config.json").write_text(json.dumps({**content, "note": 1}))
+    fingerprints = {CTranslate2Translator(settings).fingerprint for settings in (
+        config(model=marian), config(model=changed), config(model=marian, precision="float32"),
+        config(model=marian, batch_tokens=9, workers=1))}
     assert len(fingerprints) == len(conversions) == 3
     assert len(list((tmp_path / "cache/bmtools/ctranslate2").iterdir())) == 3
 
 
 def test_processes_that_want_the_same_conversion_wait_for_it(
         marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
-    settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
+    settings = config(model=marian, precision="int8", convert_to=tmp_path)
     with ThreadPoolExecutor(3) as threads:
         [made] = set(threads.map(lambda _: convert(settings, "0" * 64), range(3)))
     assert len(conversions) == 1
@@ -169,7 +156,7 @@ def test_processes_that_want_the_same_conversion_wait_for_it(
 
 def test_what_a_kill_left_of_a_conversion_is_removed(
         marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
-    settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
+    settings = config(model=marian, precision="int8", convert_to=tmp_path)
     done = convert(settings, "0" * 64)
     left = hidden_path(done, "partial")
     done.rename(left)
@@ -183,22 +170,22 @@ def test_what_a_kill_left_of_a_conversion_is_removed(
 def test_a_conversion_that_fails_leaves_nothing(
         marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         error: Exception) -> None:
-    def fail(_settings: ModelConfig, partial: Path) -> None:
+    def fail(_settings: EngineConfig, partial: Path) -> None:
         (partial / "model.bin").write_bytes(b"begun")
         raise error
 
     monkeypatch.setattr(ctranslate2_engine, "_convert", fail)
-    settings = ModelConfig(marian, convert_to=tmp_path / "made")
+    settings = config(model=marian, convert_to=tmp_path / "made")
     with pytest.raises(WriteError if isinstance(error, OSError) else RuntimeError,
                        match="no space left" if isinstance(error, OSError) else "memory"):
-        CTranslate2Translator(settings, "en", "it")
+        CTranslate2Translator(settings)
     assert list((tmp_path / "made").glob("marian*")) == []
 
 
 def test_a_place_that_cannot_be_written_is_named(marian: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match=r"file/made/.*: cannot be written \(not a directory\)"):
-        CTranslate2Translator(ModelConfig(marian, convert_to=tmp_path / "file/made"), "en", "it")
+        CTranslate2Translator(config(model=marian, convert_to=tmp_path / "file/made"))
 
 
 def test_what_cannot_be_converted_is_refused(marian: Path, tmp_path: Path) -> None:
@@ -206,16 +193,16 @@ def test_what_cannot_be_converted_is_refused(marian: Path, tmp_path: Path) -> No
     weights = directory / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match=r"model.safetensors"):
-        CTranslate2Translator(ModelConfig(directory, convert_to=tmp_path), "en", "it")
-    with pytest.raises(BmtoolsError, match="compute_type float16 is not for this cpu; expected"):
-        CTranslate2Translator(ModelConfig(marian, compute_type="float16", device="cpu"), "en", "it")
+        CTranslate2Translator(config(model=directory, convert_to=tmp_path))
+    with pytest.raises(BmtoolsError, match="precision fp16 is not for this cpu; it has"):
+        CTranslate2Translator(config(model=marian, precision="fp16", device="cpu"))
 
 
 def test_attempts_are_searches_of_their_own(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
         monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ModelConfig(converted(nllb), tokenizer=nllb, beam_size=1, repetition_penalty=1.3)
-    translator = CTranslate2Translator(settings, "en", "it")
+    settings = config(model=converted(nllb), tokenizer=nllb, beam_size=1, repetition_penalty=1.3)
+    translator = CTranslate2Translator(settings)
     searches = [translator._search(attempt) for attempt in range(translator.attempts)]
     assert len(set(searches)) == 3
     assert searches[0] == (1, 1.3, 0)
@@ -226,10 +213,10 @@ def test_attempts_are_searches_of_their_own(
 
 def test_repetition_is_kept_down(nllb: Path, converted: Callable[[Path], Path]) -> None:
     def translate(size: int) -> set[str]:
-        settings = ModelConfig(nllb, beam_size=1, no_repeat_ngram_size=size)
+        settings = config(model=nllb, beam_size=1, no_repeat_ngram_size=size)
         ours = replace(settings, model=converted(nllb), tokenizer=nllb)
         return {engine.translate(["fever fever fever fever"])[0].text for engine in (
-            TransformersTranslator(settings, "en", "it"), CTranslate2Translator(ours, "en", "it"))}
+            TransformersTranslator(settings), CTranslate2Translator(ours))}
 
     [free], [kept_down] = translate(0), translate(2)
     assert free.count("tto") > kept_down.count("tto")

@@ -14,7 +14,7 @@ import pytest
 from bmtools.errors import BmtoolsError
 from bmtools.translation.engines import http
 from bmtools.translation.engines.http import HttpTranslator, clean
-from bmtools.translation.settings import ServerConfig
+from bmtools.translation.settings import EngineConfig
 
 Answer = Callable[[dict[str, Any], int], Any]
 
@@ -63,8 +63,7 @@ class Server:
 
 def _as_status(said: Any) -> tuple[Any, ...]:
     if isinstance(said, str):
-        said = {"choices": [{"message": {"content": said}, "finish_reason": "stop",
-                             "logprobs": {"content": [{"logprob": -0.5}, {"logprob": -0.1}]}}],
+        said = {"choices": [{"message": {"content": said}, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     return said if isinstance(said, tuple) else (200, said)
 
@@ -79,8 +78,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def _translator(server: Server, **settings: Any) -> HttpTranslator:
-    return HttpTranslator(ServerConfig(server.url, "gemma", **{"retries": 2, **settings}),
-                          "en", "it")
+    return HttpTranslator(EngineConfig("http", "en", "it", url=server.url, served_model="gemma",
+                                       **{"retries": 2, **settings}))
 
 
 def test_each_sentence_is_a_request_with_languages_and_model(server: Server) -> None:
@@ -89,9 +88,9 @@ def test_each_sentence_is_a_request_with_languages_and_model(server: Server) -> 
     [one, two] = translator.translate(["Pain.", "A {sentence}."])
     assert (one.text, two.text) == ("ENGLISH>ITALIAN: {X} PAIN.",
                                     "ENGLISH>ITALIAN: {X} A {SENTENCE}.")
-    assert (one.log_probability, one.engine) == (-0.3, "http")
+    assert one.engine == "http"
     [body, _] = server.bodies
-    assert (body["model"], body["temperature"], body["logprobs"]) == ("gemma", 0, True)
+    assert (body["model"], body["temperature"]) == ("gemma", 0)
     assert body["max_tokens"] in (69, 64 + len("A {sentence}."))
     assert translator.counts == {"requests": 2, "prompt tokens": 14, "answer tokens": 4}
     translator.translate(["Pain."], attempt=1)
@@ -105,15 +104,9 @@ def test_order_is_kept_by_requests_at_once(server: Server) -> None:
 
     server.answer = answer
     sentences = [f"Sentence {number}" for number in range(12)]
-    found = _translator(server, parallel_requests=3).translate(sentences)
+    found = _translator(server, workers=3).translate(sentences)
     assert [one.text for one in found] == sentences
     assert 1 < server.busiest <= 3
-
-
-def test_the_rate_is_held(server: Server) -> None:
-    start = time.monotonic()
-    _translator(server, requests_per_minute=1200).translate(["a", "b", "c", "d"])
-    assert time.monotonic() - start >= 0.15
 
 
 @pytest.mark.parametrize("trouble", [
@@ -129,14 +122,14 @@ def test_a_server_in_trouble_is_asked_again(server: Server, trouble: Any) -> Non
         with pytest.raises(BmtoolsError, match=r"chat/completions: .*, 3 times; start the server"):
             translator.translate(["BAD"])
         return
-    [bad, good] = _translator(server, parallel_requests=1).translate(["BAD", "Pain."])
+    [bad, good] = _translator(server, workers=1).translate(["BAD", "Pain."])
     assert "the server gives no translation: " in bad.fault and "3 times" in bad.fault
     assert good.text == "Dolore."
 
 
 def test_an_answer_that_never_comes_is_a_fault(server: Server) -> None:
     server.answer = lambda *_: time.sleep(0.3)
-    [one] = _translator(server, request_timeout=0.05, retries=1).translate(["Pain."])
+    [one] = _translator(server, timeout_seconds=0.05, retries=1).translate(["Pain."])
     assert one.fault.endswith("no answer within 0.05 seconds, 2 times")
 
 
@@ -178,14 +171,6 @@ def test_no_key_is_sent_unless_it_is_named(
         _translator(server, key_variable="NO_KEY")
 
 
-def test_a_server_without_probabilities_is_not_asked_for_them(server: Server) -> None:
-    server.answer = lambda body, _: \
-        (400, b"unknown field logprobs") if "logprobs" in body else "Dolore."
-    translator = _translator(server, parallel_requests=1)
-    assert [one.text for one in translator.translate(["Pain.", "Pain."])] == ["Dolore."] * 2
-    assert len(server.bodies) == 3
-
-
 def test_an_answer_that_is_cut_off_is_no_translation(server: Server) -> None:
     server.answer = lambda *_: {"choices": [{"message": {"content": "Do"},
                                              "finish_reason": "length"}]}
@@ -224,7 +209,7 @@ def test_a_sentence_may_talk_about_translation() -> None:
     ({"url": "file:///etc/passwd"}, "url: found file:///etc/passwd, expected an address"),
     ({"url": "http://me:word@host"}, "url: found a password, expected an address without"),
     ({"prompt": "Translate!"}, "prompt: found Translate!, expected {sentence} in it"),
-    ({"parallel_requests": 0}, "parallel_requests: found 0, expected 1 or more")])
+    ({"workers": -1}, "workers: found -1, expected 0 or more")])
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ServerConfig(**settings)
+        EngineConfig("http", "en", "it", **settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,9 +14,8 @@ from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.bilingual import read_pairs
-from bmtools.translation.counts import TranslationCounts
+from bmtools.translation.counts import translation_lines
 from bmtools.translation.documents import translate_records
-from bmtools.translation.engines import memory
 from bmtools.translation.engines.engine import NOTHING_NEW
 from bmtools.translation.engines.memory import (
     MemoryFirst,
@@ -24,7 +24,7 @@ from bmtools.translation.engines.memory import (
     edit_distance,
     with_numbers,
 )
-from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.settings import DocumentConfig, EngineConfig
 
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -36,6 +36,11 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <tu><tuv lang="en"><seg>Nothing.</seg></tuv><tuv lang="it"><seg>Nulla.</seg></tuv></tu>
 </body></tmx>
 """
+
+
+def _loaded(path: Path, threshold: float | None = None) -> MemoryTranslator:
+    return MemoryTranslator(EngineConfig("memory", "en", "it", memory=path,
+                                         memory_threshold=threshold))
 
 
 def _written(path: Path, content: str) -> Path:
@@ -91,7 +96,7 @@ def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message
 def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Path) -> None:
     path = _written(tmp_path / "m.tsv", "No pain.\tNessun dolore.\nNO PAIN\tNIENTE\n"
                                         "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
-    translator = MemoryTranslator(path, "en", "it")
+    translator = _loaded(path)
     found = translator.translate(
         ["No pain.", "NO PAIN", "no pain.", "No Pain!", "Fever", "fever;", "Cough."])
     assert [one.text for one in found] == [
@@ -103,7 +108,7 @@ def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Pa
 def test_long_segments_take_no_longer_than_their_length(tmp_path: Path) -> None:
     """A pattern for final punctuation took five seconds for 40,000 characters."""
     path = _written(tmp_path / "m.tsv", "A" + ". " * 500_000 + "b\u3000!\tBene.\n")
-    translator = MemoryTranslator(path, "en", "it")
+    translator = _loaded(path)
     [found] = translator.translate(["a" + ". " * 500_000 + "B?"])
     assert found.text == "Bene?"
 
@@ -126,7 +131,7 @@ def test_distances_are_those_of_the_table() -> None:
     rng = random.Random(0)
     for _ in range(500):
         one, other = _drawn(rng, 4, 9), _drawn(rng, 4, 9)
-        assert edit_distance(memory._positions(one), len(one), other) == _distance(one, other)
+        assert edit_distance(one, other) == _distance(one, other)
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.85, 1.0])
@@ -181,7 +186,7 @@ def _memory(tmp_path: Path, threshold: float | None = None) -> MemoryTranslator:
     path = tmp_path / "memory.tsv"
     path.write_text("en\tit\nNo pain.\tNessun dolore.\nA fever of 39 degrees.\t"
                     "Una febbre di 39 gradi.\n", encoding="utf-8")
-    return MemoryTranslator(path, "en", "it", threshold)
+    return _loaded(path, threshold)
 
 
 def test_the_engine_gets_what_the_memory_lacks(
@@ -189,7 +194,7 @@ def test_the_engine_gets_what_the_memory_lacks(
     engine = dictionary({"Cough.": "Tosse."})
     engine.licence = "CC-BY-NC-4.0"
     chain = MemoryFirst(_memory(tmp_path), engine)
-    counts = TranslationCounts()
+    counts: Counter[str] = Counter()
     [record] = translate_records(
         [Record(id="a", text="No pain.  Cough.", licence="CC-BY-4.0")], chain,
         DocumentConfig("en", "it"), counts=counts)
@@ -197,7 +202,7 @@ def test_the_engine_gets_what_the_memory_lacks(
     assert engine.calls == [["Cough."]]
     assert record["licence"] == "CC-BY-NC-4.0"
     assert record["meta"]["translation"]["memory"] == "memory.tsv"
-    assert "1 sentence from the translation memory" in counts.lines()
+    assert "1 sentence from the translation memory" in list(translation_lines(counts))
     found = chain.translate(["Cough.", "No pain.", "What?"])
     assert [one.engine or one.fault for one in found] == ["dictionary", "memory", "not in the book"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from bmtools.translation.engines.model_files import (
     check_translation_model,
     hash_model,
 )
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
+
+config = partial(EngineConfig, "transformers", "en", "it")
 
 
 @pytest.mark.parametrize(("card", "licence"), [
@@ -46,12 +49,12 @@ def test_the_model_s_licence_goes_into_the_records(
     records = [Record(id="a", text="Fever is common.", licence="CC-BY-4.0"),
                Record(id="b", text="Fever is common.")]
     try:
-        for engine, model in (("transformers", ModelConfig(marian)),
-                              ("ctranslate2", ModelConfig(converted(marian), marian))):
-            found = list(translate(records, "en", "it", engine, model=model))
+        for engine, model in (("transformers", {"model": marian}),
+                              ("ctranslate2", {"model": converted(marian), "tokenizer": marian})):
+            found = list(translate(records, "en", "it", engine, **model))
             assert [one["licence"] for one in found] == [
                 "CC-BY-NC-4.0", "unknown AND CC-BY-NC-4.0"]
-            [named, _] = translate(records, "en", "it", engine, model=model,
+            [named, _] = translate(records, "en", "it", engine, **model,
                                    model_licence="CC-BY-NC-3.0")
             assert named["licence"] == "CC-BY-4.0 AND CC-BY-NC-3.0"
     finally:
@@ -60,9 +63,9 @@ def test_the_model_s_licence_goes_into_the_records(
 
 def test_a_directory_without_a_model_has_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no config.json.*expected config.json and model"):
-        check_translation_model(tmp_path)
+        check_translation_model(tmp_path, "ctranslate2")
     with pytest.raises(CheckpointError, match=r"hf download Helsinki-NLP/opus --local-dir opus"):
-        check_translation_model(Path("Helsinki-NLP/opus"))
+        check_translation_model(Path("Helsinki-NLP/opus"), "transformers")
 
 
 def test_a_hash_is_that_of_what_is_read(tmp_path: Path) -> None:
@@ -80,16 +83,13 @@ def test_a_hash_is_that_of_what_is_read(tmp_path: Path) -> None:
 def test_tokens_are_those_of_the_model_s_own_tokenizer(
         model: Path, pairs: dict[str, str], recwarn: pytest.WarningsRecorder) -> None:
     theirs = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    ours = Subwords(ModelConfig(model), "en", "it")
+    ours = Subwords(config(model=model))
     mark = "<2it> " if model.name.startswith("madlad") else ""
     for sentence, translation in pairs.items():
         ids = theirs(mark + sentence).input_ids
         assert ours.encode(sentence) == theirs.convert_ids_to_tokens(ids)
         target = theirs.convert_ids_to_tokens(theirs(text_target=translation).input_ids)
         assert ours.decode([theirs.pad_token, *target]) == translation
-        marked = [ours.target_token] if ours.target_token else []
-        assert ours.encode_target(translation) == [
-            *marked, *(one for one in target if one not in marked)]
 
 
 @pytest.mark.parametrize(("family", "prefix", "mark"), [
@@ -97,24 +97,24 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(
 def test_marks_are_found_by_the_code_of_the_language(
         family: str, prefix: list[str], mark: str | None,
         request: pytest.FixtureRequest) -> None:
-    subwords = Subwords(ModelConfig(request.getfixturevalue(family)), "en", "it")
+    subwords = Subwords(config(model=request.getfixturevalue(family)))
     assert (subwords.prefix, subwords.target_token) == (prefix, mark)
 
 
 def test_a_mark_can_be_named(nllb: Path) -> None:
-    settings = ModelConfig(nllb, source_code="ita_Latn", target_code="cat_Latn")
-    subwords = Subwords(settings, "en", "it")
+    settings = config(model=nllb, source_code="ita_Latn", target_code="cat_Latn")
+    subwords = Subwords(settings)
     assert (subwords.prefix, subwords.target_token) == (["ita_Latn"], "cat_Latn")
     with pytest.raises(CheckpointError,
                        match=r"no language token for 'fra_Latn'.*target_code names one"):
-        Subwords(ModelConfig(nllb, target_code="fra_Latn"), "en", "it")
+        Subwords(config(model=nllb, target_code="fra_Latn"))
     with pytest.raises(CheckpointError, match=r"no language token for 'fr'.*cat_Latn"):
-        Subwords(ModelConfig(nllb), "en", "fr")
+        Subwords(EngineConfig("transformers", "en", "fr", model=nllb))
 
 
 def test_a_pair_of_languages_takes_no_codes(marian: Path) -> None:
     with pytest.raises(CheckpointError, match="leave out source_code"):
-        Subwords(ModelConfig(marian, source_code="en"), "en", "it")
+        Subwords(config(model=marian, source_code="en"))
 
 
 def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_path: Path) -> None:
@@ -122,13 +122,13 @@ def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_pa
     vocabulary = json.loads((directory / "vocab.json").read_text())
     vocabulary[">>ita<<"] = len(vocabulary)
     (directory / "vocab.json").write_text(json.dumps(vocabulary))
-    subwords = Subwords(ModelConfig(directory), "en", "it")
+    subwords = Subwords(config(model=directory))
     assert (subwords.prefix, subwords.target_token) == ([">>ita<<"], None)
     assert subwords.encode("No patient died.")[0] == ">>ita<<"
     with pytest.raises(CheckpointError, match=r"only some like >>ita<<"):
-        Subwords(ModelConfig(directory), "en", "es")
+        Subwords(EngineConfig("transformers", "en", "es", model=directory))
 
 
 def test_an_empty_directory_holds_no_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="found no tokenizer"):
-        Subwords(ModelConfig(tmp_path), "en", "it")
+        Subwords(config(model=tmp_path))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bmtools.translation.engines.engine import Translation
 from bmtools.translation.engines.neural import join_clauses, split_clauses
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
+
+config = partial(EngineConfig, "transformers", "en", "it")
 
 
 def _within(length: int):
@@ -58,9 +61,9 @@ def test_a_model_translates_long_sentences_by_clauses(marian: Path) -> None:
     from bmtools.translation.engines.transformers_engine import TransformersTranslator
 
     known = "The patient has a fever."
-    translator = TransformersTranslator(ModelConfig(marian), "en", "it")
+    translator = TransformersTranslator(config(model=marian))
     limit = len(translator.subwords.encode(known))
-    translator = TransformersTranslator(ModelConfig(marian, max_length=limit), "en", "it")
+    translator = TransformersTranslator(config(model=marian, max_source_tokens=limit))
     [found] = translator.translate([f"{known} Fever is common."])
     assert found.text == "Il paziente ha la febbre. La febbre è comune."
     assert translator.counts["split"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,16 @@ from bmtools.translation.engines.transformers_engine import (
     TransformersTranslator,
     batches_by_length,
 )
-from bmtools.translation.settings import ModelConfig
+from bmtools.translation.settings import EngineConfig
+
+config = partial(EngineConfig, "transformers", "en", "it")
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_sentences_known_by_heart_come_back_in_order(
         model: Path, pairs: dict[str, str], beam_size: int) -> None:
-    settings = ModelConfig(model, beam_size=beam_size, batch_tokens=40)
-    translator = TransformersTranslator(settings, "en", "it")
+    settings = config(model=model, beam_size=beam_size, batch_tokens=40)
+    translator = TransformersTranslator(settings)
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
     assert translator.details == {"model": model.name}
     assert translator.translate([]) == []
@@ -28,7 +31,7 @@ def test_sentences_known_by_heart_come_back_in_order(
 
 def test_a_sentence_too_long_is_translated_in_parts_and_the_others_are_whole(
         model: Path, pairs: dict[str, str]) -> None:
-    translator = TransformersTranslator(ModelConfig(model), "en", "it")
+    translator = TransformersTranslator(config(model=model))
     first, long, last = translator.translate(
         ["No patient died.", "Fever is common. " * 22, "Fever is common."])
     assert (first.text, last.text) == (pairs["No patient died."], pairs["Fever is common."])
@@ -38,7 +41,7 @@ def test_a_sentence_too_long_is_translated_in_parts_and_the_others_are_whole(
 
 def test_a_translation_without_end_is_a_fault(marian: Path) -> None:
     """A model that is made to repeat itself; Marian's forced end does not hide it."""
-    translator = TransformersTranslator(ModelConfig(marian, beam_size=1), "en", "it")
+    translator = TransformersTranslator(config(model=marian, beam_size=1))
     assert not translator.translate(["Fever is common."])[0].fault
     with torch.no_grad():
         translator._model.final_logits_bias[0, 0] = -1e9
@@ -51,7 +54,7 @@ def test_weights_come_from_safetensors_only(marian: Path, tmp_path: Path) -> Non
     torch.save({}, directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"expected config.json and model.safetensors"):
-        TransformersTranslator(ModelConfig(directory), "en", "it")
+        TransformersTranslator(config(model=directory))
 
 
 def test_batches_hold_so_many_tokens_and_every_index_once() -> None:

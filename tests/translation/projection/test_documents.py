@@ -185,8 +185,8 @@ def test_a_mention_with_a_control_character_has_its_translation() -> None:
 TEXT = "The heart beats. A heart, the hearty HEART."
 
 
-def starts(answers, occurrences="given"):
-    found = prepare_answers(Record(id="1", text=TEXT, answers=answers), occurrences)
+def starts(answers):
+    found = prepare_answers(Record(id="1", text=TEXT, answers=answers))
     check(found)
     return [answer.get("start") for answer in found["answers"]]
 
@@ -194,11 +194,6 @@ def starts(answers, occurrences="given"):
 def test_answers_are_projected_where_they_are_given():
     assert starts([{"text": "heart", "start": 19}]) == [19]
     assert starts([{"text": "heart"}, {"text": "liver"}, {"text": ""}]) == [4, None, None]
-
-
-def test_all_occurrences_of_an_answer_are_projected_once():
-    assert starts([{"text": "heart", "start": 19}, {"text": "heart"}], "all") == [19, 4]
-    assert starts([{"text": "beat", "start": 10}], "all") == [10]
 
 
 def question(name, answers, projected, meta=None, **keys):

@@ -89,7 +89,7 @@ def translate(run: Run, path: Path, *options: object) -> tuple[Records, str]:
     return read(path.with_name("translated.jsonl")), outcome.err
 
 
-@pytest.mark.parametrize("options", [("--method", "exact", "--translate-mentions"),
+@pytest.mark.parametrize("options", [("--method", "exact", "--set", "translate_mentions=true"),
                                      ("--method", "align")])
 def test_answers_go_to_their_places(run: Run, imported: Path, options: tuple[str, ...]) -> None:
     sources = {record["id"]: record for record in read(imported)}
@@ -116,7 +116,7 @@ def test_answers_go_to_their_places(run: Run, imported: Path, options: tuple[str
 
 
 def test_a_translated_set_in_squad_form_is_read_as_it_was(run: Run, imported: Path) -> None:
-    records, _ = translate(run, imported, "--method", "exact", "--translate-mentions")
+    records, _ = translate(run, imported, "--method", "exact", "--set", "translate_mentions=true")
     exported, again = (imported.with_name(name) for name in ("fr.json", "again.jsonl"))
     assert run("export", "squad", imported.with_name("translated.jsonl"), "-o", exported).code == 0
     outcome = run("import", "squad", exported, "--lang", "fr", "-o", again)

@@ -1,0 +1,180 @@
+"""Projection by hidden states of an encoder that reads both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from bmtools.errors import CheckpointError, require
+from bmtools.models.checkpoint import load_checkpoint
+from bmtools.models.families import positions
+from bmtools.models.hardware import resolve_device
+from bmtools.models.model_files import read_config
+from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence
+from bmtools.translation.engines.transformers_engine import batches_by_length, load_model, pad
+from bmtools.translation.projection.links import Rule, link_rule, linked_place, word_spans
+from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+from bmtools.translation.projection.settings import LinkRule
+from bmtools.translation.settings import EngineConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_USUAL_LAYER = 8
+_NO_LIMIT = 1 << 30
+
+
+class TokenizedSentence(NamedTuple):
+    """A sentence as input ids.
+
+    Args:
+        ids: special tokens included.
+        owners: for each id the word that it belongs to; -1 for special tokens.
+        words: start and end of each word in the sentence.
+    """
+
+    ids: list[int]
+    owners: np.ndarray
+    words: list[Span]
+
+
+class WordTokenizer:
+    """Tokenizer that keeps track of the words: each is encoded by itself, behind a blank.
+
+    Args:
+        tokenizer: of the model.
+        before: special tokens that begin a sentence.
+        after: one that ends it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, before: list[int], after: int) -> None:
+        self._tokenizer, self._before, self._after = tokenizer, before, after
+        self._known: dict[str, list[int]] = {}
+
+    def __call__(self, sentence: str) -> TokenizedSentence:
+        """Tokenize a sentence."""
+        words = word_spans(sentence)
+        pieces = [self._pieces(sentence[start:end]) for start, end in words]
+        owners = [number for number, own in enumerate(pieces) for _ in own]
+        return TokenizedSentence(
+            [*self._before, *(piece for own in pieces for piece in own), self._after],
+            np.array([*(-1 for _ in self._before), *owners, -1], int), words)
+
+    def _pieces(self, word: str) -> list[int]:
+        if word not in self._known:
+            self._known[word] = list(self._tokenizer(
+                f" {word}", add_special_tokens=False, verbose=False)["input_ids"])
+        return self._known[word]
+
+
+@dataclass(eq=False)
+class EmbeddingsProjector:
+    """Projector by links between hidden states.
+
+    Args:
+        encoder: takes input ids and attention mask, gives hidden states.
+        tokenizers: of the source and of the target language.
+        layer: whose states are compared; 0 is the embeddings.
+        rule: turns states into links.
+        pad_id: of the padding token.
+        max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
+        batch_tokens: tokens of one batch, padding included.
+    """
+
+    encoder: PreTrainedModel
+    tokenizers: tuple[WordTokenizer, WordTokenizer]
+    layer: int
+    rule: Rule
+    pad_id: int
+    max_length: int
+    batch_tokens: int = EngineConfig.batch_tokens
+
+    @classmethod
+    def load(cls, directory: Path, source: str, target: str, layer: int | None = None,
+             rule: LinkRule | None = None) -> EmbeddingsProjector:
+        """Load an encoder that reads both languages, or the encoder of a translation model.
+
+        Source: Jalili Sabet et al. 2020 (SimAlign); for translation models Ebing and Glavaš 2025
+        (TransAlign, arXiv 2510.27337), without its fine-tuning.
+
+        Args:
+            directory: of its checkpoint, as transformers saves it.
+            source: ISO 639-1 code.
+            target: ISO 639-1 code.
+            layer: whose states are compared; by default the last one of a translation model, and
+                the eighth of another encoder, or the last of fewer.
+            rule: links states of tokens; by default softmax for a translation model, else itermax.
+
+        Raises:
+            CheckpointError: no such model, or one that reads the source language alone.
+            ValueError: the encoder has not so many layers.
+        """
+        if read_config(directory).get("is_encoder_decoder"):
+            check_sequence_to_sequence(directory)
+            left, right = (Subwords(EngineConfig("transformers", *languages, model=directory))
+                           for languages in ((source, target), (target, source)))
+            if not (left.target_token or "".join(left.prefix).startswith("<2")):
+                raise CheckpointError(
+                    f"{directory}: has no token for the language of a sentence, so its encoder "
+                    f"reads {source!r} alone; expected a model that reads both languages, such as "
+                    "NLLB, M2M-100 or MADLAD-400")
+            encoder = load_model(directory, "auto").get_encoder()
+            tokenizer, max_length = left.tokenizer, left.max_length
+            sides = [WordTokenizer(one.tokenizer, [one.vocabulary[token] for token in one.prefix],
+                                   one.tokenizer.eos_token_id) for one in (left, right)]
+            usual, rule = _NO_LIMIT, rule or "softmax"
+        else:
+            # A class with a new head has the encoder's own names for the weights, and no pooler.
+            loaded = load_checkpoint(directory, resolve_device("auto"),
+                                     "AutoModelForTokenClassification", new_head=True)
+            encoder = cast("PreTrainedModel", loaded.model.base_model)
+            tokenizer = loaded.tokenizer
+            max_length = positions(encoder.config.to_dict()) or _NO_LIMIT
+            sides = [WordTokenizer(tokenizer, [tokenizer.cls_token_id], tokenizer.sep_token_id)] * 2
+            usual, rule = _USUAL_LAYER, rule or "itermax"
+        last = int(encoder.config.num_hidden_layers)
+        layer = min(last, usual) if layer is None else layer
+        require(0 <= layer <= last, "layer", layer, f"0 to {last}, the encoder's last one")
+        return cls(encoder, (sides[0], sides[1]), layer, link_rule(rule), tokenizer.pad_token_id,
+                   max_length)
+
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Find each span of each pair by the links of its words."""
+        found: list[list[Projection | None]] = [[None] * len(pair.spans) for pair in pairs]
+        sides = {at: (self.tokenizers[0](pair.source), self.tokenizers[1](pair.target))
+                 for at, pair in enumerate(pairs) if pair.spans}
+        fitting = [at for at, both in sides.items()
+                   if max(len(side.ids) for side in both) <= self.max_length]
+        lengths = [sum(len(side.ids) for side in sides[at]) for at in fitting]
+        for batch in batches_by_length(lengths, self.batch_tokens):
+            places = [fitting[number] for number in batch]
+            states = self._states([side.ids for at in places for side in sides[at]])
+            for number, at in enumerate(places):
+                links = self._word_links(sides[at], states[2 * number:2 * number + 2])
+                words = [side.words for side in sides[at]]
+                found[at] = [linked_place(links, words[0], words[1], span)
+                             for span in pairs[at].spans]
+        return found
+
+    @torch.inference_mode()
+    def _states(self, sequences: Sequence[list[int]]) -> list[np.ndarray]:
+        """Encode sequences of ids; padding is cut off."""
+        inputs, mask = pad(sequences, self.pad_id, next(self.encoder.parameters()).device)
+        output = self.encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
+        states = output.hidden_states[self.layer].float().cpu().numpy()
+        return [one[:len(ids)] for one, ids in zip(states, sequences, strict=True)]
+
+    def _word_links(self, sides: Sequence[TokenizedSentence],
+                    states: Sequence[np.ndarray]) -> np.ndarray:
+        """Link words by the strongest link between their tokens."""
+        left, right = (side.owners >= 0 for side in sides)
+        links = np.zeros((len(sides[0].words), len(sides[1].words)))
+        if left.any() and right.any():
+            owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
+            np.maximum.at(links, owners, self.rule(states[0][left], states[1][right]))
+        return links
