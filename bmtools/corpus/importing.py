@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import select
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from bmtools.corpus.overlap import PARTS, Keys, keys_of, overlaps_of_keys, part_of
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.io.archives import folder_files
 from bmtools.io.output import encode_lines, temporary_database
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
     from bmtools.text.abbreviations import Abbreviations
 
 _CHUNK_BYTES = 1 << 20
-# The line or the id in a place that names a file.
-_LINE_OR_ID = re.compile(r"(?::\d+| \([^/]*\))$")
 _TASKS = {"target": "mrr", "answers": "qa", "labels": "multilabel", "text_pair": "similarity",
           "relations": "relations", "entities": "ner"}
-_ANNOTATIONS = frozenset((*_TASKS, "label"))
+_LABELLED = ("yesno", "nli", "classification")
 Duplicates = Literal["refuse", "drop", "rename", "keep"]
 Reader = Callable[..., Iterator[Record]]
 """Function of names of files, `counts` and `reject` that yields their records."""
@@ -140,50 +136,18 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
                 yield kept
 
 
-class SetSeen:
-    """Task and parts of an imported set, and the overlap of these with each other.
+def task_of(record: Record) -> str:
+    """Name the task that a record is an example of, or mrr; empty where there is none."""
+    if "label" in record:
+        return "yesno" if "question" in record else \
+            "nli" if "text_pair" in record else "classification"
+    return next((task for key, task in _TASKS.items()
+                 if record.get(key) or (key == "answers" and key in record)), "")
 
-    Records without an annotation are no set, and nothing of them is kept.
-    """
 
-    def __init__(self) -> None:
-        self._found: set[str] = set()
-        self._parts: dict[str, list[Keys]] = defaultdict(list)
-        self._paths: dict[str, str] = {}
-
-    def passing(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield records, after a look at each."""
-        for record in records:
-            self.look_at(record)
-            yield record
-
-    def look_at(self, record: Record) -> None:
-        """Look at a record that may have annotations."""
-        if _ANNOTATIONS.isdisjoint(record):
-            return
-        self._found.update(key for key in record if record[key] or key == "answers")
-        part, path = part_of(_LINE_OR_ID.sub("", record.place))
-        if part:
-            self._parts[part].append(keys_of(record))
-            self._paths.setdefault(part, path)
-
-    @property
-    def task(self) -> str:
-        """The task whose examples the records are, or mrr; empty where there is none."""
-        if "label" in self._found:
-            return "yesno" if "question" in self._found else \
-                "nli" if "text_pair" in self._found else "classification"
-        return next((task for key, task in _TASKS.items() if key in self._found), "")
-
-    @property
-    def parts(self) -> dict[str, tuple[int, str]]:
-        """The parts by their names, where there are several: their records and paths."""
-        return {part: (len(self._parts[part]), self._paths[part]) for part in PARTS
-                if part in self._parts} if len(self._parts) > 1 else {}
-
-    def overlaps(self) -> list[JsonObject]:
-        """Return what the parts share with each other."""
-        return list(overlaps_of_keys({part: self._parts[part] for part in self.parts}))
+def main_task(tasks: Collection[str]) -> str:
+    """Choose the task of a set from those of its records, of which some lack relations."""
+    return next((task for task in (*_LABELLED, *_TASKS.values()) if task in tasks), "")
 
 
 class _Head(NamedTuple):
@@ -193,14 +157,14 @@ class _Head(NamedTuple):
         id: of a record.
         place: of it.
         lines: that it became.
-        annotated: whether it has an annotation.
+        task: see `task_of`.
         record: itself, where it became something else.
     """
 
     id: str
     place: str
     lines: int
-    annotated: bool
+    task: str
     record: JsonObject | None = None
 
 
@@ -260,8 +224,7 @@ class FileWorker:
                 records = self._account(records, file.name, counts)
             for record in self._changes.made(records, rejects.append):
                 made = list(self._changes.split([record], counts, rejects.append))
-                heads.append(_Head(record["id"], record.place, len(made),
-                                   not _ANNOTATIONS.isdisjoint(record),
+                heads.append(_Head(record["id"], record.place, len(made), task_of(record),
                                    record if self._changes.sentences else None))
                 lines.append(encode_lines(made))
                 size += len(lines[-1])
@@ -275,23 +238,24 @@ class FileWorker:
 
 
 class ImportedRecords:
-    """Records of all files, in their order: duplicate ids, and sets that share something.
+    """Records of all files, in their order, and duplicate ids.
 
     Args:
         duplicates: what to do with a record whose id came before.
         changes: that workers made to the records.
-        seen: looks at those that are written.
+
+    Attributes:
+        tasks: of the records that are written.
     """
 
-    def __init__(self, duplicates: Duplicates, changes: RecordChanges, seen: SetSeen) -> None:
-        self._ids, self._changes, self._seen = UniqueIds(duplicates), changes, seen
+    def __init__(self, duplicates: Duplicates, changes: RecordChanges) -> None:
+        self._ids, self._changes, self.tasks = UniqueIds(duplicates), changes, set[str]()
 
     def resume(self, run: PassRun) -> None:
         """Look at what an interrupted run has written."""
-        lines = run.done()
         for head in map(_heads.decode, run.aside_done()):
             self._ids.add(head.id, head.place)
-            self._look_at(head, list(islice(lines, head.lines)))
+            self.tasks.add(head.task)
 
     def amend(self, outcome: Outcome) -> Outcome:
         """Take out or rename duplicates."""
@@ -303,7 +267,7 @@ class ImportedRecords:
             if not self._ids.add(head.id, head.place):
                 head, own = self._again(head, own, outcome)
                 changed = True
-            self._look_at(head, own)
+            self.tasks |= {head.task} if own else set()
             kept.append(head._replace(record=None))
             written += own
         if changed:
@@ -322,8 +286,3 @@ class ImportedRecords:
             made = self._changes.split([kept], Counter(), lambda error: None)
             lines = [encode_lines([one]) for one in made]
         return head._replace(id=kept["id"]), lines
-
-    def _look_at(self, head: _Head, lines: Sequence[bytes]) -> None:
-        if head.annotated:
-            for line in lines:
-                self._seen.look_at(Record(msgspec.json.decode(line), place=head.place))

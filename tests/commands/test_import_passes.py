@@ -115,35 +115,6 @@ def test_a_killed_import_goes_on_at_the_file(
         "out.jsonl.bmtools.json"]
 
 
-def test_sets_are_told_apart_after_an_interruption_too(
-        run: Callable[..., Any], write_lines: Callable[..., Path], tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [write_lines(f"{name}.jsonl", {"id": name, "text": "Pain.", "label": "x"},
-                         {"id": name + "2", "text": f"No {name}.", "label": "y"})
-             for name in ("train", "test")]
-    command = ("import", "jsonl", *parts, "-o", tmp_path / "out.jsonl")
-    told = "mixed, 2 of train and 2 of test"
-    outcome = run(*command)
-    assert told in outcome.err and "test shares 1 text with train" in outcome.err
-    monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
-    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(FileWorker, "__call__", _second_fails(FileWorker.__call__))
-        with pytest.raises(_Killed):
-            run(*command, "--overwrite")
-    again = run(*command, "--resume")
-    assert told in again.err and "test shares 1 text with train" in again.err
-
-
-def _second_fails(read: Callable[..., Any]) -> Callable[..., Any]:
-    def reading(self: FileWorker, file: Any) -> Iterator[Any]:
-        if file.number == 1:
-            raise _Killed
-        return read(self, file)
-
-    return reading
-
-
 def test_a_broken_file_ends_the_import_when_it_is_its_turn(
         imported: Callable[..., Any], files: list[Path], run: Callable[..., Any],
         tmp_path: Path) -> None:

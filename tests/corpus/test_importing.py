@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bmtools.corpus.importing import Duplicates, SetSeen, with_unique_ids
+from bmtools.corpus.importing import Duplicates, main_task, task_of, with_unique_ids
 from bmtools.errors import RecordError
 from bmtools.records import Record
 
@@ -54,24 +54,8 @@ def test_it_agrees_with_a_set() -> None:
     ({"labels": ["a"]}, "multilabel"), ({"question": "?", "answers": []}, "qa"),
     ({"target": "x"}, "mrr")])
 def test_the_task_is_told_by_the_keys(keys: dict, task: str) -> None:
-    seen = SetSeen()
-    assert len([*seen.passing([Record(id="1", text="a", **keys)])]) == 1
-    assert (seen.task, seen.parts, seen.overlaps()) == (task, {}, [])
+    assert task_of(Record(id="1", text="a", **keys)) == task
 
 
-def test_parts_that_are_mixed() -> None:
-    given = [Record(id=place, text=text, entities=[], place=place) for place, text in (
-        ("z/test/a.xml:3", "a"), ("z/train/b.xml:4", "A"), ("z/train/c.xml (7)", "c"),
-        ("z/other.xml:1", "a"))]
-    seen = SetSeen()
-    assert [*seen.passing(given)] == given
-    assert seen.parts == {"train": (2, "z/train"), "test": (1, "z/test")}
-    assert seen.overlaps() == [{"of": "test", "in": "train", "records": 1, "documents": 0,
-                                "texts": 1, "questions": 0}]
-
-
-def test_plain_texts_are_no_parts() -> None:
-    seen = SetSeen()
-    assert len([*seen.passing(Record(id=part, text="a", place=f"{part}.txt:1")
-                              for part in ("train", "test"))]) == 2
-    assert (seen.parts, seen.overlaps()) == ({}, [])
+def test_a_set_of_relations_may_have_records_without() -> None:
+    assert main_task({"", "ner", "relations"}) == "relations"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from bmtools.corpus.overlap import overlaps, part_of
+from bmtools.corpus.overlap import overlaps
 from bmtools.records import Record
 
 
@@ -16,16 +14,3 @@ def test_overlap() -> None:
               Record(id="7", text="e", meta={"document": "d"})]
     assert list(overlaps({"train": first, "test": second})) == [
         {"of": "test", "in": "train", "records": 5, "documents": 1, "texts": 2, "questions": 1}]
-
-
-@pytest.mark.parametrize(("path", "expected"), [
-    ("DDI.zip/DDICorpus/Train/DrugBank/1.xml", ("train", "DDI.zip/DDICorpus/Train")),
-    ("test/train.tsv", ("train", "test/train.tsv")),
-    ("ner/devel.tsv.gz", ("dev", "ner/devel.tsv.gz")),
-    ("NCBItrainset_corpus.txt", ("train", "NCBItrainset_corpus.txt")),
-    ("CDR_DevelopmentSet.PubTator.txt", ("dev", "CDR_DevelopmentSet.PubTator.txt")),
-    ("chemprot_validation_x.tsv", ("dev", "chemprot_validation_x.tsv")),
-    ("Test for DDI Extraction task/2.xml", ("test", "Test for DDI Extraction task")),
-    ("latest/devices-contest.txt", ("", "")), ("testosterone.ann", ("", "")), ("-", ("", ""))])
-def test_parts_are_told_by_their_names(path: str, expected: tuple[str, str]) -> None:
-    assert part_of(path) == expected

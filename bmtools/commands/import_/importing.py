@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +32,7 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import Passes, takes_passes
-from bmtools.cli.results import Closing, Line, finish, records_written, with_file
+from bmtools.cli.results import Closing, finish, records_written, with_file
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines, write_stream
 from bmtools.corpus.importing import (
@@ -41,18 +40,21 @@ from bmtools.corpus.importing import (
     FileWorker,
     ImportedRecords,
     RecordChanges,
-    SetSeen,
     input_files,
+    main_task,
+    task_of,
     with_unique_ids,
 )
-from bmtools.corpus.overlap import describe_shared, part_of
 from bmtools.errors import Reject
 from bmtools.io.jsonl import refuse_empty
 from bmtools.io.sources import STDIN
 from bmtools.io.workers import ONE_WORKER
+from bmtools.records import Record
 
 Content = TypeVar("Content")
 _ESSENTIAL = "sentences lang duplicates output rejects resume workers"
+_PART = re.compile(r"(?<![a-z])(?i:(?P<train>train(?:ing)?)|(?P<test>test(?:ing)?)|"
+                   r"(?P<dev>dev(?:el(?:opment)?)?|val(?:id(?:ation)?)?))(?i:set)?(?![A-Za-z])")
 _takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
@@ -113,14 +115,19 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
     def read_set(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                  duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
                  **options: object) -> None:
-        names, counts, seen = step.sources(files), Counter[str](), SetSeen()
+        names, counts, tasks = step.sources(files), Counter[str](), set[str]()
         with usage_errors():
             records = _load(reader)(names, counts=counts, reject=reject, **settings, **options)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
         records = changes.split(records, counts, reject)
-        written = write_stream(step, seen.passing(_not_empty(records, names, allow_empty, counts)),
-                               output, "importing")
-        _close(step, written, counts, output, seen)
+
+        def noted() -> Iterator[Record]:
+            for record in _not_empty(records, names, allow_empty, counts):
+                tasks.add(task_of(record))
+                yield record
+
+        written = write_stream(step, noted(), output, "importing")
+        finish(step, *closing(written, counts, output, main_task(tasks)))
 
     def read_texts(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                    duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
@@ -131,8 +138,8 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
                 raise click.UsageError("--account: found stdin, which cannot be read twice, "
                                        "expected files")
             passes = replace(passes, workers=ONE_WORKER)
-        parts, seen = list(input_files(names, shares_folders)), SetSeen()
-        imported = ImportedRecords(duplicates, changes, seen)
+        parts = list(input_files(names, shares_folders))
+        imported = ImportedRecords(duplicates, changes)
         identity = {"format": step.context.command.name, "duplicates": duplicates,
                     **options, **changes.given, "sentences": changes.sentences,
                     **({"files": parts[-1].after} if shares_folders else {})}
@@ -148,7 +155,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
             from bmtools.corpus.account import account_in_words
 
             click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
-        _close(step, run.records, run.counts, output, seen)
+        finish(step, *closing(run.records, run.counts, output, main_task(imported.tasks)))
 
     def make(function: Callable[[], None]) -> click.Command:
         name = function.__name__.replace("_", "-")
@@ -177,11 +184,6 @@ def _load(path: str) -> Any:
     return getattr(import_module(f"bmtools.corpus.{module}"), function)
 
 
-def _close(step: CommandStep, written: int, counts: Counter[str], output: str,
-           seen: SetSeen) -> None:
-    finish(step, *closing(written, counts, output, seen.task, seen.parts, seen.overlaps()))
-
-
 def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool,
                counts: Counter[str]) -> Iterator[Content]:
     """Pass on records or lines, refuse sources without any, and say what was left out of them."""
@@ -194,9 +196,7 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
 
 
-def closing(records: int, counts: Mapping[str, int], output: str, task: str = "",
-                 parts: Mapping[str, tuple[int, str]] | None = None,
-                 overlaps: Sequence[Line] = ()) -> Closing:
+def closing(records: int, counts: Mapping[str, int], output: str, task: str = "") -> Closing:
     """Close `import`.
 
     Args:
@@ -204,23 +204,16 @@ def closing(records: int, counts: Mapping[str, int], output: str, task: str = ""
         counts: what was repaired or left out.
         output: file of the records.
         task: whose examples they are; empty for plain text.
-        parts: parts of a set that are in one now, with their records and paths.
-        overlaps: what parts share.
     """
-    facts = [records_written(records, counts, output)]
-    if parts:
-        sizes = " and ".join(f"{count:,} of {name}" for name, (count, _) in parts.items())
-        _, path = next(iter(parts.values()))
-        facts.append(f"mixed, {sizes}: name one alone, as {shlex.quote(path)}")
-    facts += [shared for line in overlaps if (shared := describe_shared([line]))]
-    return "; ".join(facts), "" if parts else with_file(_next_after(task, output), output)
+    return (records_written(records, counts, output), with_file(_next_after(task, output), output))
 
 
 def _next_after(task: str, output: str) -> str:
     """Choose what comes after `import` by what was imported, and by the name of its file."""
     if task in ("", "mrr"):
         return "score-mrr {} --model CKPT" if task else "build-vocab {} -o vocabulary"
-    part, _ = part_of(Path(output).name)
+    found = list(_PART.finditer(Path(output).name))
+    part = found[-1].lastgroup if found else None
     files = {"train": "--train {} --dev FILE", "dev": "--train FILE --dev {}",
              "test": "--train FILE --dev FILE --test {}"}
     return f"finetune {task} --model CKPT {files[part]} -o model" if part else "split {} -o parts"
