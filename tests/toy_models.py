@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from toy_corpora import EncodedDocument, corpus_of
 from transformers import (
     AutoModelForPreTraining,
     BertConfig,
@@ -28,7 +29,7 @@ from transformers import (
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
-from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.shards import Corpus
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
@@ -117,7 +118,7 @@ class Toy:
             points = np.isin(encoded.ids, self.tokenizer.convert_tokens_to_ids(["."]))
             sentences = [0, *(np.nonzero(points[:-1])[0] + 1).tolist()]
             documents.append(EncodedDocument(encoded.ids, encoded.word_starts, sentences))
-        return Corpus.of(documents, fingerprint(self.tokenizer))
+        return corpus_of(documents, fingerprint(self.tokenizer))
 
     def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,
                 micro_batch_size: int = 0,

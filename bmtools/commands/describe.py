@@ -30,7 +30,7 @@ from bmtools.study.corpora.settings import DescribeConfig
 @click.command("describe", cls=Command, examples=(
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
     "bmtools describe corpus.jsonl --topics medicine --vocab vocabulary --table"),
-    groups={"Counts": "vocab topics total compare bands uncased keys most",
+    groups={"Counts": "vocab topics total bands uncased keys most",
             "Report": "table plot output workers ray"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
 @takes_files
@@ -44,14 +44,13 @@ from bmtools.study.corpora.settings import DescribeConfig
               help="Also count records by topic: that of most keywords in them. A TOML file has a "
                    "list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
 @click.option("--total", is_flag=True, help="Also describe all files together.")
-@click.option("--compare", is_flag=True, help="Also compare the words of each two files.")
 @takes_settings(DescribeConfig, "config")
 @prints_results
 @writes_plot("lengths, words by frequency, topics, years and origins")
 @takes_workers
 @writes_records
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...],
-            topics: str | None, total: bool, compare: bool, config: DescribeConfig,
+            topics: str | None, total: bool, config: DescribeConfig,
             plot: Path | None, workers: Workers, output: str) -> None:
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
 
@@ -70,7 +69,7 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
 
     vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(step, describe(
-        step.sources(files), vocabularies=vocabularies, total=total, compare=compare,
+        step.sources(files), vocabularies=vocabularies, total=total,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
         output, lambda lines: print_tables(tables_of(lines)))

@@ -19,7 +19,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.command("lineage", cls=Command, examples=(
     "bmtools lineage model",
     "bmtools lineage scores.jsonl --search . --format mermaid -o lineage.mmd"),
-    groups={"Places": "search", "Output": "format settings output"},
+    groups={"Places": "search", "Output": "format output"},
     meanings={"output": "Write here; .gz and .zst compress."})
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
                 type=InputPath(Path, exists=False))
@@ -29,10 +29,9 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid"]),
               default="tree", show_default=True,
               help="A tree for people, all records as JSON, or a graph for Mermaid.")
-@click.option("--settings", is_flag=True, help="Show the settings of each step in the tree.")
 @writes_records
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
-            settings: bool, output: str) -> None:
+            output: str) -> None:
     """Follow outputs back to the first bytes: commands, hashes, licences, hours.
 
     PATHS are checkpoints, vocabularies, shards, corpora, predictions or scores that bmtools wrote,
@@ -59,7 +58,7 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
             text = sys.stdout if output == STDOUT else io.StringIO()
             seen: set[str] = set()
             for root in lineage.ends:
-                print_renderable(lineage_tree(lineage, root, seen, settings), text)
+                print_renderable(lineage_tree(lineage, root, seen), text)
             text.write("\n".join(["", *total_lines(lineage), ""]))
             if isinstance(text, io.StringIO):
                 stream.write(text.getvalue().encode())

@@ -31,7 +31,7 @@ from bmtools.values import format_figure
 @click.command("mix", cls=Command, examples=(
     "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
     "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
-    groups={"Mixture": "corpus weights size words repeat seed", "Output": "output workers ray"},
+    groups={"Mixture": "corpus weights size repeat seed", "Output": "output workers ray"},
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),
@@ -42,7 +42,7 @@ from bmtools.values import format_figure
 @writes_records
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: MixConfig,
             workers: Workers, output: str) -> None:
-    """Mix corpora into one by weights, sizes or words, and shuffle it.
+    """Mix corpora into one by weights, and shuffle it.
 
     Records are chosen as by sample, and their order is a hash of id and seed, too: it is the same
     whatever the order of the files. Text is counted in bytes of UTF-8, titles included. Each

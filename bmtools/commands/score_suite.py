@@ -9,12 +9,7 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    usage_errors,
-    writes_plot,
-    writes_records,
-)
+from bmtools.cli.options import Command, usage_errors, writes_plot, writes_records
 from bmtools.cli.parameters import Given, InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import (
     MISSING_NAMED,
@@ -32,7 +27,7 @@ from bmtools.errors import count_of
 from bmtools.records import JsonObject
 from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
-_UNLIMITED_WIDTH = 10_000
+_WIDEST = 10_000
 
 
 class Results(NamedInput):
@@ -69,8 +64,8 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
               "the files spell it differently.")
 @click.option("--sets", "lists_sets", is_flag=True, help="Print the suite's sets instead, with "
               "task, metrics, groups and sizes; this reads nothing.")
-@click.option("--format", "form", type=click.Choice(["markdown", "latex"]),
-              help="Print tables in this form, for a document.")
+@click.option("--format", "form", type=click.Choice(["latex"]),
+              help="Print tables for LaTeX; --table prints Markdown where stdout is no terminal.")
 @prints_results
 @writes_plot("the scores of all models")
 @writes_records
@@ -110,15 +105,16 @@ def _describe(one: SuiteSet) -> JsonObject:
 
 
 def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
-    from bmtools.study.suites.suite_report import FORMS, suite_tables
+    from bmtools.study.suites.suite_report import latex_table, suite_tables
 
-    width = _UNLIMITED_WIDTH if form else terminal_width()
-    for number, (title, header, rows) in enumerate(suite_tables(lines, suite, width)):
+    for number, table in enumerate(suite_tables(lines, suite, _WIDEST if form else
+                                                terminal_width())):
         if number:
             click.echo()
         if form:
-            click.echo(FORMS[form](title, header, rows), nl=False)
+            click.echo(latex_table(*table), nl=False)
         else:
+            title, header, rows = table
             print_table(header, rows, title)
 
 

@@ -40,7 +40,7 @@ class Piece(NamedTuple):
         place: file and path of elements.
         text: without white space.
         is_added: whether a reader may write it though it stands in no text node.
-        is_optional: whether it may be in a record or not, as citations.
+        is_optional: whether it may be in a record or not, as brackets around a title.
         left_out: class of text that is in no record; empty for all other.
     """
 
@@ -173,10 +173,6 @@ class XmlAccount:
         """Return text that the reader puts before that of an element."""
         return ""
 
-    def is_optional(self, path: Path, attributes: Attributes) -> bool:
-        """Tell whether the text of an element may be in a record or not."""
-        return False
-
     def in_unit(self, pieces: Sequence[Piece]) -> Iterable[Piece]:
         """Change the pieces of a unit by what the others are."""
         return pieces
@@ -200,7 +196,7 @@ class XmlAccount:
                         continue
                     if len(path) in (unit, 1):
                         found: list[Piece] = []
-                        self._add(element, path, source_name(name), found, None, False)
+                        self._add(element, path, source_name(name), found, None)
                         yield from self.in_unit(found)
                         element.clear()
                         unit = 0
@@ -210,25 +206,24 @@ class XmlAccount:
                                 "copy or download the file again") from error
 
     def _add(self, element: Element, path: Path, name: str, found: list[Piece],
-             behind: list[Piece] | None, is_optional: bool) -> None:
+             behind: list[Piece] | None) -> None:
         """Add the pieces of an element; `behind` gets those that come behind its paragraph."""
         place = f"{name}: {'/'.join(path)}"
         if left_out := self.left_out(path, element.attrib):
             found.append(Piece(place, squeezed("".join(element.itertext())), left_out=left_out))
             return
-        is_optional = is_optional or self.is_optional(path, element.attrib)
         stray = STRAY if path[-1] in self.textless else ""
         begins = path[-1] == "p" and behind is None
         behind = [] if begins else behind
-        texts = [Piece(place, squeezed(text or ""), False, is_optional, stray)
+        texts = [Piece(place, squeezed(text or ""), left_out=stray)
                  for text in (element.text, *(child.tail for child in element))]
         found += [Piece(place, squeezed(self.added(path, element.attrib)), True), texts[0]]
         for child, tail in zip(element, texts[1:], strict=True):
             inner = (*path, _local(child.tag))
             if behind is not None and inner[-1] in self.moved:
-                self._add(child, inner, name, behind, None, is_optional)
+                self._add(child, inner, name, behind, None)
             else:
-                self._add(child, inner, name, found, behind, is_optional)
+                self._add(child, inner, name, found, behind)
             found.append(tail)
         if begins:
             found += behind or ()

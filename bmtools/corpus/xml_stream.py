@@ -28,7 +28,6 @@ _AHEAD = 1 << 20  # bytes that are read before the parser sees them
 _WIDE = 4  # bytes by which UTF-16 and UTF-32 are known
 _NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*;)")
 _BLANKS = re.compile(" {2,}")
-_MOST_PROLOG_BYTES = 1 << 20
 _NODE_BYTES = 100  # of an element in memory, beside its text
 
 
@@ -54,9 +53,42 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str],
     with open_bytes(name) as stream:
         head = stream.read(_AHEAD)
         if head:
-            chunks = chain(_chunks(BytesIO(head)), _chunks(stream))
-            yield from _streamed(name, tags, map(_Prolog(name, roots).passing, chunks),
+            _check_prolog(head, source_name(name), roots)
+            yield from _streamed(name, tags, chain(_chunks(BytesIO(head)), _chunks(stream)),
                                  _names_in(head) if len(head) < _AHEAD else None, children)
+
+
+def _check_prolog(head: bytes, name: str, roots: Collection[str]) -> None:
+    """Read up to the root element, and refuse another one, and declarations that could do harm.
+
+    Entities could stand for gigabytes of text or for files, and the formats read here declare
+    none, so any declaration is refused before lxml sees it.
+    """
+    expected = " or ".join(f"<{root}>" for root in roots)
+    parser, found = expat.ParserCreate(), list[str]()
+
+    def refuse_entity(entity: str, *_: object) -> None:
+        raise DataError(f"{name}:{parser.CurrentLineNumber}: found a declaration of the entity "
+                        f"{entity!r}, expected none; such files can exhaust memory or read others, "
+                        "so take the declarations out if you trust it")
+
+    def check_root(root: str, _attributes: object) -> None:
+        if not found and root not in roots:
+            raise DataError(f"{name}:{parser.CurrentLineNumber}: found the root element <{root}>, "
+                            f"expected {expected}")
+        found.append(root)
+
+    parser.EntityDeclHandler, parser.StartElementHandler = refuse_entity, check_root
+    try:
+        for chunk in _chunks(BytesIO(head)):
+            if not found:
+                parser.Parse(chunk, False)
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        if not found:
+            raise DataError(f"{name}:{parser.CurrentLineNumber}: not XML ({error}); expected an "
+                            f"XML file with {expected}") from error
+    if not found and len(head) == _AHEAD:
+        raise DataError(f"{name}: found no element in the first megabyte, expected {expected}")
 
 
 _SAFELY: dict[str, object] = {
@@ -194,53 +226,3 @@ def single_spaced(text: str) -> str:
     if "  " in text:
         text = _BLANKS.sub(" ", text)
     return text.strip(" ")
-
-
-class _RootFound(Exception):
-    pass
-
-
-class _Prolog:
-    """Reader up to the root element, which refuses declarations that could do harm.
-
-    Entities could stand for gigabytes of text or for files, and the formats read here declare
-    none, so any declaration is refused before lxml sees it.
-    """
-
-    def __init__(self, name: str, roots: Collection[str]) -> None:
-        self._name = source_name(name)
-        self._roots = roots
-        self._expected = " or ".join(f"<{root}>" for root in roots)
-        self._parser = expat.ParserCreate()
-        self.is_done = False  # the root was found
-        self._size = 0
-        self._parser.EntityDeclHandler = self._refuse_entity
-        self._parser.StartElementHandler = self._check_root
-
-    def passing(self, chunk: bytes) -> bytes:
-        """Read the next bytes, up to the root element, and return them."""
-        if self.is_done:
-            return chunk
-        self._size += len(chunk)
-        if self._size > _MOST_PROLOG_BYTES:
-            raise DataError(f"{self._name}: found no element in the first megabyte, expected "
-                            f"{self._expected}")
-        try:
-            self._parser.Parse(chunk, False)
-        except _RootFound:
-            self.is_done = True
-        except (expat.ExpatError, LookupError, ValueError) as error:
-            raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: not XML ({error}); "
-                            f"expected an XML file with {self._expected}") from error
-        return chunk
-
-    def _refuse_entity(self, entity: str, *_: object) -> None:
-        raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found a declaration of "
-                        f"the entity {entity!r}, expected none; such files can exhaust memory or "
-                        "read others, so take the declarations out if you trust it")
-
-    def _check_root(self, root: str, _attributes: object) -> None:
-        if root not in self._roots:
-            raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found the root "
-                            f"element <{root}>, expected {self._expected}")
-        raise _RootFound

@@ -10,7 +10,7 @@ import numpy as np
 
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts
-from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.shards import Corpus, DocumentBatch
 from bmtools.data.shuffle import document_numbers
 from bmtools.ragged import offsets
 from bmtools.recipes.phases import Phase, Schedule, count_steps
@@ -98,12 +98,12 @@ def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
         return corpus
     documents = document_numbers(np.arange(count), len(corpus), seed, 0)
     lengths = corpus.lengths[documents].astype(np.int64)
-    firsts, borders = np.zeros_like(lengths), offsets(lengths)[1:-1]
-    parts = [np.split(values, borders) for values in corpus.gather(documents, firsts, lengths)]
+    firsts, sentences = np.zeros_like(lengths), None
+    ids, word_starts = corpus.gather(documents, firsts, lengths)
     if corpus.has_sentences:
         starts, counts = corpus.sentence_starts(documents, firsts, lengths)
-        parts.append(np.split(starts, offsets(counts)[1:-1]))
-    return Corpus.of(EncodedDocument(*each) for each in zip(*parts, strict=True))
+        sentences = starts + offsets(lengths)[:-1].repeat(counts)
+    return Corpus.of(DocumentBatch(ids, word_starts, lengths, sentences))
 
 
 def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:

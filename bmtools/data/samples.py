@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,16 +59,7 @@ def mask_keys(samples: np.ndarray, seed: int) -> np.ndarray:
     return derive(seed, 4, samples["corpus"], samples["draw"], samples["start"])
 
 
-class HasWordStarts(Protocol):
-    """Documents with known word starts, such as a `Corpus`."""
-
-    def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
-                                slack: int) -> np.ndarray:
-        """Move offsets within documents back to word starts, by `slack` tokens at most."""
-
-
-def cut_evenly(samples: np.ndarray, corpora: Sequence[HasWordStarts],
-               max_length: int) -> np.ndarray:
+def cut_evenly(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int) -> np.ndarray:
     """Cut samples that are too long into few parts of about equal length, between words.
 
     Words of many tokens are cut, too, where no word start is near.
@@ -87,8 +78,9 @@ def cut_evenly(samples: np.ndarray, corpora: Sequence[HasWordStarts],
     for number, corpus in enumerate(corpora):
         moved = np.nonzero((parts["corpus"] == number) & (numbers > 0))[0]
         if len(moved):
-            starts[moved] = corpus.word_start_at_or_before(
-                parts["document"][moved], starts[moved], _slack(longest))
+            documents, places = np.unique(parts["document"][moved], return_inverse=True)
+            starts[moved] = corpus.word_starts(documents).at_or_before(places, starts[moved],
+                                                                       _slack(longest))
     ends = np.append(starts[1:], 0)
     ends[first_parts[1:] - 1] = samples["start"] + samples["length"]
     parts["start"], parts["length"] = starts, ends - starts

@@ -7,17 +7,15 @@ first), `documents` (where each begins, and where the last one ends) and, option
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from bmtools.data.word_starts import WordStarts
-from bmtools.errors import CheckpointError, DataError
+from bmtools.errors import CheckpointError
 from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import add_input
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
@@ -29,23 +27,8 @@ SHARDS = "shard-*.safetensors"
 FORMAT = "bmtools-shard-1"
 TYPES: dict[str, np.dtype] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
 _REMEDY = "make the shards again with `bmtools tokenize`"
-_TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
-            "sentences": ("U32",)}
+_TENSORS = {"ids", "word_starts", "documents"}
 _LONGEST_HEADER = 1 << 20
-
-
-class EncodedDocument(NamedTuple):
-    """One document.
-
-    Args:
-        ids: (tokens,) whole numbers.
-        word_starts: (tokens,) bool, True where a word begins.
-        sentences: tokens at which sentences begin, in order; None if unknown.
-    """
-
-    ids: np.ndarray
-    word_starts: np.ndarray
-    sentences: Sequence[int] | np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -75,27 +58,6 @@ class DocumentBatch:
                               self.lengths[:number], early),
                 DocumentBatch(self.ids[tokens:], self.word_starts[tokens:],
                               self.lengths[number:], late))
-
-
-def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
-    """Concatenate documents; those without tokens are skipped.
-
-    Raises:
-        DataError: there is none with tokens.
-    """
-    kept = [one for one in (EncodedDocument(*each) for each in documents) if len(one.ids)]
-    if not kept:
-        raise DataError("found no document with tokens, expected one at least")
-    lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
-    origins = run_offsets(lengths)[:-1]
-    sentences = None
-    if kept[0].sentences is not None:
-        sentences = np.concatenate([
-            np.asarray(one.sentences, dtype=np.int64) + origin
-            for one, origin in zip(kept, origins, strict=True)])
-    return DocumentBatch(np.concatenate([np.asarray(one.ids) for one in kept]),
-                         np.concatenate([np.asarray(one.word_starts, dtype=bool) for one in kept]),
-                         lengths, sentences)
 
 
 def shard_path(directory: Path, number: int) -> Path:
@@ -128,13 +90,11 @@ class Shard:
         Raises:
             CheckpointError: missing, damaged or of another format.
         """
-        arrays, kinds, metadata = _map_tensors(path)
-        if metadata.get("format") != FORMAT or any(
-                kinds.get(name) not in _TENSORS.get(name, ())
-                for name in {*kinds, "ids", "word_starts", "documents"}):
-            found = ", ".join(f"{name} {kind}" for name, kind in sorted(kinds.items())) or "nothing"
-            raise CheckpointError(f"{path}: found {found}, format {metadata.get('format')}, "
-                                  f"expected a shard of format {FORMAT}; {_REMEDY}")
+        arrays, metadata = _map_tensors(path)
+        if metadata.get("format") != FORMAT or not arrays.keys() >= _TENSORS:
+            raise CheckpointError(f"{path}: found {', '.join(sorted(arrays))}, format "
+                                  f"{metadata.get('format')}, expected a shard of format {FORMAT}; "
+                                  f"{_REMEDY}")
         ids, bits, borders = (arrays[name] for name in ("ids", "word_starts", "documents"))
         sentences, tokens, fault = arrays.get("sentences"), len(ids), ""
         if len(borders) < 2 or borders[0] or borders[-1] != tokens:
@@ -221,17 +181,16 @@ class Corpus:
         return cls(tuple(shards), shards[0].vocabulary, inputs, origins)
 
     @classmethod
-    def of(cls, documents: Iterable[EncodedDocument | tuple], vocabulary: str = "") -> Corpus:
-        """Keep documents in memory; those without tokens are skipped.
+    def of(cls, documents: DocumentBatch, vocabulary: str = "") -> Corpus:
+        """Keep documents in memory.
 
         Args:
-            documents: ids, word starts and, for all or none, first tokens of sentences.
+            documents: each with a token at least.
             vocabulary: fingerprint of the tokenizer.
         """
-        batch = concatenate(documents)
-        borders = np.cumsum(np.append(0, batch.lengths), dtype=np.int64)
-        bits = np.packbits(batch.word_starts, bitorder="little")
-        return cls((Shard(batch.ids, bits, borders, batch.sentences, vocabulary),), vocabulary)
+        bits = np.packbits(documents.word_starts, bitorder="little")
+        return cls((Shard(documents.ids, bits, run_offsets(documents.lengths),
+                          documents.sentences, vocabulary),), vocabulary)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -272,13 +231,9 @@ class Corpus:
         Returns:
             ids, int64, and word starts, bool, both (all tokens,).
 
-        Raises:
-            IndexError: a part reaches beyond its document.
         """
         documents, firsts, lengths = (
             np.asarray(each, dtype=np.int64) for each in (documents, firsts, lengths))
-        if ((firsts < 0) | (lengths < 0) | (firsts + lengths > self.lengths[documents])).any():
-            raise IndexError("a part reaches beyond its document")
         total = int(lengths.sum())
         ids, starts = np.empty(total, dtype=np.int64), np.empty(total, dtype=bool)
         begins = run_offsets(lengths)[:-1]
@@ -350,25 +305,6 @@ class Corpus:
                 found[chosen] = shard.sentences[np.maximum(numbers, 0)] - origins
         return np.clip(found, 0, offsets)
 
-    def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
-                                slack: int) -> np.ndarray:
-        """Move offsets back to word starts.
-
-        Args:
-            documents: (offsets,) numbers of documents.
-            offsets: (offsets,) tokens within each, 0 to its length, which counts as a border.
-            slack: most tokens to go back; an offset without a word start there is kept.
-
-        Returns:
-            (offsets,) int64.
-        """
-        documents, offsets = np.asarray(documents, np.int64), np.asarray(offsets, np.int64)
-        found = offsets.copy()
-        for shard, chosen, origins in self._by_shard(documents):
-            own = WordStarts(shard.bits, origins, self.lengths[documents[chosen]])
-            found[chosen] = own.at_or_before(np.arange(len(chosen)), offsets[chosen], slack)
-        return found
-
     def _by_shard(self, documents: np.ndarray
                   ) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
         """Yield each shard of these documents, the indices of those in it, and where they begin."""
@@ -388,37 +324,24 @@ def is_shards(path: Path) -> bool:
     return path.is_dir() and next(path.glob(SHARDS), None) is not None
 
 
-def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
-    """Map a safetensors file: views of its tensors, their types, and its metadata."""
+def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Map a safetensors file: its tensors, and its metadata."""
     try:
         with path.open("rb") as stream:
-            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            size = int.from_bytes(stream.read(LENGTH_BYTES), "little")
+            header, metadata = parse_header(stream.read(min(size, _LONGEST_HEADER)))
+        begin, total = LENGTH_BYTES + size, path.stat().st_size
+        tensors = {name: np.asarray(np.memmap(path, TYPES[entry["dtype"]], "r",
+                                              begin + entry["data_offsets"][0],
+                                              tuple(entry["shape"])))
+                   for name, entry in header.items()}
+        if total != begin + max(entry["data_offsets"][1] for entry in header.values()):
+            raise ValueError(f"found {total} bytes")
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file; {_REMEDY}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path}: found an empty file, expected a shard; "
-                              f"{_REMEDY}") from error
-    base = end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
-    tensors, kinds = {}, {}
-    try:
-        if not 10 <= base <= min(LENGTH_BYTES + _LONGEST_HEADER, len(content)):
-            raise ValueError("no header")
-        header, metadata = parse_header(content[LENGTH_BYTES:base])
-        for name, entry in header.items():
-            kinds[name], (start, stop), [length] = (
-                entry["dtype"], entry["data_offsets"], entry["shape"])
-            dtype = TYPES.get(kinds[name])
-            if dtype is None or length * dtype.itemsize != stop - start:
-                raise ValueError(f"found {length} numbers of type {kinds[name]} in "
-                                 f"{stop - start} bytes")
-            tensors[name] = np.frombuffer(content, dtype, length, base + start)
-            end = max(end, base + stop)
-    except ValueError as error:
+    except (KeyError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole shard ({error}); {_REMEDY}") from error
-    if end != len(content):
-        raise CheckpointError(f"{path}: found {len(content)} bytes, expected {end}; the file is "
-                              f"cut short, {_REMEDY}")
-    return tensors, kinds, metadata
+    return tensors, metadata
 
 
 def stated_licences(results: JsonObject) -> list[str]:

@@ -168,22 +168,18 @@ def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
               if (directory / name).is_file()]
     stated = next((one["do_lower_case"] for one in (content, *beside)
                    if one.get("do_lower_case") is not None), None)
-    tokens = (copy / VOCAB).read_text("utf-8", "replace").splitlines()
-    upper = upper_case_tokens(tokens)
-    vocabulary = f"its vocabulary has upper case ({min(upper)!r})" if upper \
-        else "its vocabulary has no upper case"
+    upper = upper_case_tokens((copy / VOCAB).read_text("utf-8", "replace").splitlines())
     fitting = "cased" if upper else "uncased"
-    if casing is None and stated is None:
-        raise CheckpointError(f"{directory}: no file says whether text keeps its case; "
-                              f"{vocabulary}, so give {setting('casing')} {fitting}")
-    is_uncased = casing == "uncased" if casing else bool(stated)
-    if (is_uncased and upper) or not (is_uncased or upper or casing):
-        said = f"{setting('casing')} {casing}" if casing \
-            else f"{TOKENIZER_CONFIG} says do_lower_case {json.dumps(stated)}"
-        raise CheckpointError(f"{directory}: {said}, but {vocabulary}; give {setting('casing')} "
-                              f"{fitting}")
+    asked = casing or ("" if stated is None else "uncased" if stated else "cased")
+    if asked != fitting and casing != "cased":
+        said = f"{setting('casing')} {casing}" if casing else \
+            "no file says whether text keeps its case" if stated is None else \
+            f"{TOKENIZER_CONFIG} says do_lower_case {json.dumps(stated)}"
+        raise CheckpointError(f"{directory}: {said}, but its vocabulary has "
+                              + (f"upper case ({min(upper)!r})" if upper else "no upper case")
+                              + f"; give {setting('casing')} {fitting}")
     content.setdefault("tokenizer_class", "BertTokenizer")
-    path.write_text(json.dumps({**content, "do_lower_case": is_uncased}))
+    path.write_text(json.dumps({**content, "do_lower_case": asked == "uncased"}))
 
 
 def _load(source: Path, config: PretrainedConfig, state: dict[str, Tensor]) -> PreTrainedModel:

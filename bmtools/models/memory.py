@@ -15,19 +15,11 @@ from torch import Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bmtools.models.architectures import build_model
-from bmtools.models.sizes import STATE_COPIES
-
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
+    pass
 
 GIB = 2**30
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-
-
-def training_state_bytes(config: PretrainedConfig) -> int:
-    """Return the bytes of weights, gradients and optimizer states, without allocating them."""
-    return STATE_COPIES * sum(weight.nbytes for weight in build_model(config, "meta").parameters())
 
 
 class MemoryTracker(TorchDispatchMode):

@@ -6,7 +6,7 @@ In transformers 5, position ids that restart do not keep documents apart: encode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -172,8 +172,7 @@ class _MegatronAttention(MegatronBertSelfAttention):
 
 
 def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
-               token_type_ids: Tensor | None = None, causal: bool = False,
-               tolerance: float | None = None) -> None:
+               token_type_ids: Tensor | None = None, causal: bool = False) -> None:
     """Refuse a model that encodes packed documents differently from each document alone.
 
     Without dropout: changing some tokens must leave the states of those that cannot see them;
@@ -187,8 +186,6 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         model: prepared by `prepare_packed`.
         input_ids, lengths, token_type_ids, causal: as for `encode_packed`; at least two documents
             of different lengths reveal most.
-        tolerance: largest difference, as a share of the norm of a token's states or of a weight's
-            gradient; None for the rounding to expect.
 
     Raises:
         BmtoolsError: what differs, by how much, and the way out.
@@ -206,29 +203,33 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     def encode_alone() -> Tensor:
         return _encode_separately(model, input_ids, documents, token_type_ids)
 
-    was_training = model.training
+    was_training, name = model.training, type(model).__name__
     model.eval()
     try:
         states, gradients = _states_and_gradients(
             model, lambda: encode_packed(model, input_ids, lengths, token_type_ids, causal))
         with torch.no_grad():
             after = encode_packed(model, changed, lengths, token_type_ids, causal).float()
-        errors = _errors(after[~is_changed], states[~is_changed])
-        _check_states(model, errors, document_ids[~is_changed],
-                      "changes when tokens it must not see change", _LEAK_TOLERANCE)
+        errors, others = _errors(after[~is_changed], states[~is_changed]), document_ids[~is_changed]
+        _check(errors, torch.full_like(errors, _LEAK_TOLERANCE), lambda at: (
+            f"{name}: packed document {int(others[at]) + 1} changes when tokens it must not see "
+            "change: its states"))
         with _unrounded(device):
             exact, exact_gradients = _states_and_gradients(model, encode_alone)
-        limit = torch.tensor(_expected_rounding(model, device) if tolerance is None else tolerance)
+        limit = torch.tensor(_TOLERANCES.get(
+            torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type)
+            else model.dtype, _TOLERANCES[torch.float32]))
         limits = limit.expand(len(gradients))
-        if tolerance is None and _rounds(device):
+        if _rounds(device):
             alone, alone_gradients = _states_and_gradients(model, encode_alone)
             limit = limit.maximum(_TIMES_NOISE * _errors(alone, exact).max())
             limits = limits.maximum(
                 _TIMES_NOISE * _gradient_errors(alone_gradients, exact_gradients))
-        _check_states(model, _errors(states, exact), document_ids, "is not what it is alone",
-                      float(limit))
-        _check_gradients(model, _gradient_errors(gradients, exact_gradients), list(gradients),
-                         limits)
+        _check(_errors(states, exact), limit.expand(len(states)), lambda at: (
+            f"{name}: packed document {int(document_ids[at]) + 1} is not what it is alone: its "
+            "states"))
+        _check(_gradient_errors(gradients, exact_gradients), limits, lambda at: (
+            f"{name}: gradients of {[*gradients][at]} in packed documents and in each alone"))
     finally:
         model.train(was_training)
 
@@ -251,12 +252,6 @@ def _unrounded(device: torch.device) -> Iterator[None]:
     finally:
         if device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def _expected_rounding(model: PreTrainedModel, device: torch.device) -> float:
-    precision = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) \
-        else model.dtype
-    return _TOLERANCES.get(precision, _TOLERANCES[torch.float32])
 
 
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,
@@ -312,27 +307,12 @@ def _gradient_errors(gradients: Mapping[str, Tensor], expected: Mapping[str, Ten
     return errors.nan_to_num(nan=torch.inf).cpu()
 
 
-def _check_states(model: PreTrainedModel, errors: Tensor, document_ids: Tensor, difference: str,
-                  limit: float) -> None:
-    """Refuse states of which any token's differ by more than a share of their norm."""
+def _check(errors: Tensor, limits: Tensor, describe: Callable[[int], str]) -> None:
+    """Refuse states or gradients of which any differs by more than its limit."""
     if not len(errors):
-        return
-    worst = int(errors.argmax())
-    if errors[worst] > limit:
-        raise BmtoolsError(
-            f"{type(model).__name__}: packed document {int(document_ids[worst]) + 1} {difference}: "
-            f"its states differ by {float(errors[worst]):.2g} of their size, expected "
-            f"{limit:.2g} at most; {_use_padded()}")
-
-
-def _check_gradients(model: PreTrainedModel, errors: Tensor, names: Sequence[str],
-                     limits: Tensor) -> None:
-    """Refuse gradients of which any weight's differs by more than its limit."""
-    if not names:
         return
     worst = int((errors / limits).argmax())
     if errors[worst] > limits[worst]:
         raise BmtoolsError(
-            f"{type(model).__name__}: packed documents give {names[worst]} a gradient that "
-            f"differs by {float(errors[worst]):.2g} of its size from that of each document alone, "
-            f"expected {float(limits[worst]):.2g} at most; {_use_padded()}")
+            f"{describe(worst)} differ by {float(errors[worst]):.2g} of their size, expected "
+            f"{float(limits[worst]):.2g} at most; {_use_padded()}")

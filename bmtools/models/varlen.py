@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from bmtools.models.documents import DocumentLengths, capability
+from bmtools.models.documents import DocumentLengths
 
 HALF = (torch.bfloat16, torch.float16)
 # On a CPU torch's fused attention takes two to six times as long in bfloat16 as in float32 where
@@ -79,11 +79,6 @@ def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_s
     if dtype in HALF and capability >= _AMPERE and head_size <= _LARGEST_FLASH_HEAD:
         return FLASH
     return BLOCKS if windowed else EFFICIENT
-
-
-def loops_over_documents(device: torch.device) -> bool:
-    """Tell if a device that should have a kernel has none: a GPU that is not NVIDIA's."""
-    return device.type != "cpu" and capability(device) is None
 
 
 def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,

@@ -20,6 +20,7 @@ from bmtools.data.masking.corruption import (
 from bmtools.data.masking.strategies import MaskStrategy, make_strategy
 from bmtools.data.masking.terms import TermList, spellings
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
+from bmtools.data.shards import Corpus, DocumentBatch
 from bmtools.keyed_random import derive
 from bmtools.models.mlm import encode, lm_head
 from bmtools.ragged import offsets
@@ -127,22 +128,6 @@ class SequenceMasker:
                 count_coverage(batch, masked))
 
 
-class _TextsInMemory:
-    """Word starts of encoded texts, for `cut_evenly`."""
-
-    def __init__(self, begins: np.ndarray, starts: np.ndarray) -> None:
-        self._begins = begins
-        # Position of the last word start up to each token.
-        self._word_starts = np.maximum.accumulate(np.where(starts, np.arange(len(starts)), -1))
-
-    def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
-                                slack: int) -> np.ndarray:
-        positions = self._begins[documents] + offsets
-        words = self._word_starts[positions]
-        moved: np.ndarray = np.where(positions - words <= slack, words, positions)
-        return moved - self._begins[documents]
-
-
 def cut_texts(lengths: np.ndarray, starts: np.ndarray,
               max_length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cut texts that are too long into few sequences of about equal length, where words begin.
@@ -157,8 +142,8 @@ def cut_texts(lengths: np.ndarray, starts: np.ndarray,
     """
     begins = offsets(lengths)[:-1]
     numbers = np.arange(len(lengths))
-    sequences = cut_evenly(whole_documents(numbers, lengths, draws=numbers),
-                           [_TextsInMemory(begins, starts)], max_length)
+    corpus = Corpus.of(DocumentBatch(np.zeros(len(starts), np.uint16), starts, lengths))
+    sequences = cut_evenly(whole_documents(numbers, lengths, draws=numbers), [corpus], max_length)
     texts, firsts = sequences["document"], sequences["start"]
     return begins[texts] + firsts, texts, firsts
 

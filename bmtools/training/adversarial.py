@@ -13,11 +13,10 @@ from torch.nn import functional
 from bmtools.models.mlm import lm_head
 from bmtools.training.objectives import (
     EncoderInputs,
-    LabelObjective,
     Lengths,
     LossTerm,
+    MaskedObjective,
     masked_positions,
-    pair_sums,
     select_masked,
 )
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from bmtools.recipes.settings import PretrainingConfig
 
 
-class AdversarialObjective(LabelObjective):
+class AdversarialObjective(MaskedObjective):
     """Masked language modelling whose predictions withstand adversarial perturbations.
 
     The perturbation of the embeddings starts from noise and ascends the divergence from the clean
@@ -56,19 +55,14 @@ class AdversarialObjective(LabelObjective):
 
     def __init__(self, model: PreTrainedModel, settings: PretrainingConfig,
                  head: NextSentenceHead | None = None, term: str = "nsp") -> None:
-        super().__init__(model)
-        self.head = head
-        self._term = term
+        super().__init__(model, head, term)
         self._settings = settings
         embeddings = model.get_input_embeddings()
         assert isinstance(embeddings, torch.nn.Embedding)
         self._embeddings = PerturbedEmbeddings(embeddings)
-        self.loss_terms = {"mlm": LossTerm(1.0, "masked"),
-                           "adversarial": LossTerm(settings.adversarial, "masked")}
-        self.metrics = {"mlm_accuracy": "masked"}
-        if head is not None:
-            self.loss_terms[term] = LossTerm(1.0, "pairs")
-            self.metrics[f"{term}_accuracy"] = "pairs"
+        self.loss_terms = {"mlm": self.loss_terms.pop("mlm"),
+                           "adversarial": LossTerm(settings.adversarial, "masked"),
+                           **self.loss_terms}
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Lengths = None, token_type_ids: Tensor | None = None,
@@ -89,9 +83,8 @@ class AdversarialObjective(LabelObjective):
         clean = predict(states)
         target, expected = clean.detach(), labels.flatten()[positions]
         sums = {"mlm": functional.cross_entropy(clean, expected, reduction="sum"),
-                "mlm_accuracy": (target.argmax(-1) == expected).sum()}
-        if self.head is not None and nsp_labels is not None:
-            sums |= pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)
+                "mlm_accuracy": (target.argmax(-1) == expected).sum(),
+                **self.pair_sums(inputs, states, nsp_labels)}
         if not self.model.training:
             return {**sums, "adversarial": torch.zeros_like(sums["mlm"])}
         tokens = torch.ones_like(input_ids) if attention_mask is None else attention_mask

@@ -18,8 +18,6 @@ from bmtools.data.sampler import Sampler
 from bmtools.errors import Reject, setting
 from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
-from bmtools.models.precision import choose_precision
-from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.records import JsonObject
 from bmtools.status import set_status
@@ -90,25 +88,13 @@ class _Forecaster:
     def forecast(self) -> JsonObject:
         """Measure each phase, unless its memory does not suffice."""
         run = self._run
-        device, precision, option = \
-            self._speed.device, self._speed.precision, setting("mixed_precision")
+        device, precision = self._speed.device, self._speed.precision
         if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
             precision = "no"  # a GPU without instructions for TF32 uses float32
         native = precision != "bf16" or device.bf16
-        warnings = []
-        if not native:
-            warnings.append(f"{option} {precision} is EMULATED here, which is slower than float32")
-        if precision == self._plan.optimization.mixed_precision == "no" \
-                and device.kind == "cpu" and device.bf16 and choose_precision(
-                    run.trainer.objective.model.config, run.accelerator.device).precision == "bf16":
-            warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
-        if run.packed and loops_over_documents(run.accelerator.device):
-            warnings.append(
-                f"{setting('layout')} packed calls attention ONCE FOR EACH RUN of documents of "
-                "equal length in every layer, about nine times as many operations a pass: torch "
-                f"has kernels for them on NVIDIA's GPUs alone; try {setting('layout')} padded")
-        warnings += self._memory_warnings()
-        warnings += run.schedule.unfinished_warmups()
+        warnings = [] if native else [f"{setting('mixed_precision')} {precision} is EMULATED here, "
+                                      "which is slower than float32"]
+        warnings += [*self._memory_warnings(), *run.schedule.unfinished_warmups()]
         if self._processes > 1:
             warnings.append(
                 f"tokens a second are those of one process alone; {self._processes} "
@@ -118,10 +104,10 @@ class _Forecaster:
         return {
             "device": {"name": device.name, "kind": device.kind, "count": device.count,
                        "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16},
-            "precision": precision, "native": native, "parameters": _count_weights(run),
-            "packing_check": "passed" if run.packed else None, "processes": self._processes,
-            "phases": phases, **{name: _sum([phase[name] for phase in phases])
-                                 for name in ("hours", "kwh")},
+            "precision": precision, "native": native,
+            "parameters": run.trainer.objective.model.num_parameters(),
+            "processes": self._processes, "phases": phases,
+            **{name: _sum([phase[name] for phase in phases]) for name in ("hours", "kwh")},
             "warnings": warnings, "notes": [note for note in run.notes if note not in warnings]}
 
     def _forecast_phase(self, number: int) -> JsonObject:
@@ -146,7 +132,6 @@ class _Forecaster:
             "layout": "packed" if run.packed else "padded", "fill_rate": _rounded(fill_rate),
             "micro_batch_size": size,
             "memory_gib": _rounded(self._memory[number].total_bytes(size) / GIB),
-            "frozen_parameters": _count_weights(run, run.frozen[number]),
             "tokens_per_second": round(rate),
             "model_flop_utilisation": _rounded(self._speed.utilisation(number, rate)),
             "hours": _rounded(hours), "kwh": _rounded(kwh)}
@@ -240,12 +225,6 @@ class _ProbeBatches:
                 if now - start >= seconds and len(rates) >= _MIN_STEPS:
                     break
         return median(rates)
-
-
-def _count_weights(run: Run, names: set[str] | None = None) -> int:
-    """Count the model's weights, or those with these names."""
-    return sum(weight.numel() for name, weight in run.trainer.objective.model.named_parameters()
-               if names is None or name in names)
 
 
 def _sum(values: list[float | None]) -> float | None:

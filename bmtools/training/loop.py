@@ -16,7 +16,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from bmtools.data.batches import Batches, MicroBatch, Prefetcher, RankBatch
+from bmtools.data.batches import Batches, Prefetcher, RankBatch
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.training.distributed import is_sharded, shard
@@ -46,19 +46,6 @@ class LoopHooks:
     lr_scales: Mapping[str, float] = field(default_factory=dict)
     adjust_gradients: Callable[[float], None] | None = None
     around_passes: Callable[[int], AbstractContextManager[None]] | None = None
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Micro-batches of an update whose losses are means over the same counts.
-
-    Args:
-        micro_batches: of this process.
-        counts: over all processes.
-    """
-
-    micro_batches: Sequence[MicroBatch]
-    counts: dict[str, int]
 
 
 class Trainer:
@@ -148,13 +135,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         batches = [batch] if batch.replayed is None else [batch, batch.replayed]
-        parts = []
-        for one in batches:
-            counts = dict(one.counts)
-            parts.append(_Part(one.micro_batches, self._sum_counts(counts)
-                               if self.accelerator.num_processes > 1 else counts))
+        counts = [self._sum_counts(one.counts) for one in batches]
         try:
-            sums = self._accumulate_gradients(number, parts)
+            sums = self._accumulate_gradients(number, batches, counts)
         except torch.OutOfMemoryError as error:
             raise BmtoolsError(
                 f"step {number + 1}: the GPU has too little memory; lower "
@@ -167,8 +150,7 @@ class Trainer:
                                                      self.settings.max_grad_norm)
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
-        means = [self._mean_losses(total, part.counts)
-                 for total, part in zip(sums, parts, strict=True)]
+        means = [*map(self._mean_losses, sums, counts)]
         norm = float(norm)
         for losses, _ in means:
             _require_finite(number, "loss", losses["loss"])
@@ -181,12 +163,14 @@ class Trainer:
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
         result, *replayed = [
-            StepResult(number + 1, losses, learning_rate, part.counts, norm, stop, one.following)
-            for (losses, stop), part, one in zip(means, parts, batches, strict=True)]
+            StepResult(number + 1, losses, learning_rate, own, norm, stop, one.following)
+            for (losses, stop), own, one in zip(means, counts, batches, strict=True)]
         return replace(result, replayed=replayed[0]) if replayed else result
 
     def _sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Add the counts of a batch up over processes."""
+        if self.accelerator.num_processes == 1:
+            return dict(counts)
         own = torch.tensor(list(counts.values()), device=self.accelerator.device)
         total = self.accelerator.reduce(own, "sum").tolist()
         return dict(zip(counts, total, strict=True))
@@ -216,27 +200,28 @@ class Trainer:
             _logger.warning("stopping after this step, then saving a state; a second Ctrl-C leaves "
                             "at once, without it")
 
-    def _accumulate_gradients(self, number: int, parts: Sequence[_Part]) -> list[Tensor]:
-        """Run both passes of all micro-batches; return the objective's sums for each part."""
+    def _accumulate_gradients(self, number: int, batches: Sequence[RankBatch],
+                              counts: Sequence[Mapping[str, int]]) -> list[Tensor]:
+        """Run both passes of all micro-batches; return the objective's sums for each batch."""
         objective, device = self.objective.active, self.accelerator.device
         terms, names = objective.loss_terms, (*objective.loss_terms, *objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
         around_passes = self._hooks.around_passes or contextlib.nullcontext
         seed, sums = (self.settings.seed * 1_000_003 + number) * 2_018, []
         with around_passes(2 * number):
-            for offset, part in enumerate(parts):
+            for offset, batch in enumerate(batches):
                 # Gradients are averaged over processes, so each process scales its sums up.
-                weights = {name: term.weight * processes / max(part.counts[term.per], 1)
+                weights = {name: term.weight * processes / max(counts[offset][term.per], 1)
                            for name, term in terms.items()}
                 total = torch.zeros(len(names), device=device)
-                for index, micro_batch in enumerate(part.micro_batches):
+                for index, micro_batch in enumerate(batch.micro_batches):
                     # Dropout depends on the step and the part of the batch: a resumed run repeats
                     # it, and so do other numbers of processes with the same micro-batches.
                     torch.manual_seed(seed + offset + 2 * (own + index * processes))
                     inputs = {name: value.to(device, non_blocking=True) for name, value
                               in objective.prepare(micro_batch, self._pads).items()}
                     # Gradients of all micro-batches but the last one stay in this process.
-                    is_last = index + 1 == len(part.micro_batches)
+                    is_last = index + 1 == len(batch.micro_batches)
                     synced: AbstractContextManager[object] = contextlib.nullcontext()
                     if self._sharded:
                         self._module.set_requires_gradient_sync(is_last)

@@ -19,11 +19,11 @@ from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import (
     GIB,
-    STATE_COPIES,
     MemoryTracker,
     keep_freed_memory,
     resident_bytes,
 )
+from bmtools.models.sizes import STATE_COPIES
 from bmtools.training.distributed import is_sharded, local_bytes
 
 if TYPE_CHECKING:

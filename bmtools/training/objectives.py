@@ -148,45 +148,49 @@ def select_masked(states: Tensor, labels: Tensor,
 
 
 class MaskedObjective(LabelObjective):
-    """Masked language modelling; the head runs at masked positions only."""
+    """Masked language modelling; the head runs at masked positions only.
 
-    loss_terms = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
-    metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
-
-    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model)
-        return _mlm_sums(self.model, states, labels, masked)
-
-
-class PairObjective(LabelObjective):
-    """Masked language modelling and a prediction about pairs of sentences.
-
-    Source: Devlin et al. 2019, section 3.1, of the next sentence; Lan et al. 2020 (ALBERT),
-    section 3.1, of the order of two. The head is trained beside the model.
+    With a head of sentence pairs it also predicts whether two follow each other (Devlin et al.
+    2019, section 3.1) or their order (Lan et al. 2020, ALBERT, section 3.1).
 
     Args:
         model: a masked language model.
-        head: that learned before, or a new one.
-        term: nsp or sop, the name of the loss.
+        head: of sentence pairs, that learned before or a new one; or None.
+        term: nsp or sop, the name of the loss of pairs.
     """
 
-    def __init__(self, model: PreTrainedModel, head: NextSentenceHead, term: str = "nsp") -> None:
+    def __init__(self, model: PreTrainedModel, head: NextSentenceHead | None = None,
+                 term: str = "nsp") -> None:
         super().__init__(model)
         self.head = head
         self._term = term
-        self.loss_terms = {"mlm": LossTerm(1.0, "masked"), term: LossTerm(1.0, "pairs")}
-        self.metrics = {"mlm_accuracy": "masked", f"{term}_accuracy": "pairs"}
+        self.loss_terms = {"mlm": LossTerm(1.0, "masked")}
+        self.metrics = {"mlm_accuracy": "masked"}
+        if head is not None:
+            self.loss_terms[term] = LossTerm(1.0, "pairs")
+            self.metrics[f"{term}_accuracy"] = "pairs"
 
-    def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor,
-                nsp_labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum both cross-entropies, in nats; nsp_labels (pairs,), others as in `EncoderInputs`."""
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
+                lengths: Lengths = None, token_type_ids: Tensor | None = None,
+                nsp_labels: Tensor | None = None,
+                masked: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum cross-entropies, in nats, over labelled positions and pairs.
+
+        `nsp_labels` (pairs,), other shapes as in `EncoderInputs`.
+        """
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         states = inputs.encode(self.model)
         return {**_mlm_sums(self.model, states, labels, masked),
-                **pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)}
+                **self.pair_sums(inputs, states, nsp_labels)}
+
+    def pair_sums(self, inputs: EncoderInputs, states: Tensor,
+                  nsp_labels: Tensor | None) -> dict[str, Tensor]:
+        """Sum the loss of pairs, and count the correct predictions; nothing without a head."""
+        if self.head is None or nsp_labels is None:
+            return {}
+        logits = self.head(inputs.cls_states(states)[:, None]).float()
+        return {self._term: functional.cross_entropy(logits, nsp_labels, reduction="sum"),
+                f"{self._term}_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
 
 
 class CausalObjective(LabelObjective):
@@ -211,14 +215,6 @@ def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,
     """Sum the loss of labelled positions, and count the correct predictions."""
     loss, correct = masked_lm_loss(model, *select_masked(states, labels, masked))
     return {"mlm": loss, "mlm_accuracy": correct}
-
-
-def pair_sums(head: NextSentenceHead, cls_states: Tensor, nsp_labels: Tensor,
-              term: str) -> dict[str, Tensor]:
-    """Sum the loss of pairs, and count the correct predictions; cls_states (pairs, width)."""
-    logits = head(cls_states[:, None]).float()
-    return {term: functional.cross_entropy(logits, nsp_labels, reduction="sum"),
-            f"{term}_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
 
 
 class PhasedObjective(Objective):

@@ -143,17 +143,14 @@ class TrainingPlan:
             or any(phase.freeze != FreezeConfig() for phase in phases) \
             or (self.distillation is not None and not self.distillation.trains_every_weight)
 
-    def with_layout(self, layout: Any) -> TrainingPlan:
-        """Resolve the layout of all phases."""
+    def resolved(self, layout: Any, precision: Any) -> TrainingPlan:
+        """Resolve the layout of all phases and the precision, in the checkpoint's phases too."""
         phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
                        for phase in self.config.phases)
-        return replace(self, config=replace(self.config, phases=phases))
-
-    def with_precision(self, precision: Any) -> TrainingPlan:
-        """Resolve the precision, in the phases file of the checkpoint too."""
         return replace(
             self, optimization=replace(self.optimization, mixed_precision=precision),
-            config=replace(self.config, run={**self.config.run, PRECISION: precision}))
+            config=replace(self.config, phases=phases,
+                           run={**self.config.run, PRECISION: precision}))
 
     def check_targets(self) -> None:
         """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""

@@ -55,7 +55,6 @@ from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
     Objective,
-    PairObjective,
     PhasedObjective,
 )
 from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
@@ -103,8 +102,7 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
         elif plan.pretraining.adversarial:
             objectives[name] = AdversarialObjective(model, plan.pretraining, own_head, term)
         else:
-            objectives[name] = PairObjective(model, own_head, term) if own_head else \
-                MaskedObjective(model)
+            objectives[name] = MaskedObjective(model, own_head, term)
     return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tokenizers import Tokenizer, pre_tokenizers
@@ -26,7 +26,6 @@ _SPACE_PATTERNS = ({"Regex": " {2,}"},  # XLM-R
 _SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"})  # ALBERT
 _SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
 _LETTER = "x"
-_CHUNKS_AT_ONCE = 1_000
 _LINE_WORDS = 1_000
 _SPACE_AFTER_SPACE = re.compile(r"\s ")
 _BEFORE_SPACES = re.compile(r"(?<=\S)(?= )")
@@ -165,7 +164,7 @@ def _inner_prefix(content: JsonObject, pre_tokenizers: Sequence[Component]) -> s
 def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
     """Count words as they reach a tokenizer's model, normalized and split.
 
-    Each distinct chunk between spaces is split once, together with others of the same count.
+    Each distinct chunk between spaces is split once.
     That counts what splitting whole texts would, except for accents that stand alone after a
     space where accents are dropped. Distinct chunks and words are held in memory, which grows
     with the corpus's vocabulary and not with its length.
@@ -179,43 +178,22 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
     """
     splitter = SafeSplitter(backend)
     chunks: Counter[str] = Counter()
-    # Chunks, and what joins several of them without changing their words; None: one at a time.
-    groups: list[tuple[Counter[str], str | None]]
-    if not splitter.enabled:
-        groups = [(Counter(texts), None)]
-    elif splitter.drops_spaces:
-        for text in texts:
+    for text in texts:
+        if not splitter.enabled:
+            chunks[text] += 1
+        elif splitter.drops_spaces:
             chunks.update(text.split())
-        groups = [(chunks, " ")]
-    else:
-        for text in texts:
+        else:
             # The usual split is much faster, and right where no space follows white space.
             chunks.update(_BEFORE_SPACES.split(text) if _SPACE_AFTER_SPACE.search(text)
                           else splitter.split(text))
-        apart = Counter({chunk: count for chunk, count in chunks.items()
-                         if chunk[:1] != " " or chunk[-1:].isspace()})
-        groups = [(apart, None), (chunks - apart, "")]
     words: Counter[str] = Counter()
-    for some, separator in groups:
-        _add_words(words, some, backend, separator)
+    for chunk, count in chunks.items():
+        for word in pretokenize(chunk, backend):
+            words[word] += count
     if not words:
         raise DataError("no words in the input; expected records with some text")
     return words
-
-
-def _add_words(words: Counter[str], chunks: Counter[str], backend: Tokenizer,
-               separator: str | None) -> None:
-    """Split chunks into words, those of the same count together, and count the words."""
-    by_count: defaultdict[int, list[str]] = defaultdict(list)
-    for chunk, count in chunks.items():
-        by_count[count].append(chunk)
-    for count, group in by_count.items():
-        texts = group if separator is None else [
-            separator.join(group[start:start + _CHUNKS_AT_ONCE])
-            for start in range(0, len(group), _CHUNKS_AT_ONCE)]
-        for text in texts:
-            for word in pretokenize(text, backend):
-                words[word] += count
 
 
 def pretokenize(text: str, backend: Tokenizer) -> list[str]:

@@ -46,7 +46,7 @@ SAMPLES = {
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
     "biored": Sample(TEXTS.format("Testo"), TEXTS.format("Text"),
-                     "in (data[1]): found no PMID or no Testo", ("a", "b"), ("a",)),
+                     "in (data[1]): key 'Testo' is missing", ("a", "b"), ("a",)),
     "chemprot": Sample(MARKED * 2, f'{MARKED}{{"text": "Three.", "label": "x"}}\n',
                        "in:2: found no text with << a >>", ("in:1", "in:2"), ("in:1",)),
     "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models
 from transformers import (
-    AutoModel,
     AutoModelForMaskedLM,
     AutoTokenizer,
     PreTrainedTokenizerFast,
@@ -56,8 +54,6 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
     assert line["copied"] > 5
     assert line["averaged" if method == "average" else method] > 0
     assert (line["sentences"] > 0) == (method == "contextual")
-    if method == "contextual":
-        assert line["inexact"] + line["unseen"] <= line["averaged"]
     assert line["old_norm"] > 0 and line["new_norm"] > 0
 
 
@@ -123,30 +119,6 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
     assert torch.equal(
         model.get_input_embeddings().weight[words.mask_token_id],
         before.get_input_embeddings().weight[old.mask_token_id])
-
-
-def test_only_reading_methods_need_records(run: Run, piped: Run, arguments: list[Any],
-                                    write_lines: Run, tmp_path: Path) -> None:
-    nothing = write_lines("none.jsonl")
-    for method in ("average", "random"):
-        assert piped(nothing, *arguments, "--method", method, "--overwrite").code == 0
-    shutil.rmtree(tmp_path / "out")
-    outcome = run(*arguments, write_lines("blank.jsonl", {"id": "a", "text": " "}))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        "bmtools: no sentences in the input; expected records with some text, or --method average, "
-        "which reads none\n")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_base_without_its_head_is_one_line(run: Run, arguments: list[Any], corpus: Path,
-                                             base: Path, tmp_path: Path) -> None:
-    headless = shutil.copytree(base, tmp_path / "headless")
-    AutoModel.from_pretrained(base, add_pooling_layer=False).save_pretrained(headless)
-    outcome = run(*arguments, "--base", headless, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {headless}: no fitting weights for cls.predictions")
-    assert outcome.err.endswith("expected a whole BertForMaskedLM\n")
 
 
 def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,

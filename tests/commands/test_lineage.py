@@ -46,7 +46,6 @@ def test_a_tree_names_each_content_once(run: Run, scores: Path) -> None:
     assert re.search(r"^│   sample · \d{4}-\d\d-\d\d \d\d:\d\d · .* s · seed 7 · bmtools ",
                      outcome.out, re.MULTILINE)
     assert re.fullmatch(r"\d steps, .+", lines[-1])
-    assert "records=1" in run("lineage", scores, "--settings").out
 
 
 def test_a_folder_is_all_outputs_in_it(run: Run, scores: Path) -> None:

@@ -26,9 +26,6 @@ class Account(XmlAccount):
     def left_out(self, path, attributes):
         return {"n": "numbers", "x": "citations"}.get(path[-1], "")
 
-    def is_optional(self, path, attributes):
-        return path[-1] == "y"
-
     def added(self, path, attributes):
         return f"{attributes['l']}:" if "l" in attributes else ""
 
@@ -36,7 +33,8 @@ class Account(XmlAccount):
         has_text = any(piece.place.endswith("/p") for piece in pieces)
         for piece in pieces:
             if has_text and not piece.left_out:
-                yield from piece.without_ends("[],")
+                optional = piece._replace(is_optional=piece.place.endswith("/y"))
+                yield from optional.without_ends("[],")
             else:
                 yield piece._replace(left_out=piece.left_out or "documents without text")
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy_corpora import EncodedDocument, corpus_of
 
 from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import token_counts
-from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.shards import Corpus
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
@@ -23,7 +24,7 @@ def prose(seed: int, documents: int, longest: int) -> Corpus:
     for length in rng.integers(1, longest, documents):
         sentences = np.unique(np.append(0, np.nonzero(rng.random(length) < 1 / 12)[0]))
         made.append(EncodedDocument(np.zeros(length, int), np.ones(length, bool), sentences))
-    return Corpus.of(made)
+    return corpus_of(made)
 
 
 def shown(corpora: dict[str, Corpus], phase: Phase, packed: bool, seed: int) -> tuple[int, int]:

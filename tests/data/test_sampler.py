@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from toy_corpora import EncodedDocument, corpus_of
 
 from bmtools.data import sampler, shuffle
 from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
 from bmtools.data.samples import FOLLOWS, RANDOM, mask_keys
-from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.shards import Corpus
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
@@ -26,7 +27,7 @@ def make_corpus(documents: int, seed: int = 0, longest: int = 100) -> Corpus:
         starts[0] = True
         sentences = [0, *np.nonzero(starts & (rng.random(length) < 0.15))[0].tolist()]
         made.append(EncodedDocument(rng.integers(5, 90, length), starts, sorted(set(sentences))))
-    return Corpus.of(made)
+    return corpus_of(made)
 
 
 def phase(name: str = "main", steps: int = 10, max_length: int = 32, batch_size: int = 8,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from toy_corpora import EncodedDocument, corpus_of
 
 from bmtools.data.samples import (
     FOLLOWS,
@@ -17,7 +18,6 @@ from bmtools.data.samples import (
     make_pairs,
     whole_documents,
 )
-from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.keyed_random import choices, derive, to_uniform
 
 SEED = 3
@@ -119,7 +119,7 @@ def random_segment(given: list[EncodedDocument], number: int, wanted: int, half:
 @pytest.mark.parametrize("swaps", [False, True])
 def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int, swaps: bool) -> None:
     given = documents(60, 700, sentence)
-    corpus, numbers = Corpus.of(given), np.arange(60)
+    corpus, numbers = corpus_of(given), np.arange(60)
     whole = whole_documents(numbers, corpus.lengths, numbers + 100)
     found = make_pairs(whole, [corpus], max_length, SEED, swaps)
     parts = cut_evenly(whole, [corpus], 64 * max_length)
@@ -134,7 +134,7 @@ def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int, swaps
 def test_every_token_is_in_one_pair_of_an_order() -> None:
     """Half of the pairs are swapped; only lone words have a segment of another document."""
     given = documents(300, 400, 12)
-    corpus, numbers = Corpus.of(given), np.arange(300)
+    corpus, numbers = corpus_of(given), np.arange(300)
     whole = whole_documents(numbers, corpus.lengths, numbers)
     pairs = make_pairs(whole, [corpus], 64, SEED, swaps=True)
     alone = pairs[pairs["second_document"] != pairs["document"]]
@@ -155,4 +155,4 @@ def test_every_token_is_in_one_pair_of_an_order() -> None:
 
 
 def test_pairs_of_nothing_are_none() -> None:
-    assert len(make_pairs(np.empty(0, dtype=SAMPLE), [Corpus.of(documents(3, 9, 4))], 64, 0)) == 0
+    assert len(make_pairs(np.empty(0, dtype=SAMPLE), [corpus_of(documents(3, 9, 4))], 64, 0)) == 0

@@ -11,14 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from toy_corpora import EncodedDocument, concatenate, corpus_of
 
 from bmtools.data.shard_writer import ShardWriter
-from bmtools.data.shards import (
-    Corpus,
-    EncodedDocument,
-    concatenate,
-    shard_path,
-)
+from bmtools.data.shards import Corpus, shard_path
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 
@@ -61,7 +57,7 @@ def shards(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["in memory", "in files"])
 def corpus(request: pytest.FixtureRequest, shards: Path) -> Corpus:
-    return Corpus.of(documents()) if request.param == "in memory" else Corpus.open(shards)
+    return corpus_of(documents()) if request.param == "in memory" else Corpus.open(shards)
 
 
 def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
@@ -80,12 +76,6 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
     assert sentences.tolist() == [token for one in given for token in one.sentences]
 
 
-@pytest.mark.parametrize(("first", "length"), [(0, 1_000), (-1, 2), (5, -1)])
-def test_a_part_beyond_its_document_is_refused(corpus: Corpus, first: int, length: int) -> None:
-    with pytest.raises(IndexError, match="beyond its document"):
-        corpus.gather(np.array([3]), np.array([first]), np.array([length]))
-
-
 @pytest.mark.parametrize("slack", [0, 1, 3, 50])
 def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) -> None:
     given = documents()
@@ -93,7 +83,7 @@ def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) ->
               for offset in range(len(one.ids) + 1)]
     np.random.default_rng(2).shuffle(positions)
     numbers, offsets = np.array(positions).T
-    found = corpus.word_start_at_or_before(numbers, offsets, slack)
+    found = corpus.word_starts(np.arange(len(given))).at_or_before(numbers, offsets, slack)
     assert found.tolist() == [slowly(given[number], offset, slack) for number, offset in positions]
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from toy_corpora import EncodedDocument, corpus_of
 
-from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.models.architectures import build_config, build_model
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
@@ -144,7 +144,7 @@ def test_counts_know_their_neighbours(part: Any) -> None:
 def test_cooccurrences_are_counted_within_documents(part: Any) -> None:
     rng = np.random.default_rng(0)
     documents = [rng.integers(0, 7, length) for length in (5, 1, 9)]
-    corpus = Corpus.of([EncodedDocument(ids.astype(np.uint16), np.ones(len(ids), dtype=bool))
+    corpus = corpus_of([EncodedDocument(ids.astype(np.uint16), np.ones(len(ids), dtype=bool))
                         for ids in documents])
     expected = np.zeros((7, 7))
     for ids in documents:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, RobertaConfig
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import (
     build_config,
     build_model,
     max_tokens,
-    position_embeddings,
 )
 from bmtools.models.mlm import encode
 from bmtools.vocab.settings import VocabularyConfig
@@ -82,15 +80,6 @@ def test_modernbert_is_the_published_one() -> None:
         assert config.rope_parameters["sliding_attention"]["rope_theta"] == 10_000
 
 
-def test_sizes_and_files_are_architectures_too(tmp_path: Path) -> None:
-    config = build_config("bert-3x192", TOKENIZER)
-    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (3, 192, 3)
-    config.save_pretrained(tmp_path)
-    again = build_config(str(tmp_path / "config.json"), TOKENIZER)
-    assert (again.num_hidden_layers, again.vocab_size) == (3, len(TOKENIZER))
-    assert again.pad_token_id == TOKENIZER.pad_token_id
-
-
 @pytest.mark.parametrize("name", ["bert", "bert-0x64", "bert-2x65", "gpt-2x64", "roberta-2x0"])
 def test_a_wrong_name_is_one_line(name: str) -> None:
     with pytest.raises(BmtoolsError, match=f"architecture: found '{name}'") as raised:
@@ -105,14 +94,6 @@ def test_max_length_extends_positions(name: str, tokenizer: Any, one_thread: Non
     assert max_tokens(model) == max(700, 8192 if "modern" in name else 0)
     ids = torch.full((1, 700), 5)
     assert encode(model, ids, ids > 0).isfinite().all()
-
-
-def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) -> None:
-    RobertaConfig(hidden_size=32, num_attention_heads=4, max_position_embeddings=130,
-                  pad_token_id=1).save_pretrained(tmp_path)
-    for padding in (0, 1, 7):
-        config = build_config(str(tmp_path), Vocabulary(60, padding), max_length=500)
-        assert max_tokens(build_model(config, "meta")) == 128
 
 
 def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
@@ -157,13 +138,10 @@ def test_megatron_bert_scales_residual_outputs(name: str, outputs: tuple[str, ..
         assert value == pytest.approx(cut * expected, rel=0.03), key
 
 
-def test_positions_start_random_where_asked() -> None:
-    config = build_config("bert-1x64", TOKENIZER)
-    torch.manual_seed(0)
-    drawn = AutoModelForMaskedLM.from_config(config).bert.embeddings.position_embeddings.weight
-    torch.manual_seed(0)
-    random = position_embeddings(build_model(config, positions="random"))
-    sinusoid = position_embeddings(build_model(config))
-    assert random is not None and sinusoid is not None
-    assert torch.equal(random.weight, drawn)
-    assert not torch.equal(sinusoid.weight, drawn)
+def test_sizes_and_files_are_architectures_too(tmp_path: Path) -> None:
+    config = build_config("bert-3x192", TOKENIZER)
+    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (3, 192, 3)
+    config.save_pretrained(tmp_path)
+    again = build_config(str(tmp_path / "config.json"), TOKENIZER)
+    assert (again.num_hidden_layers, again.vocab_size) == (3, len(TOKENIZER))
+    assert again.pad_token_id == TOKENIZER.pad_token_id

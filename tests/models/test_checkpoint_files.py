@@ -21,7 +21,6 @@ from bmtools.models.checkpoint_files import (
     check_masked_lm,
     describe_directory,
 )
-from bmtools.models.families import positions
 from bmtools.models.model_files import weight_bytes
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.weight": torch.ones(4)}
@@ -42,11 +41,6 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (directory / "tokenizer.json").write_text("{}")
     save_file(WEIGHTS, directory / "model.safetensors", {"format": "pt"})
     return directory
-
-
-def test_a_whole_checkpoint_passes(whole: Path) -> None:
-    check_masked_lm(whole)
-    assert weight_bytes(whole) == 4 * 10
 
 
 @pytest.mark.parametrize(("name", "last"), [
@@ -179,17 +173,6 @@ def test_families_that_are_not_known_are_named(whole: Path, config: dict[str, An
         (whole / "config.json").write_text(json.dumps({**config, "model_type": family,
                                                        "architectures": ["AnyForMaskedLM"]}))
         check_masked_lm(whole)
-
-
-@pytest.mark.parametrize(("config", "expected"), [
-    ({"model_type": "bert", "max_position_embeddings": 512}, 512),
-    ({"model_type": "roberta", "max_position_embeddings": 514}, 512),
-    ({"model_type": "camembert", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
-    ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 0}, 513),
-    ({"model_type": "bert", "pad_token_id": 7}, None)])
-def test_positions_are_those_that_a_model_reads(config: dict[str, Any],
-                                                expected: int | None) -> None:
-    assert positions(config) == expected
 
 
 @pytest.mark.parametrize(("name", "version"), [("torch", "2.8.1+cpu"), ("transformers", "4.57.6")])

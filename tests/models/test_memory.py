@@ -9,9 +9,7 @@ import sys
 import pytest
 import torch
 
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.memory import MemoryTracker, training_state_bytes
-from bmtools.models.mlm import encode, masked_lm_loss
+from bmtools.models.memory import MemoryTracker
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
@@ -46,21 +44,6 @@ def test_the_tracker_counts_live_tensors() -> None:
         third = second + 1
         assert (len(view), len(third)) == (10, 500)
     assert tracker.peak == 4_000
-
-
-def test_weights_gradients_and_optimizer_states_are_counted() -> None:
-    config = build_config("bert-2x64", TOKENIZER)
-    model = build_model(config).train()
-    optimizer = torch.optim.AdamW(model.parameters())
-    ids = torch.full((2, 16), 5)
-    states = encode(model, ids, torch.ones_like(ids, dtype=torch.bool)).flatten(0, 1)
-    masked_lm_loss(model, states, ids.flatten())[0].backward()
-    optimizer.step()
-    kept = sum(weight.nbytes for weight in model.parameters())
-    kept += sum(weight.grad.nbytes for weight in model.parameters() if weight.grad is not None)
-    kept += sum(value.nbytes for state in optimizer.state.values() for value in state.values()
-                if value.ndim)
-    assert training_state_bytes(config) == kept
 
 
 def run(lines: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bmtools.models import precision
-from bmtools.models.precision import choose_precision, measure_products
+from bmtools.models.precision import choose_precision
 
 CPU = torch.device("cpu")
 
@@ -77,31 +77,3 @@ def test_a_gpu_is_known_by_its_capability(
         monkeypatch.setattr(torch.cuda, asked, lambda *_, answer=answer: answer)
     found = choose_precision(config(), torch.device("cuda", 0))
     assert (found.precision, found.reason) == (chosen, reason)
-
-
-@pytest.mark.parametrize(("seconds", "calls"), [
-    (0.2, 1), (0.03, 1), (0.02, 2), (0.001, 30)])
-def test_calls_go_on_until_their_time_can_be_told(monkeypatch: pytest.MonkeyPatch, seconds: float,
-                                                  calls: int) -> None:
-    """A slow processor is asked once; one thread is asked, and its own time counts."""
-    measure_products.cache_clear()
-    asked: list[int] = []
-    real = precision.linear
-
-    def linear(states: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        asked.append(torch.get_num_threads())
-        return real(states, weight)
-
-    monkeypatch.setattr(precision, "linear", linear)
-    monkeypatch.setattr(precision, "time", SimpleNamespace(
-        thread_time=lambda: seconds * len(asked) + 1e-9))
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    found = measure_products(16, 32, torch.bfloat16, rows=8)
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(before)
-    assert found == pytest.approx(2 * 8 * 16 * 32 / seconds)
-    assert asked == [1] * (calls + 1), "the first call is not timed"
-    assert measure_products(16, 32, torch.bfloat16, rows=8) == found, "once in a process"
-    assert len(asked) == calls + 1
-    measure_products.cache_clear()

@@ -193,8 +193,7 @@ _DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
     Reader("in.txt", "import text in.txt --paragraphs --sentences --lang it -o OUT"),
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
-    Reader("article.nxml", "import pmc article.nxml --include captions,back --drop-citations "
-           "--account"),
+    Reader("article.nxml", "import pmc article.nxml --include captions,back --account"),
     Reader("article.tar", "import pmc article.tar"),
     Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
     Reader("in.conll", "import conll in.conll --documents"),
@@ -231,7 +230,7 @@ READERS = (
              weight=.5) for file in ("in.jsonl", "tagged.jsonl")),
     Reader("in.jsonl", "sample in.jsonl --share 0.5", weight=.5),
     Reader("in.jsonl", "mix --corpus in.jsonl", weight=.5),
-    Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml --compare", weight=.5),
+    Reader("annotated.jsonl", "describe annotated.jsonl --topics topics.toml", weight=.5),
     Reader("topics.toml", "describe in.jsonl --topics topics.toml"),
     Reader("in.jsonl", "find-contexts --words words.txt --workers 1 in.jsonl"),
     Reader("words.txt", "find-contexts --words words.txt --workers 1 in.jsonl"),

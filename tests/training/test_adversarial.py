@@ -17,7 +17,7 @@ from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import PretrainingConfig
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.loop import set_dropout
-from bmtools.training.objectives import PairObjective
+from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -145,7 +145,7 @@ def test_sentence_pairs_are_predicted_beside_the_perturbation(tokenizer: Any) ->
     """The same next-sentence and masked losses as without it, on the clean pass."""
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
-    plain = PairObjective(model, NextSentenceHead(64))
+    plain = MaskedObjective(model, NextSentenceHead(64))
     attacked = AdversarialObjective(model, PretrainingConfig(adversarial=1.0), plain.head)
     ids = torch.randint(5, len(tokenizer), (3, 10), generator=torch.Generator().manual_seed(1))
     labels = ids.where(torch.arange(10) % 3 == 0, torch.tensor(IGNORED))

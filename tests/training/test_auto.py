@@ -69,23 +69,18 @@ def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., Non
     said = replace(plan, optimization=OptimizationConfig(mixed_precision="bf16"))
     found, notes = resolve_auto(said, None, state())
     assert (found.optimization, found.layout, notes) == (said.optimization, "padded", [])
-    settled = said.with_layout("packed")
+    settled = said.resolved("packed", "bf16")
     assert resolve_auto(settled, None, state()) == (settled, [])
     assert resolve_precision(said.optimization, None, state()) == (said.optimization, [])
 
 
-@pytest.mark.parametrize(("begun", "note"), [
-    ("bf16", "mixed_precision auto: bf16, as the run was begun with it"),
-    ("no", "mixed_precision auto: no (float32), as the run was begun with it; a new run would "
-           "take bf16 here, as it is fast")])
-def test_a_run_that_goes_on_keeps_its_precision(
-        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None], begun: str,
-        note: str) -> None:
+def test_a_run_that_goes_on_keeps_its_precision_and_layout(
+        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None]) -> None:
     suits(FAST)
-    recorded(mixed_precision=begun, layout="padded")
+    recorded(mixed_precision="no", layout="packed")
     found, notes = resolve_auto(plan, None, state())
-    assert found.optimization.mixed_precision == begun
-    assert notes == [note]
+    assert (found.optimization.mixed_precision, found.layout) == ("no", "packed")
+    assert notes == ["mixed_precision auto: no (float32), as the run was begun with it"]
 
 
 def test_sharded_weights_and_adversarial_noise_stay_in_float32(

@@ -15,7 +15,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training import checkpoints
 from bmtools.training.checkpoints import restore_heads, restore_optimizer, save_state
-from bmtools.training.objectives import MaskedObjective, PairObjective, PhasedObjective
+from bmtools.training.objectives import MaskedObjective, PhasedObjective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 from bmtools.training.progress import Progress, list_states, read_progress
 from bmtools.vocab.tokenizer import fingerprint
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def phased(model: Any) -> PhasedObjective:
     """Masked tokens and sentence pairs around one model; pairs have a head."""
     return PhasedObjective(model, {"masked": MaskedObjective(model),
-                                   "masked+nsp": PairObjective(model, NextSentenceHead(64))})
+                                   "masked+nsp": MaskedObjective(model, NextSentenceHead(64))})
 
 
 def trained(model: Any, optimizer: str = "adamw", steps: int = 2) -> tuple[Any, Any]:

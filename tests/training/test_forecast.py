@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.hardware import Hardware
-from bmtools.models.precision import PrecisionChoice
-from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
-    FreezeConfig,
     OptimizationConfig,
     PhaseLengthConfig,
     PretrainingConfig,
@@ -107,17 +103,6 @@ def test_a_forecast_comes_true(look: Callable[..., JsonObject], toy_phase: Calla
                                            rel=0.01)
 
 
-@pytest.mark.parametrize(("device", "layout", "told"), [
-    ("cpu", "packed", False), ("xpu", "packed", True), ("xpu", "padded", False)])
-def test_packed_documents_without_a_kernel_are_told(
-        look: Callable[..., JsonObject], toy_phase: Callable[..., Phase], device: str, layout: str,
-        told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module(forecast.__module__), "loops_over_documents",
-                        lambda _device: loops_over_documents(torch.device(device)))
-    found = look(toy_phase(2, BatchConfig(32, 4, layout=layout)))
-    assert any("ONCE FOR EACH RUN" in warning for warning in found["warnings"]) == told
-
-
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_nothing_stays_behind(look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
                               tmp_path: Path, aside: Path, layout: str) -> None:
@@ -127,19 +112,7 @@ def test_nothing_stays_behind(look: Callable[..., JsonObject], toy_phase: Callab
     assert not list(aside.iterdir())
     [phase] = found["phases"]
     assert phase["layout"] == layout
-    assert found["packing_check"] == ("passed" if layout == "packed" else None)
-    assert 0.85 < phase["fill_rate"] <= 1.0
-
-
-def test_weights_and_their_rest_are_counted(look: Callable[..., JsonObject],
-                                            toy_phase: Callable[..., Phase], model: Any) -> None:
-    half = replace(toy_phase(2, name="half"), freeze=FreezeConfig(frozen_layers=1))
-    found = look(toy_phase(2, name="all"), half)
-    weights = dict(model.named_parameters())
-    frozen = sum(weight.numel() for name, weight in weights.items()
-                 if "embeddings" in name or "layer.0." in name)
-    assert found["parameters"] == sum(weight.numel() for weight in weights.values())
-    assert [phase["frozen_parameters"] for phase in found["phases"]] == [0, frozen]
+    assert 0.85 < phase["fill_rate"] <= 1.0 and found["parameters"] > 1e5
 
 
 def test_micro_batches_are_those_set_or_fitted(look: Callable[..., JsonObject],
@@ -187,17 +160,6 @@ def test_emulated_precision_is_called_so(
     found = look(toy_phase(2), mixed_precision=precision)
     assert (found["precision"], found["native"]) == (precision, native)
     assert ["EMULATED" in warning for warning in found["warnings"]] == ([] if native else [True])
-
-
-def test_a_processor_with_bf16_gets_a_hint(
-        look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
-        machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(bf16=True)
-    assert not look(toy_phase(2), mixed_precision="no")["warnings"], "too narrow to gain by it"
-    monkeypatch.setattr(import_module(forecast.__module__), "choose_precision",
-                        lambda _config, _device: PrecisionChoice("bf16", "as a core is fast"))
-    [hint] = look(toy_phase(2), mixed_precision="no")["warnings"]
-    assert hint.startswith("mixed_precision bf16 would be faster")
 
 
 def test_energy_is_that_of_one_board(look: Callable[..., JsonObject],

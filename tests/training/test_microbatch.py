@@ -40,7 +40,6 @@ from bmtools.training.microbatch import (
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
-    PairObjective,
     PhasedObjective,
 )
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
@@ -189,7 +188,7 @@ def make_trainer(model: Any) -> Callable[..., Trainer]:
 
     def make(name: str = "masked", **loop: Any) -> Trainer:
         losses = {"masked": MaskedObjective,
-                  "masked+nsp": lambda one: PairObjective(one, NextSentenceHead(64)),
+                  "masked+nsp": lambda one: MaskedObjective(one, NextSentenceHead(64)),
                   "causal": CausalObjective,
                   "adversarial": lambda one: AdversarialObjective(
                       one, PretrainingConfig(adversarial=1.0))}

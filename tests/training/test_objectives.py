@@ -15,7 +15,6 @@ from bmtools.models.packed import prepare_packed
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
-    PairObjective,
     PhasedObjective,
 )
 
@@ -50,7 +49,7 @@ def test_inputs_made_before_a_pass_change_nothing(
     """Padding is neither scored nor counted."""
     objective = {
         "masked": lambda: MaskedObjective(model), "causal": lambda: CausalObjective(model),
-        "masked+nsp": lambda: PairObjective(model, NextSentenceHead(64), "nsp"),
+        "masked+nsp": lambda: MaskedObjective(model, NextSentenceHead(64), "nsp"),
         "distillation": lambda: taught_by(model, model)}[task]()
     objective.eval()
     if task == "masked+nsp":
@@ -74,7 +73,7 @@ def test_inputs_made_before_a_pass_change_nothing(
 def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch: dict,
                                               term: str) -> None:
     """Both losses against BertForPreTraining, which has the same heads in one model."""
-    objective = PairObjective(model.eval(), NextSentenceHead(64), term)
+    objective = MaskedObjective(model.eval(), NextSentenceHead(64), term)
     types = (torch.arange(12) > 5).long().expand(4, 12)
     nsp_labels = torch.tensor([0, 1, 1, 0])
     found = objective(**batch, token_type_ids=types, nsp_labels=nsp_labels)
@@ -90,7 +89,7 @@ def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch:
 def test_one_model_switches_between_objectives(model: Any, batch: dict) -> None:
     phased = PhasedObjective(model.eval(), {
         "masked": MaskedObjective(model), "causal": CausalObjective(model),
-        "masked+nsp": PairObjective(model, NextSentenceHead(64))})
+        "masked+nsp": MaskedObjective(model, NextSentenceHead(64))})
     weights = {name for name, _ in phased.named_parameters()}
     assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
         f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")

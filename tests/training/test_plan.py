@@ -81,9 +81,8 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
         "inputs of text", "inputs of more"}
     assert changed(plan.identity(CONTENTS, "w", (4, 5))) == {"vocabulary"}
     assert changed(plan.identity(CONTENTS, "v", (4, 6))) == {"resolved steps"}
-    assert changed(plan.with_layout("packed").identity(CONTENTS, "v", (4, 5))) == {"layout"}
-    assert changed(plan.with_precision("bf16").identity(CONTENTS, "v", (4, 5))) == {
-        "mixed_precision"}
+    assert changed(plan.resolved("packed", "bf16").identity(CONTENTS, "v", (4, 5))) == {
+        "layout", "mixed_precision"}
 
 
 def test_a_deterministic_run_keeps_what_rounds_its_sums_and_the_gpu(plan: TrainingPlan) -> None:

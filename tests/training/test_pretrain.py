@@ -149,7 +149,6 @@ def test_a_resumed_run_keeps_the_layout_that_auto_chose(
     assert "has layout padded, found packed; resume with the same settings" in refused.err
     outcome = run(*unfinished, "--resume")
     assert outcome.code == 0
-    assert "the run keeps --layout padded, which it was begun with" in outcome.err
     assert outcome.records[-1]["layout"] == "padded"
     manifest = json.loads((tmp_path / "m" / "bmtools.json").read_text())
     assert {phase["layout"] for phase in manifest["settings"]["phases"]} == {"padded"}
@@ -170,8 +169,7 @@ def test_a_run_keeps_the_precision_that_auto_chose(
     assert "has mixed_precision bf16, found no; resume with the same settings" in refused.err
     outcome = run(*start, "--resume")
     assert outcome.code == 0
-    assert ("bmtools: --mixed-precision auto: bf16, as the run was begun with it; a new run would "
-            "take no (float32) here, as matrices 64 wide gain little from bf16\n") in outcome.err
+    assert "bmtools: --mixed-precision auto: bf16, as the run was begun with it\n" in outcome.err
     assert read_manifest(tmp_path / "m")["settings"]["mixed_precision"] == "bf16"
     assert read_run_config(str(tmp_path / "m/phases.toml")).run["mixed_precision"] == "bf16"
     plain = run(*arguments(corpus, vocabulary, tmp_path / "n", "--steps", "4"),

@@ -25,7 +25,6 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from bmtools.vocab import encoding
 from bmtools.vocab.encoding import Encoder, encode
 from bmtools.vocab.pretokens import SafeSplitter
 from bmtools.vocab.settings import VocabularyConfig
@@ -231,20 +230,6 @@ def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.Monk
     assert found.ids.tolist() == expected[0] + expected[1]
 
 
-def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_CACHED_CHARACTERS", 2_000)
-    tokenizer = wordpiece()
-    encoder = Encoder(tokenizer.backend_tokenizer)
-    most = 0
-    for number in range(50):
-        texts = [f"cuore{number} riduce {word}{number}" for word in WORDS]
-        found = encoder.encode(texts)
-        assert found.ids.tolist() == [
-            one for ids, _ in by_library(tokenizer, texts) for one in ids]
-        most = max(most, len(encoder._packed_ids))
-    assert most < 40
-
-
 def test_points_find_the_token_that_begins_there() -> None:
     text = "La sera.  Il\ncuore.La"
     #       0  3     10  13    19
@@ -321,16 +306,3 @@ REFUSED = {
 @pytest.mark.parametrize("reason", REFUSED)
 def test_text_stays_whole(reason: str) -> None:
     assert not SafeSplitter(REFUSED[reason]).enabled
-
-
-def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> None:
-    def inner(splitter: Any, **options: Any) -> str:
-        model = models.WordPiece(unk_token="[UNK]", **options)
-        return SafeSplitter(made_of(splitter, model=model, added=added)).inner_prefix
-
-    added: tuple[Any, ...] = ()
-    assert inner(pre_tokenizers.BertPreTokenizer()) == "##"
-    assert inner(pre_tokenizers.WhitespaceSplit()) == "", "a word may begin with ##"
-    assert inner(pre_tokenizers.BertPreTokenizer(), continuing_subword_prefix="in") == ""
-    added = (AddedToken("##odd"),)
-    assert inner(pre_tokenizers.BertPreTokenizer()) == ""

@@ -121,18 +121,6 @@ def test_a_vocabulary_opens_by_directory_or_file(tmp_path: Path) -> None:
         assert vocabulary.casing_assumed is (name == "vocab.txt")
 
 
-def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
-    tokens = [*CASED[:5], "cuore", "e", "##re", "[unused1]"]
-    path = tmp_path / "words.txt"
-    path.write_text("\r\n".join(tokens), encoding="utf-8")
-    vocabulary = load_vocabulary(path)
-    assert (vocabulary.casing, vocabulary.casing_assumed) == ("uncased", True)
-    judge = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)}, do_lower_case=True)
-    for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
-        assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
-            == judge(text, add_special_tokens=False)["input_ids"]
-
-
 @pytest.mark.parametrize(("name", "content", "message"), [
     ("absent", None, "no such file or directory, expected a tokenizer"),
     ("vocab.json", '{"a": 0}', "no tokenizer could be loaded .*expected a tokenizer.json"),
@@ -158,3 +146,15 @@ def test_the_real_vocabularies_are_uncased(data: Path, name: str, size: int) -> 
     vocabulary = load_vocabulary(data / "vocab" / f"{name}.txt")
     found = (vocabulary.backend.get_vocab_size(), vocabulary.casing, vocabulary.casing_assumed)
     assert found == (size, "uncased", True)
+
+
+def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
+    tokens = [*CASED[:5], "cuore", "e", "##re", "[unused1]"]
+    path = tmp_path / "words.txt"
+    path.write_text("\r\n".join(tokens), encoding="utf-8")
+    vocabulary = load_vocabulary(path)
+    assert (vocabulary.casing, vocabulary.casing_assumed) == ("uncased", True)
+    judge = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)}, do_lower_case=True)
+    for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
+        assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
+            == judge(text, add_special_tokens=False)["input_ids"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoTokenizer, BertTokenizer
+from transformers import AutoTokenizer
 
 from bmtools.errors import DataError
 from bmtools.vocab.encoding import encode
@@ -245,11 +245,6 @@ def test_what_is_saved_gives_the_same_ids_everywhere(
     stated = json.loads((tmp_path / "tokenizer_config.json").read_text())["do_lower_case"]
     assert stated == choices.get("uncased", False)
     assert (tmp_path / "vocab.txt").exists() == (tokenizer_type == "wordpiece")
-
-
-def test_berts_own_class_is_taken_where_it_does_the_same() -> None:
-    assert type(learned("wordpiece", unicode="none")) is BertTokenizer
-    assert type(learned("wordpiece")) is not BertTokenizer
 
 
 @pytest.mark.parametrize("tokenizer_type", TYPES)

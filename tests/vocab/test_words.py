@@ -147,15 +147,6 @@ def test_words_apart_are_the_text_in_one(make: Callable[[], Any]) -> None:
         == sum(map(len, encode_words(tokenizer, dict.fromkeys(PLAIN.split()))))
 
 
-def test_a_space_of_its_own_counts_where_there_is_one() -> None:
-    tokenizer = metaspace()
-    [ids] = encode_words(tokenizer, ["cuore"])
-    assert [tokenizer.id_to_token(number) for number in ids] == ["▁", "cuor", "e"]
-    [ids] = encode_words(tokenizer, ["cuore"], spaced=False)
-    assert [tokenizer.id_to_token(number) for number in ids] == ["cuor", "e"]
-    assert fragmentation(tokenizer, {"paziente": 1, "42": 1}) == Fragmentation(2, 3, 1, 1)
-
-
 def test_tokens_that_join_words_are_counted_once() -> None:
     tokenizer = Tokenizer(models.BPE(
         {"a": 0, "▁": 1, "c": 2, "▁c": 3, "a▁c": 4, "o": 5}, [("▁", "c"), ("a", "▁c")]))

@@ -93,7 +93,7 @@ def pdf() -> None:
 
 @_reads("formats.texts.jats:jats_records", "JATS or NLM XML of PMC and of publishers",
         "article.nxml -o articles.jsonl",
-        "article.nxml --include captions,back --drop-citations --account", archives=True,
+        "article.nxml --include captions,back --account", archives=True,
         account="formats.texts.jats:jats_account")
 @takes_settings(JatsConfig, "config")
 def pmc() -> None:

@@ -116,8 +116,6 @@ class JatsConfig(Settings, title="Parts of articles"):
     include: str = option(
         "", "What is left out otherwise: captions, formulas (those on lines of their own), back "
             "(acknowledgments, appendices).")
-    drop_citations: bool = option(
-        False, "Leave out numbers of references, and citations in brackets.")
 
     def __post_init__(self) -> None:
         require_names("include", self.parts, ARTICLE_PARTS)

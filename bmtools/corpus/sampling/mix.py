@@ -76,8 +76,8 @@ class Mixture:
 def _keyed_lines(chosen: _Chosen, seed: np.ndarray) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a corpus with a key for each copy, which only their record decides."""
     for number, line in selected_lines(chosen.reader, chosen.copies > 0):
-        keys = derive(seed, int(chosen.measures.priorities[number]),
-                      int(chosen.measures.ties[number]), np.arange(chosen.copies[number]))
+        keys = derive(seed, int(chosen.measures.lines["priority"][number]),
+                      int(chosen.measures.lines["tie"][number]), np.arange(chosen.copies[number]))
         for key in keys.tolist():
             yield key, line
 
@@ -125,7 +125,7 @@ def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig
         workers: read the records.
 
     Raises:
-        ValueError: amounts or weights of other corpora.
+        ValueError: weights of other corpora.
         DataError: a corpus has less than its part, and is not to be repeated; or licences that
             cannot be met together.
     """
@@ -134,11 +134,10 @@ def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig
     with ExitStack() as stack:
         readers = {name: RecordReader(stack.enter_context(rereadable(files)), reject)
                    for name, files in given.items()}
-        measured = {name: measure(reader, reject, config.seed, workers=workers,
-                                  count_words=config.unit == "words")
+        measured = {name: measure(reader, reject, config.seed, workers=workers)
                     for name, reader in readers.items()}
         check_licences({", ".join(given[name]): one.licences for name, one in measured.items()})
-        totals = {name: int(_amounts(one, config.unit)[one.order()].sum(dtype="u8"))
+        totals = {name: int(one.lines["size"][one.order()].sum(dtype="u8"))
                   for name, one in measured.items()}
         for name, total in totals.items():
             if not total:
@@ -148,28 +147,23 @@ def opened_mixture(corpora: Mapping[str, str | Sequence[str]], config: MixConfig
         for name, amount in config.parts(totals).items():
             copies = _copies(name, measured[name], amount, config)
             chosen[name] = _Chosen(readers[name], measured[name], copies)
-            sizes = measured[name].sizes * copies.astype("u8")
+            sizes = measured[name].lines["size"] * copies.astype("u8")
             parts.append({"corpus": name, "records": int(copies.sum(dtype="u8")),
                           "megabytes": round(int(sizes.sum()) / MEGABYTE, 6),
                           "epochs": round(amount / totals[name], 4)})
         yield Mixture(chosen, parts, config.seed)
 
 
-def _amounts(measures: Measures, unit: str) -> np.ndarray:
-    return measures.words if unit == "words" else measures.sizes
-
-
 def _copies(name: str, measures: Measures, amount: float, config: MixConfig) -> np.ndarray:
     """Return how often each line is in the mixture: whole passes, and a sample beside them."""
     order = measures.order()
-    sums = np.cumsum(_amounts(measures, config.unit)[order], dtype="u8")
+    sums = np.cumsum(measures.lines["size"][order], dtype="u8")
     passes, rest = divmod(amount, int(sums[-1]))
     if amount > sums[-1] * (1 + 1e-9) and not config.repeat:
-        scale, unit = (MEGABYTE, "MB of text") if config.unit == "size" else (1, "words")
-        raise DataError(f"{name}: found {int(sums[-1]) / scale:,.6g} {unit}, expected "
-                        f"{amount / scale:,.6g} for its part; ask for less, or "
+        raise DataError(f"{name}: found {int(sums[-1]) / MEGABYTE:,.6g} MB of text, expected "
+                        f"{amount / MEGABYTE:,.6g} for its part; ask for less, or "
                         f"{setting('repeat')} its records")
-    copies = np.zeros(len(measures.sizes), dtype="u4")
+    copies = np.zeros(len(measures.lines), dtype="u4")
     copies[order] = int(passes)
     copies[order[:np.searchsorted(sums, rest + 0.5, side="right")]] += 1
     return copies

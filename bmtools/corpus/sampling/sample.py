@@ -90,7 +90,7 @@ def opened_sample(records: RecordReader, config: SampleConfig,
                   workers: Workers = ONE_WORKER) -> Iterator[Sample]:
     """Choose samples of records, which can be read until the block ends.
 
-    Memory holds some 20 bytes a line. The records are read twice; what comes through a pipe is
+    Memory holds some 30 bytes a line. The records are read twice; what comes through a pipe is
     kept in a temporary file.
 
     Args:
@@ -121,10 +121,11 @@ def choose(measures: Measures, names: Sequence[str], rungs: Sequence[Rung],
     order = measures.order()
     if not len(order):
         refuse_empty(names)
-    sizes = np.cumsum(measures.sizes[order], dtype="u8")
-    words = np.cumsum(measures.words[order], dtype="u8") if len(measures.words) else None
+    sizes = np.cumsum(measures.lines["size"][order], dtype="u8")
+    words = np.cumsum(measures.lines["words"][order], dtype="u8") \
+        if rungs[0].unit == "words" else None
     totals = {"size": sizes, "words": words}.get(rungs[0].unit)
-    levels = np.full(len(measures.sizes), _NO_RECORD, dtype="u1")
+    levels = np.full(len(measures.lines), _NO_RECORD, dtype="u1")
     levels[order] = REST
     found = []
     for level, rung in reversed(list(enumerate(rungs))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bmtools.errors import require, require_seed, setting
@@ -98,55 +98,31 @@ class MixConfig(Settings, title="A mixture"):
     """Settings of a mixture."""
 
     weights: str = option("", "Shares of the corpora in the text, relative to each other: "
-                              "general=0.3,notes=0.7; without them, and without amounts by corpus, "
-                              "each has the share that it has in all.", metavar="NAME=X,...")
-    size: str = option(
-        "", "Bytes of text in all, or of each corpus: 1GB, or general=300MB,notes=700MB; without a "
-            "size, as much as the weights allow with each record once.", metavar="100MB,...")
-    words: str = option("", "Words in place of bytes, in the same forms.", metavar="N,...")
+                              "general=0.3,notes=0.7; by default, the shares of their sizes.",
+                          metavar="NAME=X,...")
+    size: str = option("", "Bytes of text in all, as 1GB; by default, as much as the weights allow "
+                           "with each record once.", metavar="100MB")
     repeat: bool = option(False, "Repeat the records of a corpus that is smaller than its part.")
     seed: int = option(0, "Seed of the choice and the order of records.")
 
     def __post_init__(self) -> None:
         require_seed(self.seed)
-        require(not (self.size and self.words), "words", repr(self.words), "none beside size")
-        require(not ("=" in self.amounts and self.weights), "weights", repr(self.weights),
-                f"none beside {self.unit} by corpus")
-
-    @property
-    def unit(self) -> str:
-        """What is counted: size or words."""
-        return "words" if self.words else "size"
-
-    @property
-    def amounts(self) -> str:
-        """The amount of all, or of each corpus, as it was typed."""
-        return self.words or self.size
 
     def parts(self, totals: Mapping[str, int]) -> dict[str, float]:
-        """Return the amount of each corpus in the mixture, from what it has.
+        """Return the bytes of each corpus in the mixture, from those that it has.
 
         Raises:
-            ValueError: an amount or weight of no corpus, none of one, or something else.
+            ValueError: a weight of no corpus, none of one, or no size.
         """
-        if "=" in self.amounts:
-            return {name: parse_amount(text, self.unit)
-                    for name, text in _by_name(self.amounts, self.unit, totals).items()}
         weights: Mapping[str, float] = totals
         if self.weights:
-            weights = {name: parse_amount(text, "weights")
-                       for name, text in _by_name(self.weights, "weights", totals).items()}
+            found = {name.strip(): text for name, _, text in (
+                one.partition("=") for one in self.weights.split(","))}
+            require(found.keys() == set(totals), "weights", repr(self.weights),
+                    f"NAME=VALUE of each corpus: {', '.join(totals)}")
+            weights = {name: parse_amount(text, "weights") for name, text in found.items()}
         shares = {name: weight / sum(weights.values()) for name, weight in weights.items()}
         most = min(totals[name] / share for name, share in shares.items() if share)
-        whole = parse_amount(self.amounts, self.unit) if self.amounts else \
+        whole = parse_amount(self.size, "size") if self.size else \
             most if self.weights else sum(totals.values())
         return {name: whole * share for name, share in shares.items()}
-
-
-def _by_name(text: str, key: str, names: Iterable[str]) -> dict[str, str]:
-    """Read NAME=VALUE,... of all corpora."""
-    found = {name.strip(): value for name, _, value in (
-        one.partition("=") for one in text.split(","))}
-    require(found.keys() == set(names), key, repr(text),
-            f"NAME=VALUE of each corpus: {', '.join(names)}")
-    return found

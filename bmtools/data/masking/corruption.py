@@ -43,9 +43,6 @@ class TokenBatch:
         maskable: (tokens,) bool, False on special tokens and padding.
         sample: (tokens,) int64, number of each token's sample, ascending.
         keys: (samples,) uint64, keys of all random numbers of a sample.
-
-    Raises:
-        ValueError: lengths that differ, or a sample without a key.
     """
 
     ids: np.ndarray
@@ -53,16 +50,6 @@ class TokenBatch:
     maskable: np.ndarray
     sample: np.ndarray
     keys: np.ndarray
-
-    def __post_init__(self) -> None:
-        if not len(self.ids) == len(self.word_starts) == len(self.maskable) == len(self.sample):
-            raise ValueError(
-                f"ids, word_starts, maskable and sample: found {len(self.ids)}, "
-                f"{len(self.word_starts)}, {len(self.maskable)} and {len(self.sample)} tokens, "
-                "expected as many of each")
-        if len(self.ids) and not 0 <= self.sample[-1] < len(self.keys):
-            raise ValueError(f"sample: found number {self.sample[-1]}, "
-                             f"expected 0 to {len(self.keys) - 1}, as there are keys")
 
     @cached_property
     def borders(self) -> np.ndarray:

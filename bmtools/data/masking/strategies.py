@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import accumulate
 from math import fsum
-from typing import Protocol, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform, uni
 from bmtools.ragged import offsets, ranges
 from bmtools.recipes.settings import Masking
 
-MaskRates = float | np.ndarray
-"""A masking rate, or one for each sample, (samples,) float64."""
+MaskStrategy = Callable[[TokenBatch, float], np.ndarray]
+"""Marks a share of each sample's maskable tokens, (tokens,) bool."""
 # The highest 64 bits that float64 can hold.
 _HIGHEST = float((1 << 64) - (1 << 11))
 LONGEST_SPAN = 10
@@ -27,33 +27,23 @@ _POSITION_SHIFT = np.uint64(28)
 _NONE = np.uint64((1 << 64) - 1)
 
 
-class MaskStrategy(Protocol):
-    """Choice of the tokens to mask."""
-
-    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
-        """Mark a share of each sample's maskable tokens, (tokens,) bool."""
-
-
-def mask_tokens(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+def mask_tokens(text: TokenBatch, rate: float) -> np.ndarray:
     """Mask single tokens in random order until a share of each sample's tokens is masked.
 
     Source: Devlin et al. 2019 (BERT), section 3.1.
 
     Args:
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: rate outside 0 to 1.
     """
     begins = np.flatnonzero(text.maskable)
     units = MaskUnits(begins, np.ones_like(begins), begins.searchsorted(text.borders))
-    return mask_random_units(text, units, rates)
+    return mask_random_units(text, units, rate)
 
 
-def mask_words(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+def mask_words(text: TokenBatch, rate: float) -> np.ndarray:
     """Mask whole words in random order until a share of each sample's tokens is masked.
 
     Each word is as likely as any other to come next, so words of many tokens are masked as often
@@ -62,18 +52,15 @@ def mask_words(text: TokenBatch, rates: MaskRates) -> np.ndarray:
     Source: whole-word masking as in Gu et al. 2021 (PubMedBERT), section 2.3.
 
     Args:
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: rate outside 0 to 1.
     """
-    return mask_random_units(text, text.words, rates)
+    return mask_random_units(text, text.words, rate)
 
 
-def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+def mask_spans(text: TokenBatch, rate: float) -> np.ndarray:
     """Mask spans of whole words in random order until a share of each sample's tokens is masked.
 
     A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
@@ -89,18 +76,15 @@ def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
 
     Args:
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: a rate outside 0 to 1.
     """
     words = text.words
     ranks = _span_ranks(_span_lengths(text), bits_per_key(text.keys, words.borders, Purpose.ORDER),
                         words.borders)
-    return mask_units_by_rank(text, words, ranks, rates)
+    return mask_units_by_rank(text, words, ranks, rate)
 
 
 def make_strategy(name: str, terms: MaskStrategy | None = None) -> MaskStrategy:
@@ -163,7 +147,7 @@ def _span_ranks(lengths: np.ndarray, ranks: np.ndarray, borders: np.ndarray) -> 
     return covered[places >= 0]
 
 
-def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> np.ndarray:
+def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.ndarray:
     """Mask each sample's units in random order until its budget is spent.
 
     Units are drawn with replacement, each as likely as any other, and repeated ones are skipped.
@@ -172,20 +156,17 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> n
 
     Args:
         units: all maskable tokens of the text, in order.
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: a rate outside 0 to 1.
     """
-    rates, maskable, budgets = _budgets(text, rates)
+    maskable, budgets = _budgets(text, rate)
     if not len(units.begins):
         return np.zeros(len(text.ids), dtype=bool)
     firsts, counts = units.borders[:-1], units.borders[1:] - units.borders[:-1]
     # To see a share of n units takes -n log(1 - share) draws on average.
-    draws = (counts * (-1.12 * np.log1p(-np.minimum(rates, 0.95))) + 12).astype(np.int64)
+    draws = (counts * (-1.12 * np.log1p(-min(rate, 0.95))) + 12).astype(np.int64)
     draws *= counts > 0
     while True:
         borders = offsets(draws)
@@ -211,7 +192,7 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> n
 
 
 def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
-                       rates: MaskRates) -> np.ndarray:
+                       rate: float) -> np.ndarray:
     """Mask each sample's units from the lowest rank on until its budget is spent.
 
     The budget is the rate times the sample's maskable tokens. The unit that would overshoot it is
@@ -223,19 +204,16 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
     Args:
         units: all maskable tokens of the text, in order.
         ranks: (units,) uint64, drawn with `Purpose.ORDER`; of equal ones the first comes first.
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: a rate outside 0 to 1.
     """
-    rates, maskable, budgets = _budgets(text, rates)
+    maskable, budgets = _budgets(text, rate)
     counts = units.borders[1:] - units.borders[:-1]
     # Units of low rank suffice, as a rule; to sort all is slow. They exceed the rate by about five
     # standard deviations, whether a sample has a hundred units or ten thousand.
-    shares = rates * 1.25 + 24 / np.maximum(counts, 1)
+    shares = rate * 1.25 + 24 / np.maximum(counts, 1)
     limits = np.minimum(shares * _HIGHEST, _HIGHEST).astype(np.uint64)
     chosen = (ranks <= limits.repeat(counts)).nonzero()[0]
     while True:
@@ -252,17 +230,11 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
         lambda _: uniforms(text.keys, 0, Purpose.CROSSING))
 
 
-def _budgets(text: TokenBatch, rates: MaskRates) -> tuple[MaskRates, np.ndarray, np.ndarray]:
-    """Check rates; return them, and the maskable tokens and the budget of each sample."""
-    if not (isinstance(rates, float) and 0 <= rates <= 1):
-        rates, samples = np.asarray(rates, dtype=np.float64), len(text.keys)
-        if not ((rates >= 0) & (rates <= 1)).all():
-            raise ValueError(f"masking rate: found {rates}, expected 0 to 1")
-        if rates.ndim and rates.shape != (samples,):
-            raise ValueError(f"masking rate: found {rates.shape} rates, expected 1 or {samples}")
+def _budgets(text: TokenBatch, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the maskable tokens and the budget of each sample."""
     before = text.borders - (~text.maskable).nonzero()[0].searchsorted(text.borders)
     maskable = before[1:] - before[:-1]
-    return rates, maskable, maskable * rates
+    return maskable, maskable * rate
 
 
 def _order(ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bmtools.data.masking.corruption import MaskUnits, TokenBatch
-from bmtools.data.masking.strategies import MaskRates, mask_units_by_rank
+from bmtools.data.masking.strategies import mask_units_by_rank
 from bmtools.keyed_random import Purpose, bits_per_key
 from bmtools.ragged import offsets
 
@@ -58,9 +58,9 @@ class TermList:
         first[begins[depth[begins] == 1]] = True
         return depth > 0, first
 
-    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    def __call__(self, text: TokenBatch, rate: float) -> np.ndarray:
         """Mask terms first, then other words; see `mask_terms`."""
-        return mask_terms(text, rates, *self.mark(text))
+        return mask_terms(text, rate, *self.mark(text))
 
     def _find(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
         """Follow the trie from the beginning of every word at once.
@@ -89,8 +89,8 @@ class TermList:
         return begins, longest[begins]
 
 
-def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
-               begins: np.ndarray | None = None) -> np.ndarray:
+def mask_terms(text: TokenBatch, rate: float, inside: np.ndarray,
+               begins: np.ndarray) -> np.ndarray:
     """Mask terms in random order, then other words, until a share of each sample is masked.
 
     A term is masked whole, with all of any word that it is part of. Where a sample's terms exceed
@@ -98,15 +98,12 @@ def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
     `mask_units_by_rank`.
 
     Args:
-        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        rate: share of maskable tokens to mask, 0 to 1.
         inside: (tokens,) bool, True on the tokens of terms.
-        begins: (tokens,) bool, True where a term begins; without it adjacent terms count as one.
+        begins: (tokens,) bool, True where a term begins.
 
     Returns:
         (tokens,) bool.
-
-    Raises:
-        ValueError: a rate outside 0 to 1.
     """
     words = text.words
     if not len(words.begins):
@@ -114,8 +111,7 @@ def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
     inside = inside & text.maskable
     goes_on = inside & _continues(text)
     goes_on[1:] &= inside[:-1]
-    if begins is not None:
-        goes_on &= ~begins
+    goes_on &= ~begins
     firsts = np.flatnonzero(~goes_on[words.begins])
     starts, sizes = words.begins[firsts], np.add.reduceat(words.sizes, firsts)
     units = MaskUnits(starts, sizes, starts.searchsorted(text.borders))
@@ -123,7 +119,7 @@ def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
     is_term = marked[starts + sizes] > marked[starts]
     ranks = bits_per_key(text.keys, units.borders, Purpose.ORDER) >> np.uint64(1)
     ranks |= (~is_term).astype(np.uint64) << np.uint64(63)
-    return mask_units_by_rank(text, units, ranks, rates)
+    return mask_units_by_rank(text, units, ranks, rate)
 
 
 def spellings(tokenizer: PreTrainedTokenizerBase, terms: Iterable[str]) -> list[list[int]]:

@@ -93,21 +93,9 @@ class _Reservoirs:
             sample[replaced] = (text, start, end)
 
 
-class SampledSpans(NamedTuple):
-    """Occurrences of new tokens in a corpus.
-
-    Args:
-        spans: the sampled ones by sentence.
-        inexact: tokens that occur, but never where the base's pieces cover them and nothing else.
-    """
-
-    spans: dict[str, list[TokenSpan]]
-    inexact: set[int]
-
-
 def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_new: np.ndarray,
                      sentences: Iterable[Sentence], max_sentences: int,
-                     rng: np.random.Generator) -> SampledSpans:
+                     rng: np.random.Generator) -> dict[str, list[TokenSpan]]:
     """Sample sentences that contain each new token, uniformly and in one pass.
 
     Counts only occurrences that the base's pieces cover exactly: at others, a piece's state is
@@ -122,10 +110,12 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
         sentences: the corpus; duplicates are as likely as they are frequent.
         max_sentences: sentences for a token, at most.
         rng: the source of all randomness.
+
+    Returns:
+        the sampled spans by sentence.
     """
     found, targeted = _Reservoirs(max_sentences, rng), _Reservoirs(max_sentences, rng)
     vocabulary, longest = tokenizer.get_vocab(), max_tokens(base.model) - _SPECIAL_TOKENS
-    seen: set[int] = set()
     remaining = iter(sentences)
     while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
         encodings, old_encodings = (one.backend_tokenizer.encode_batch(
@@ -136,7 +126,6 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
                 continue
             text, targets = sentence.text, [*_target_spans(sentence, encoding, is_new, vocabulary)]
             others = _new_spans(text, encoding, is_new)
-            seen.update(token for token, _, _ in (*targets, *others))
             for span in _exact_spans(text, targets, pieces):
                 targeted.offer(text, span)
                 found.samples.pop(span[0], None)
@@ -151,7 +140,7 @@ def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_ne
     for token, sample in sorted(samples.items()):
         for text, start, end in sample:
             by_sentence.setdefault(text, []).append((token, start, end))
-    return SampledSpans(by_sentence, seen - set(samples))
+    return by_sentence
 
 
 def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenSpan]:

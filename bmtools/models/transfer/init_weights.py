@@ -108,9 +108,7 @@ def init_weights(base: str | Path, tokenizer: str | Path | None = None,
         the model, and `report`: `parameters`, and of a new vocabulary `tokens` in all, tokens by
         the source of their embedding (`copied`, `folded`, `contextual`, `focus`,
         `averaged`, `random`), `sentences` read, and mean norms of old embeddings and of those of
-        new tokens (`old_norm`, `new_norm`). Of new tokens that method contextual finds
-        in no sentence as whole pieces of the base, `inexact` counts those that occur otherwise,
-        `unseen` the others.
+        new tokens (`old_norm`, `new_norm`).
 
     Raises:
         BmtoolsError: a checkpoint, tokenizer, layer or record that cannot be used, no sentences,
@@ -261,13 +259,11 @@ def _state_embeddings(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, over
     if config.method == "contextual":
         is_new = np.zeros(len(tokenizer), dtype=bool)
         is_new[list(overlap.pieces)] = True
-        sampled = sample_sentences(base, tokenizer, is_new, sentences, config.max_sentences,
-                                   np.random.default_rng(config.seed))
-        occurrences = locate_pieces(base, sampled.spans)
+        occurrences = locate_pieces(base, sample_sentences(
+            base, tokenizer, is_new, sentences, config.max_sentences,
+            np.random.default_rng(config.seed)))
         found.append(contextual_embeddings(base, occurrences, config.layers, config.batch_tokens))
-        exact, inexact = len(found[0].tokens), len(sampled.inexact)
-        report = {"sentences": len(occurrences.input_ids), "contextual": exact, "inexact": inexact,
-                  "unseen": len(overlap.pieces) - exact - inexact}
+        report = {"sentences": len(occurrences.input_ids), "contextual": len(found[0].tokens)}
     if config.average_of == "states":
         done = {token for one in found for token in one.tokens.tolist()}
         left = {token: ids for token, ids in overlap.pieces.items() if token not in done}

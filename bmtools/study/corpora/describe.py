@@ -1,4 +1,4 @@
-"""Description of corpora and sets: a line for each file, for all together, and for two by two.
+"""Description of corpora and sets: a line for each file, and for all together.
 
 Statistics are counted block by block and added up.
 """
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
 from os import PathLike, fspath
 
 import msgspec
@@ -24,7 +23,7 @@ from bmtools.io.sources import source_stem
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import JsonObject, document_of, full_text
 from bmtools.settings import split_settings
-from bmtools.study.corpora.frequencies import WordFrequencies, compare_words, count_bands
+from bmtools.study.corpora.frequencies import WordFrequencies
 from bmtools.study.corpora.settings import NO_TOPIC, OTHERS, UNSTATED, DescribeConfig
 from bmtools.study.corpora.topics import Topics
 from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
@@ -44,8 +43,8 @@ _DIGITS = 4
 def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[str]], *,
              vocabularies: Mapping[str, str] | None = None,
              topics: Mapping[str, Sequence[str]] | None = None, total: bool = False,
-             compare: bool = False, reject: Reject = refuse, workers: Workers = ONE_WORKER,
-             **settings: object) -> Iterator[JsonObject]:
+             reject: Reject = refuse, workers: Workers = ONE_WORKER, **settings: object,
+             ) -> Iterator[JsonObject]:
     """Describe corpora, and sets with their annotations: `describe(["train.jsonl"], uncased=True)`.
 
     Memory holds distinct words up to a million, 8 bytes a document, and distinct lengths and
@@ -57,13 +56,12 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
         vocabularies: tokenizers as JSON, by name, to count tokens of.
         topics: keywords by topic, as from `read_topics`.
         total: add a line about all corpora together.
-        compare: add a line about the words of each two corpora.
         reject: receives bad records.
         workers: do the work.
         settings: fields of `DescribeConfig`.
 
     Yields:
-        a line for each corpus, for `total`, and for each two corpora if `compare` is true.
+        a line for each corpus, and for `total`.
 
     Raises:
         DataError: a corpus without records.
@@ -74,7 +72,6 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
     keys = {**ORIGINS, **{key: key for key in config.key_list}}
     make_worker = partial(BlockDescriber, keys, vocabularies or {}, topics or {}, config.uncased)
     everything, all_words = Statistics(), WordFrequencies()
-    kept: dict[str, WordFrequencies] = {}
     for name, path in _named(corpora).items():
         statistics, words = Statistics(), WordFrequencies()
         for found in collected(RecordReader([path]), make_worker, workers, reject, "describing"):
@@ -85,14 +82,8 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
         if not statistics.lengths:
             refuse_empty([path])
         yield _line(name, statistics, words, config)
-        if compare:
-            words.put_aside()
-            kept[name] = words
     if total:
         yield _line(TOTAL, everything, all_words, config)
-    for (one, words), (other, others) in combinations(kept.items(), 2):
-        yield {"corpus": one, "other": other, **compare_words(
-            words.word_counts(), others.word_counts(), config.bounds)}
 
 
 def _named(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[str]],
@@ -108,7 +99,7 @@ def _named(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[
 def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,
           config: DescribeConfig) -> JsonObject:
     words = _sum(statistics.lengths)
-    bands = count_bands(frequencies.word_counts(), config.bounds)
+    bands = frequencies.bands(config.bounds)
     return {
         "corpus": name, "records": statistics.lengths.total(),
         "documents": statistics.count_documents(),

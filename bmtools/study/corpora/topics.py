@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from bmtools.errors import DataError
 from bmtools.vocab.words import ChunkCache, find_words
@@ -16,23 +16,19 @@ MEDICINE = "medicine"
 _STEM = "*"
 
 
-@dataclass(frozen=True)
-class _Keyword:
-    """A keyword of several words, the last of which may be the beginning of one."""
+class _Keyword(NamedTuple):
+    """A keyword, the last of whose words may be the beginning of one."""
 
     topic: int
     words: list[str]
     is_stem: bool
 
     def is_at(self, words: Sequence[str], start: int) -> bool:
-        """Tell whether the keyword stands at a word of a text."""
+        """Return whether the keyword is at a word of a text."""
         *whole, last = self.words
         found = words[start:start + len(self.words)]
         return found[:-1] == whole and len(found) == len(self.words) and (
             found[-1].startswith(last) if self.is_stem else found[-1] == last)
-
-
-_ChunkTopics = tuple[list[int], list[_Keyword]]
 
 
 class Topics:
@@ -45,47 +41,30 @@ class Topics:
 
     def __init__(self, keywords: Mapping[str, Sequence[str]]) -> None:
         self.names = list(keywords)
-        self._by_word: dict[str, list[int]] = defaultdict(list)
-        self._by_stem: dict[str, list[int]] = defaultdict(list)
-        self._several: dict[str, list[_Keyword]] = defaultdict(list)
-        for topic, own in enumerate(keywords.values()):
-            for text in own:
-                words, is_stem = find_words(text.casefold()), text.endswith(_STEM)
-                if len(words) == 1:
-                    (self._by_stem if is_stem else self._by_word)[words[0]].append(topic)
-                elif words:
-                    self._several[words[0]].append(_Keyword(topic, words, is_stem))
-        self._stem_lengths = sorted({*map(len, self._by_stem)})
-        self._chunks = ChunkCache(self._of_chunk)
+        found = [_Keyword(topic, words, text.endswith(_STEM)) for topic, own
+                 in enumerate(keywords.values()) for text in own
+                 if (words := find_words(text.casefold()))]
+        self._by_letter = {letter: [one for one in found if one.words[0][0] == letter]
+                           for letter in {one.words[0][0] for one in found}}
+        self._of_word = ChunkCache(self._beginning)
+        self._words = ChunkCache(lambda chunk: find_words(chunk.casefold()))
+
+    def _beginning(self, word: str) -> list[_Keyword]:
+        """List the keywords that may begin with a word."""
+        return [one for one in self._by_letter.get(word[0], ())
+                if one.is_at([word, *one.words[1:]], 0)]
 
     def count(self, text: str) -> Counter[int]:
         """Count the keywords in a text by the number of their topic."""
-        topics: list[int] = []
-        several: list[_Keyword] = []
-        for own, begun in filter(None, map(self._chunks.__getitem__, text.split())):
-            topics += own
-            several += begun
-        folded = text.casefold() if several else ""
-        if any(keyword.words[-1] in folded for keyword in several):
-            words = find_words(folded)
-            topics += [keyword.topic for start, word in enumerate(words)
-                       for keyword in self._several.get(word, ()) if keyword.is_at(words, start)]
-        return Counter(topics)
+        words = [word for chunk in text.split() for word in self._words[chunk]]
+        return Counter(one.topic for start, word in enumerate(words)
+                       for one in self._of_word[word] if one.is_at(words, start))
 
     def main_topic(self, counts: Mapping[int, int]) -> str | None:
         """Name the topic with most keywords, the first of several; None without any."""
         if not counts:
             return None
         return self.names[max(counts, key=lambda topic: (counts[topic], -topic))]
-
-    def _of_chunk(self, chunk: str) -> _ChunkTopics | None:
-        """Return the topics of a chunk between white space, and keywords that may begin in it."""
-        words = find_words(chunk.casefold())
-        topics = [topic for word in words for topic in (*self._by_word.get(word, ()), *(
-            topic for length in self._stem_lengths if length <= len(word)
-            for topic in self._by_stem.get(word[:length], ())))]
-        several = [keyword for word in words for keyword in self._several.get(word, ())]
-        return (topics, several) if topics or several else None
 
 
 def read_topics(name: str) -> dict[str, list[str]]:

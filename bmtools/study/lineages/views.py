@@ -19,18 +19,17 @@ _HASH_DIGITS = 8
 _SECONDS = 3600
 
 
-def lineage_tree(lineage: Lineage, root: str, seen: set[str], settings: bool = False) -> Tree:
+def lineage_tree(lineage: Lineage, root: str, seen: set[str]) -> Tree:
     """Draw the tree of an output: below each content what it was made of, each content once.
 
     Args:
         lineage: of several outputs.
         root: id of one.
         seen: ids that were drawn before, which are only named; those of this tree are added.
-        settings: whether all settings of each step are shown.
     """
     from rich.tree import Tree
 
-    tree = Tree(_steps(lineage, root, "", settings))
+    tree = Tree(_steps(lineage, root, ""))
     seen.add(root)
     waiting = [(tree, root)]
     while waiting:
@@ -42,7 +41,7 @@ def lineage_tree(lineage: Lineage, root: str, seen: set[str], settings: bool = F
                 branch.add(_title(lineage.node(edge.parent), edge.role, "above" * has_more))
             else:
                 seen.add(edge.parent)
-                below.append((branch.add(_steps(lineage, edge.parent, edge.role, settings)),
+                below.append((branch.add(_steps(lineage, edge.parent, edge.role)),
                               edge.parent))
         waiting += reversed(below)
     return tree
@@ -67,17 +66,13 @@ def total_lines(lineage: Lineage) -> Iterator[str]:
         yield f"not found here: {node.name} (SHA-256 {node.id})"
 
 
-def _steps(lineage: Lineage, id: str, role: str, settings: bool) -> Text:
+def _steps(lineage: Lineage, id: str, role: str) -> Text:
     """Return title and steps of a node."""
     from rich.text import Text
 
     node = lineage.node(id)
     lines = [_title(node, role, "not found here" * (node in lineage.unresolved))]
-    for step in node.steps:
-        lines.append(Text(without_controls(" · ".join(_facts(step))), "dim"))
-        if settings:
-            values = (f"{name}={value}" for name, value in step.get("settings", {}).items())
-            lines.append(Text(without_controls(", ".join(values)), "dim"))
+    lines += [Text(without_controls(" · ".join(_facts(step))), "dim") for step in node.steps]
     return Text("\n").join(lines)
 
 

@@ -54,7 +54,7 @@ _KINDS = {
     "model average_cosine", "suite": "model suite", "tasks": "model task", "seeds of tasks":
     "model metric mean", "speed": "model parameters", "compared": "compared metric",
     "vocabulary pairs": "vocabulary jaccard", "vocabularies": "vocabulary scope",
-    "corpora": "corpus records", "corpus pairs": "corpus other", "parts": "split records",
+    "corpora": "corpus records", "parts": "split records",
     "words": "word maskings", "stopped": "stopped", "records": "id text"}
 _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, score-suite, "
             "score-masking, score-space, compare-vocab, compare-models or describe")
@@ -209,9 +209,6 @@ def _add_directory(study: Study, path: Path, name: str) -> None:
     study.directories.append(StudyDirectory(name, path, read_manifest(path)))
     if (path / _METRICS).is_file():
         study.runs[name] = [line for _, line in read_objects(str(path / _METRICS))]
-    if (path / _SEEDS).is_file():
-        study.lines["seeds"] += [{"checkpoint": name, **line}
-                                 for _, line in read_objects(str(path / _SEEDS))]
 
 
 def _add_lines(study: Study, path: Path, is_named: bool, seen: set[str]) -> None:

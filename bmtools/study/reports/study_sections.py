@@ -148,12 +148,6 @@ def corpora(study: Study) -> Iterator[Part]:
     for key in dict.fromkeys(key for line in lines for key in line if key == "length_histogram" or
                              (isinstance(line[key], Mapping) and key not in _NOT_COUNTED)):
         yield from _counts(key, {line["corpus"]: line.get(key, {}) for line in lines})
-    for line in study.lines["corpus pairs"]:
-        one, other = line["corpus"], line["other"]
-        yield Table(f"Words of {one} and {other}: {format_cell(line['shared_words'])} in both",
-                    ["times", one, f"of them in {other}", other, f"of them in {one}"],
-                    [[name, *map(band.get, ("words", "shared", "other_words", "other_shared"))]
-                     for name, band in line["bands"].items()])
 
 
 def _counts(key: str, by_corpus: Mapping[str, Mapping[str, int]]) -> Iterator[Chart | Table]:

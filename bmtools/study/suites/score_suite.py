@@ -257,7 +257,6 @@ def _without_metric(line: JsonMapping, one: SuiteSet) -> str:
     metric = one.metrics[0]
     found = [key for key, value in line.items() if _is_score(value) or _is_summary(value)]
     way = f"; score-tasks writes it where {setting('negative')} names the class without finding" \
-        if metric == "micro_f1" and one.task == "classification" else \
-        "; finetune needs a test set" if any(key.startswith("dev_") for key in line) else ""
+        if metric == "micro_f1" else "; finetune needs a test set" if found else ""
     return (f"found no {metric} from -1 to 1 for {one.name}, expected it beside "
             f"{', '.join(found) or 'the other keys'}{way}")

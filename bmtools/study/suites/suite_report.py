@@ -13,7 +13,7 @@ Table = tuple[str, list[str], list[list[str]]]
 _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           "^": r"\textasciicircum{}", "\N{EN DASH}": "--",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
-_PADDING = 2
+_COLUMN = 14  # letters that a model takes in a terminal
 _COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
 
@@ -38,8 +38,9 @@ def suite_tables(lines: Sequence[JsonMapping], suite: Suite, width: int) -> Iter
             title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
         columns = [[name, *(_cell(line, row, suite.digits) for row in rows)] for name, line in
                    zip(model_names([*own, *others]), [*own, *others], strict=True)]
-        for part in _fitting(columns[:len(own)], columns[len(own):],
-                             width - max(map(len, rows)) - _PADDING):
+        step = max(1, (width - max(map(len, rows))) // _COLUMN - len(own))
+        for start in range(len(own), max(len(columns), len(own) + 1), step):
+            part = [*columns[:len(own)], *columns[start:start + step]]
             yield title, ["set", *(column[0] for column in part)], [
                 [row, *(column[number] for column in part)] for number, row in enumerate(rows, 1)]
     if compared := [line for line in lines if "compared" in line]:
@@ -81,30 +82,6 @@ def _cell(line: JsonMapping, row: str, digits: int) -> str:
     return f"{score:.{digits}f}{mark}{spread}{change}"
 
 
-def _fitting(own: list[list[str]], others: list[list[str]],
-             width: int) -> Iterator[list[list[str]]]:
-    """Split columns into tables that fit; each has the own ones and at least one of the others."""
-    def needed(column: Sequence[str]) -> int:
-        words = column[0].split()
-        return max(*map(len, words), *map(len, column[1:])) + _PADDING
-
-    part: list[list[str]] = []
-    for column in others:
-        if part and sum(map(needed, [*own, *part, column])) > width:
-            yield [*own, *part]
-            part = []
-        part.append(column)
-    yield [*own, *part]
-
-
-def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Spell a table in Markdown."""
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join([printable(title), "", *(f"| {' | '.join(cells)} |" for cells in (
-        [printable(cell).replace("|", r"\|") for cell in row] for row in (header, rule, *rows))),
-        ""])
-
-
 def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Spell a table in LaTeX, for the package booktabs."""
     def spelled(cells: Sequence[str]) -> str:
@@ -114,6 +91,3 @@ def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
         r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
         r"\toprule", spelled(header), r"\midrule", *map(spelled, rows), r"\bottomrule",
         r"\end{tabular}", rf"\caption{{{title.translate(_ESCAPES)}}}", r"\end{table}", ""])
-
-
-FORMS = {"markdown": markdown_table, "latex": latex_table}

@@ -15,7 +15,6 @@ from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import DataError, refuse
 from bmtools.io import parallel
 from bmtools.io.workers import Workers
-from bmtools.vocab.words import find_words
 
 
 @pytest.fixture
@@ -80,10 +79,6 @@ def test_weights_and_sizes(corpora: dict[str, str]) -> None:
     for name, bound in (("large", 6_000), ("small", 2_000)):
         part = size(one for one in found if one["id"].startswith(name))
         assert bound - 150 < part <= bound
-    assert mixed(two, size="large=6kB,small=2kB") == found
-    words = mixed(two, words="large=500,small=100")
-    assert 470 < sum(len(find_words(one["text"])) for one in words
-                     if one["id"].startswith("large")) <= 500
 
 
 def test_the_largest_mixture_that_repeats_nothing(corpora: dict[str, str]) -> None:

@@ -130,7 +130,7 @@ def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBa
     starts = [True, False, True, True, False, False, True, True]
     text = lay([(list(range(10, 18)), starts)] * 400, special=False)
     marks = np.array([0, 1, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
-    picked = mask_terms(text, 3 / 8, marks).reshape(400, 8)
+    picked = mask_terms(text, 3 / 8, marks, np.zeros(3200, dtype=bool)).reshape(400, 8)
     assert picked[:, :3].all() and not picked[:, 3:].any()
     # Two terms that touch are two where the second is said to begin.
     begins = np.array([0, 0, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)

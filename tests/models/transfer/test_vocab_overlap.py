@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from bmtools.errors import CheckpointError
 from bmtools.models.transfer.vocab_overlap import (
     WeightedRows,
     find_overlap,
@@ -56,13 +54,6 @@ def traced(old: Any, new: Any, token: str) -> Any:
         return "shared", names(origins.shared[number])
     how = "folded" if number in origins.folded else "pieces"
     return how, names(getattr(origins, how)[number])
-
-
-def test_each_token_has_one_source() -> None:
-    old, new = word_pieces("a", "##b", "Ab"), word_pieces("ab", "##b", "abb", "x", uncased=True)
-    origins = find_overlap(old, new)
-    parts = (origins.shared, origins.folded, origins.pieces)
-    assert sorted(number for part in parts for number in part) == list(range(len(new)))
 
 
 def test_pieces_inside_words_differ_from_beginnings() -> None:
@@ -129,18 +120,6 @@ def test_a_space_is_part_of_a_unigram() -> None:
     assert traced(old, new, "\u2581lympho") == ("pieces", ["\u2581lym", "pho"])
     assert traced(old, new, "lympho") == ("pieces", ["lym", "pho"])
     assert traced(old, new, "lym") == ("shared", "lym")
-
-
-@pytest.mark.parametrize(("one", "other", "message"), [
-    (word_pieces("a"), unigrams("a"), "the base has a WordPiece vocabulary, the tokenizer a "
-                                      "Unigram one; expected two of a kind"),
-    (PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), **ROLES), byte_pairs("ab"),
-     "the base has a BPE vocabulary, the tokenizer a byte-level BPE one; expected two of a kind"),
-])
-def test_types_of_tokenizers_are_not_mixed(one: Any, other: Any, message: str) -> None:
-    with pytest.raises(CheckpointError) as caught:
-        find_overlap(one, other)
-    assert str(caught.value) == message
 
 
 def test_means_of_rows_equal_a_loop() -> None:

@@ -72,7 +72,7 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
     def lines(jobs: int) -> list[str]:
         return [json.dumps(line) for line in describe(
             {"a": str(source), "b": str(source)}, keys="meta.document", most=5,
-            topics={"Lung": ["asma", "toss*"]}, total=True, compare=True, workers=Workers(jobs))]
+            topics={"Lung": ["asma", "toss*"]}, total=True, workers=Workers(jobs))]
 
     expected = lines(1)
     monkeypatch.setattr(parallel, "_BLOCK_BYTES", 3_000)
@@ -82,7 +82,7 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
 def test_all_files_together(records: list[dict[str, Any]], tmp_path: Path, source: Path) -> None:
     halves = {name: str(write(tmp_path / name, own)) for name, own in (
         ("a", records[:101]), ("b", records[101:]))}
-    first, second, total, _ = describe(halves, bands=BANDS, total=True, compare=True)
+    first, second, total = describe(halves, bands=BANDS, total=True)
     [whole] = describe({"total": str(source)}, bands=BANDS)
     assert total == whole
     assert first["records"] + second["records"] == 200

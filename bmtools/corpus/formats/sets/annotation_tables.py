@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import chain
+from typing import TypedDict, TypeVar
 
 from bmtools.corpus.formats.sets.mentions import (
     LOST,
@@ -19,27 +20,11 @@ from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import whole_json
 from bmtools.io.sources import read_lines, source_name
-from bmtools.records import JsonObject, Record
+from bmtools.records import JsonObject, Record, converted
 
-Row = tuple[str, str, list[str]]
-"""The place of a line, the line, its columns."""
 Annotation = TypeVar("Annotation", Mention, Arc)
 _LIKENESS = 0.8  # of a broken type to a known one
 _OFFSET = re.compile(r"-?\d{1,18}")
-
-
-class Table(NamedTuple):
-    """The columns of a table.
-
-    Args:
-        name: what a line is.
-        plural: what lines are.
-        columns: what each holds, for messages.
-    """
-
-    name: str
-    plural: str
-    columns: tuple[str, ...]
 
 
 def placed_lines(name: str) -> Iterator[tuple[str, str]]:
@@ -49,62 +34,43 @@ def placed_lines(name: str) -> Iterator[tuple[str, str]]:
             yield f"{source_name(name)}:{number}", line
 
 
-def rows(lines: Iterable[tuple[str, str]], table: Table, tally: Tally) -> Iterator[Row]:
-    """Yield the lines of a table; those with another number of columns are rejected.
+def columns_of(place: str, line: str, names: Sequence[str]) -> list[str]:
+    """Split a line by tab.
 
-    Args:
-        lines: after their places.
-        table: its columns.
-        tally: rejects lines.
+    Raises:
+        RecordError: it has not as many columns as there are names.
     """
-    for place, line in lines:
-        found = line.split("\t")
-        if len(found) == len(table.columns):
-            yield place, line, found
-        else:
-            tally.reject(RecordError(
-                place, f"found {len(found)} columns in {line[:40]!r}, expected "
-                f"{len(table.columns)} of one {table.name} by tab: {', '.join(table.columns)}",
-                line))
+    found = line.split("\t")
+    if len(found) != len(names):
+        raise RecordError(place, f"found {len(found)} columns in {line[:40]!r}, expected "
+                                 f"{len(names)} by tab: {', '.join(names)}", line)
+    return found
 
 
-def by_document(names: Iterable[str], table: Table,
-                read: Callable[[str, str, list[str]], tuple[str, Annotation]],
+def by_document(names: Iterable[str], what: str, read: Callable[[str, str], tuple[str, Annotation]],
                 tally: Tally) -> dict[str, list[Annotation]]:
     """Read annotations by the id of their document; repeated lines are taken once.
 
     Args:
-        names: files of the table.
-        table: its columns.
-        read: makes document and annotation of place, line and columns; may raise a `RecordError`.
+        names: files with one a line.
+        what: they are: annotations.
+        read: makes document and annotation of place and line; may raise a `RecordError`.
         tally: counts repeated lines, and rejects those that cannot be read.
     """
     found: dict[str, list[Annotation]] = defaultdict(list)
     seen = set()
-    for name in names:
-        for place, line, columns in rows(placed_lines(name), table, tally):
-            if line in seen:
-                tally.lose(f"repeated {table.plural} left out", place, "found this line once more",
-                           line)
-                continue
-            seen.add(line)
-            with tally.rejecting():
-                document, annotation = read(place, line, columns)
-                found[document].append(annotation)
+    for place, line in chain.from_iterable(map(placed_lines, names)):
+        if line in seen:
+            tally.counts[f"repeated {what} left out"] += 1
+            continue
+        seen.add(line)
+        with tally.rejecting():
+            document, annotation = read(place, line)
+            found[document].append(annotation)
     return found
 
 
-class Located(Protocol):
-    """An annotation, or anything else that a line stands for."""
-
-    @property
-    def place(self) -> str: ...
-
-    @property
-    def content(self) -> object: ...
-
-
-def lose_absent(annotations: Mapping[str, Iterable[Located]], documents: Collection[str],
+def lose_absent(annotations: Mapping[str, Iterable[Mention | Arc]], documents: Collection[str],
                 what: str, tally: Tally) -> None:
     """Count annotations of documents that no file of texts contains."""
     for document, waiting in annotations.items():
@@ -137,14 +103,13 @@ def annotated_texts(texts: Iterable[tuple[str, str, JsonObject, str]],
     lose_absent(arcs, seen, RELATIONS_LOST, tally)
 
 
-def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) -> Span:
-    """Read two offsets; with `blanks` around them or not.
+def offsets(start: str, end: str, place: str, line: str) -> Span:
+    """Read two offsets.
 
     Raises:
         RecordError: they are no whole numbers.
     """
-    found = (start.strip(), end.strip()) if blanks else (start, end)
-    if not all(map(_OFFSET.fullmatch, found)):
+    if not all(map(_OFFSET.fullmatch, (start.strip(), end.strip()))):
         raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
                                  "whole numbers", line)
     return int(start), int(end)
@@ -159,47 +124,36 @@ def abstract_sections(title: str, abstract: str) -> JsonObject:
         {"label": "ABSTRACT", "start": len(title) + 1, "end": len(title) + 1 + len(abstract)}]}}
 
 
+class _Text(TypedDict):
+    PMID: str
+    Testo: str
+
+
 def json_texts(content: str, name: str, tally: Tally) -> Iterator[tuple[str, str, JsonObject, str]]:
     """Yield id, text, no further keys and place of the texts in BioBIT's JSON.
 
     Raises:
         DataError: no JSON, or without a list under `data`; a blank file has no texts.
     """
-    if not content.strip():
-        return
     found = whole_json(content, name, "an object with 'data'")
-    data = found.get("data") if isinstance(found, dict) else None
+    data = found.get("data") if isinstance(found, dict) else [] if found is None else None
     if not isinstance(data, list):
         raise DataError(f"{source_name(name)}: found no list under 'data', expected texts with "
                         "PMID and Testo")
     for number, item in enumerate(data):
         place = f"{source_name(name)} (data[{number}])"
-        document, text = (item.get("PMID"), item.get("Testo")) if isinstance(item, dict) else (
-            None, None)
-        if isinstance(document, str) and document and isinstance(text, str):
-            yield document, text, {}, place
-        else:
-            tally.reject(RecordError(place, "found no PMID or no Testo, expected both as text",
-                                     item))
+        with tally.rejecting():
+            text = converted(item, _Text, place)
+            yield text["PMID"], text["Testo"], {}, place
 
 
 def known_type(name: str, known: Sequence[str], counts: Counter[str], place: str, line: str) -> str:
     """Return the known type of a name that translation may have broken, and count broken ones.
 
+    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
+
     Raises:
         RecordError: there is none.
-    """
-    kind = mended_type(name, known)
-    if kind is None:
-        raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
-    counts["broken names of types mended"] += kind != name
-    return kind
-
-
-def mended_type(name: str, known: Sequence[str]) -> str | None:
-    """Return the known type of a name that translation may have broken; None where there is none.
-
-    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
     """
     from difflib import get_close_matches
 
@@ -210,5 +164,10 @@ def mended_type(name: str, known: Sequence[str]) -> str | None:
         if len(plain) >= len(kind) and any(
                 plain.startswith(kind[:at]) and plain.endswith(kind[at:])
                 for at in range(len(kind) + 1)):
-            return kind
-    return next(iter(get_close_matches(plain, known, 1, _LIKENESS)), None)
+            break
+    else:
+        kind = next(iter(get_close_matches(plain, known, 1, _LIKENESS)), "")
+    if not kind:
+        raise RecordError(place, f"found the type {name!r}, expected {', '.join(known)}", line)
+    counts["broken names of types mended"] += 1
+    return kind

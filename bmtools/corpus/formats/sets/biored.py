@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from bmtools.corpus.formats.sets.annotation_tables import (
-    Table,
     annotated_texts,
     by_document,
+    columns_of,
     json_texts,
     known_type,
     offsets,
@@ -23,8 +23,8 @@ from bmtools.records import Record
 
 _TYPES = ("CHEMICALENTITY", "DISEASEORPHENOTYPICFEATURE", "GENEORGENEPRODUCT", "ORGANISMTAXON",
           "SEQUENCEVARIANT", "CELLLINE")
-_ENTITY = Table("entity", "annotations", ("PMID", "start", "end", "text", "type", "concept"))
-_RELATION = Table("relation", "relations", ("PMID", "type", "concept", "concept", "novelty"))
+_ENTITY = ("PMID", "start", "end", "text", "type", "concept")
+_RELATION = ("PMID", "type", "concept", "concept", "novelty")
 
 
 def biored_records(texts: Iterable[str], entity_files: Iterable[str],
@@ -48,23 +48,23 @@ def biored_records(texts: Iterable[str], entity_files: Iterable[str],
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
     tally = Tally(counts, reject)
-    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=tally.counts), tally)
-    arcs = by_document(relation_files, _RELATION, _arc, tally)
+    mentions = by_document(entity_files, "annotations", partial(_mention, counts=tally.counts),
+                           tally)
+    arcs = by_document(relation_files, "relations", _arc, tally)
     found = (text for name in texts for text in json_texts(read_text(name), name, tally))
     return annotated_texts(found, mentions, arcs,
                            partial(concept_relations, pairs=pairs, tally=tally), tally)
 
 
-def _mention(place: str, line: str, columns: list[str],
-             counts: Counter[str]) -> tuple[str, Mention]:
-    document, start, end, text, found, concept = columns
+def _mention(place: str, line: str, counts: Counter[str]) -> tuple[str, Mention]:
+    document, start, end, text, found, concept = columns_of(place, line, _ENTITY)
     kind = known_type(found, _TYPES, counts, place, line)
     return document, Mention(kind, (offsets(start, end, place, line),), text,
                              more={IDENTIFIER: concept.strip()}, place=place, content=line)
 
 
-def _arc(place: str, line: str, columns: list[str]) -> tuple[str, Arc]:
-    document, kind, head, tail, novelty = (column.strip() for column in columns)
+def _arc(place: str, line: str) -> tuple[str, Arc]:
+    document, kind, head, tail, novelty = map(str.strip, columns_of(place, line, _RELATION))
     if not kind:
         raise RecordError(place, "found no type in the second column, expected one", line)
     return document, Arc(head, tail, kind, {"novelty": novelty}, place, line)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path, PurePath
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, entities, relations
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, annotated
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
@@ -92,14 +92,12 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, tally:
                 arcs.append(_arc(line, place))
             elif line.strip():
                 others.append(line)
-    found = entities(text, mentions, tally)
     tally.counts["further annotations kept under meta.brat"] += len(others)
     identity = source_stem(name)
     for character, escape in reversed(_ESCAPES.items()):
         identity = identity.replace(escape, character)
     more: JsonObject = {"meta": {ANNOTATIONS: others}} if others else {}
-    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, tally),
-                  **more, place=source_name(name))
+    return annotated(identity, text, mentions, arcs, tally, source_name(name), **more)
 
 
 def _mention(line: str, place: str) -> Mention:

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from bmtools.corpus.formats.sets.annotation_tables import (
-    Table,
     abstract_sections,
     annotated_texts,
     by_document,
+    columns_of,
     json_texts,
     known_type,
     offsets,
-    rows,
 )
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, relations
 from bmtools.corpus.formats.settings import Genes, RelationTypes
@@ -27,10 +26,9 @@ from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record
 
 _TYPES = ("CHEMICAL", "GENE", "GENE-Y", "GENE-N")
-_ABSTRACT = Table("abstract", "abstracts", ("PMID", "title", "abstract"))
-_ENTITY = Table("entity", "annotations", ("id", "T1", "type", "start", "end", "text"))
-_RELATION = Table("relation", "relations",
-                  ("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2"))
+_ABSTRACT = ("PMID", "title", "abstract")
+_ENTITY = ("id", "T1", "type", "start", "end", "text")
+_RELATION = ("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2")
 _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>.*?)\[\[ )"
                      r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
@@ -68,9 +66,9 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Sequence[str] = (),
         raise ValueError("found one of --entities and --relations, expected both, or neither for "
                          "SciBERT's lines")
     tally = Tally(counts, reject)
-    read_mention = partial(_mention, genes=genes, counts=tally.counts)
-    mentions = by_document(entity_files, _ENTITY, read_mention, tally)
-    arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), tally)
+    mentions = by_document(entity_files, "annotations",
+                           partial(_mention, genes=genes, counts=tally.counts), tally)
+    arcs = by_document(relation_files, "relations", partial(_arc, kinds=relation_types), tally)
     return annotated_texts(_texts(abstracts, tally), mentions, arcs,
                            partial(relations, tally=tally), tally)
 
@@ -82,21 +80,20 @@ def _texts(names: Iterable[str], tally: Tally) -> Iterator[tuple[str, str, JsonO
         if content.lstrip().startswith("{"):
             yield from json_texts(content, name, tally)
             continue
-        lines = ((f"{source_name(name)}:{number}", line)
-                 for number, line in enumerate(content.split("\n"), 1) if line.strip())
-        for place, line, (document, title, abstract) in rows(lines, _ABSTRACT, tally):
-            if document.strip():
-                meta = abstract_sections(title, abstract)
-                yield document, f"{title} {abstract}", meta, place
-            else:
-                tally.reject(RecordError(place, "found no PMID in the first column, expected one",
-                                         line))
+        for number, line in enumerate(content.split("\n"), 1):
+            place = f"{source_name(name)}:{number}"
+            with tally.rejecting():
+                if line.strip():
+                    document, title, abstract = columns_of(place, line, _ABSTRACT)
+                    if not document.strip():
+                        raise RecordError(place, "found no PMID in the first column, expected one",
+                                          line)
+                    yield document, f"{title} {abstract}", abstract_sections(title, abstract), place
 
 
-def _mention(place: str, line: str, columns: list[str], genes: Genes,
-             counts: Counter[str]) -> tuple[str, Mention]:
+def _mention(place: str, line: str, genes: Genes, counts: Counter[str]) -> tuple[str, Mention]:
     """Read an entity; BioCreative has the type before the offsets, BioBIT behind the text."""
-    document, name, *others = columns
+    document, name, *others = columns_of(place, line, _ENTITY)
     if others[0].strip("-").isdecimal():
         start, end, text, found = others
     else:
@@ -109,8 +106,8 @@ def _mention(place: str, line: str, columns: list[str], genes: Genes,
                              content=line)
 
 
-def _arc(place: str, line: str, columns: list[str], kinds: RelationTypes) -> tuple[str, Arc]:
-    document, group, _, label, first, second = (column.strip() for column in columns)
+def _arc(place: str, line: str, kinds: RelationTypes) -> tuple[str, Arc]:
+    document, group, _, label, first, second = map(str.strip, columns_of(place, line, _RELATION))
     head, tail = first.removeprefix("Arg1:"), second.removeprefix("Arg2:")
     if head == first or tail == second:
         raise RecordError(place, f"found {first!r} and {second!r}, expected Arg1:ID and Arg2:ID",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, entities, relations
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
 from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
@@ -55,7 +55,6 @@ def _record(sentence: Element, name: str, default_type: str, tally: Tally) -> Re
     place = f"{name}:{sentence.sourceline}"
     text, counts = _get(sentence, "text", name), tally.counts
     mentions = [_mention(element, name) for element in sentence.iterfind("entity")]
-    found = entities(text, mentions, tally)
     arcs = []
     for pair in sentence.iterfind("pair"):
         counts["pairs"] += 1
@@ -65,12 +64,10 @@ def _record(sentence: Element, name: str, default_type: str, tally: Tally) -> Re
             counts[f"of them without a type, taken for {default_type!r}"] += kind is None
             arcs.append(Arc(_get(pair, "e1", name), _get(pair, "e2", name), kind or default_type,
                             place=f"{name}:{pair.sourceline}", content=dict(pair.attrib)))
-    arcs_found = relations(arcs, found, tally)
     document = sentence.getparent()
     meta = {"meta": {"document": document.get("id")}} if document is not None and document.get(
         "id") else {}
-    return Record(id=_get(sentence, "id", name), text=text, entities=found, relations=arcs_found,
-                  **meta, place=place)
+    return annotated(_get(sentence, "id", name), text, mentions, arcs, tally, place, **meta)
 
 
 def _mention(entity: Element, name: str) -> Mention:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, entities, relations
+from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
 from bmtools.corpus.formats.tally import Tally
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
@@ -73,12 +73,10 @@ def _record_2010(stem: str, files: dict[str, tuple[str, str]], tally: Tally) -> 
         identity = ids.setdefault(position, f"T{len(ids) + 1}")
         more = {"assertion": assertions[position]} if assertions.get(position) else {}
         mentions.append(_mention_2010(match, text, tokens, identity, more, place, line))
-    found = entities(text, mentions, tally)
     arcs = [Arc(ids.get(_position(match), match[1]), ids.get(_position(match, 7), match[7]),
                 match[6], {}, place, line)
             for place, match, line in _matches(files, _RELATION, _RELATIONS, tally)]
-    return Record(id=stem, text=text, entities=found, place=name,
-                  relations=relations(arcs, found, tally))
+    return annotated(stem, text, mentions, arcs, tally, name)
 
 
 def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],
@@ -162,9 +160,7 @@ def _record_xml(root: Element, name: str, tally: Tally) -> Record:
             mentions.append(_mention_xml(str(tag.tag), attributes, where))
         else:
             tally.counts["tags without offsets left out"] += 1
-    found = entities(text, mentions, tally)
-    return Record(id=source_stem(name), text=text, entities=found, place=place,
-                  relations=relations(arcs, found, tally))
+    return annotated(source_stem(name), text, mentions, arcs, tally, place)
 
 
 def _mention_xml(tag: str, attributes: dict[str, str], place: str) -> Mention:

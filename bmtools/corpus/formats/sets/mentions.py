@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from bmtools.corpus.formats.settings import MentionPairs
 from bmtools.corpus.formats.tally import Tally
-from bmtools.records import JsonObject
+from bmtools.records import JsonObject, Record
 
 IDENTIFIER = "identifier"
 """Key of an entity's concept, such as a MeSH id; a string may name several."""
@@ -83,6 +83,24 @@ def entities(text: str, mentions: Sequence[Mention], tally: Tally) -> list[JsonO
                       "type": mention.type, "text": parts, **mention.more,
                       **({"spans": [list(span) for span in spans]} if len(spans) > 1 else {})})
     return sorted(found, key=lambda entity: (entity["start"], entity["end"]))
+
+
+def annotated(identity: str, text: str, mentions: Sequence[Mention], arcs: Iterable[Arc],
+              tally: Tally, place: str, **more: object) -> Record:
+    """Make the record of a text, with its entities and the relations of these.
+
+    Args:
+        identity: of the record.
+        text: of it.
+        mentions: all of the text.
+        arcs: all of the text.
+        tally: counts what is lost.
+        place: of the record.
+        more: further keys.
+    """
+    found = entities(text, mentions, tally)
+    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, tally),
+                  **more, place=place)
 
 
 def relations(arcs: Iterable[Arc], found: Iterable[JsonObject], tally: Tally) -> list[JsonObject]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
 
-from bmtools.corpus.formats.sets.annotation_tables import lose_absent, offsets, placed_lines
+from bmtools.corpus.formats.sets.annotation_tables import (
+    by_document,
+    lose_absent,
+    offsets,
+    placed_lines,
+)
 from bmtools.corpus.formats.sets.mentions import LOST, REPEATED, Mention, entities
 from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import RecordError, Reject, refuse
@@ -18,28 +23,6 @@ from bmtools.records import JsonObject, Record
 # Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
 _TITLE_ABSTRACT = re.compile(
     r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
-
-
-@dataclass(frozen=True)
-class _Annotation:
-    """A line of an annotation file.
-
-    Args:
-        start: offset in code points, from the start of its part.
-        end: the end of the mention, exclusive.
-        in_abstract: whether the offset counts from the abstract and not from the whole text.
-        place: of the line, as `file:line`.
-        content: the line itself.
-    """
-
-    document: str
-    start: int
-    end: int
-    mention: str
-    type: str
-    in_abstract: bool
-    place: str = field(compare=False)
-    content: str = field(compare=False)
 
 
 def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
@@ -63,7 +46,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
             otherwise are dropped.
     """
     tally = Tally(counts, reject)
-    waiting = _by_document(annotations, tally)
+    waiting = by_document(annotations, "annotations", _mention, tally)
     seen: dict[str, bytes] = {}
     for place, line in chain.from_iterable(map(placed_lines, corpora)):
         document, bar, content = line.partition("|")
@@ -83,18 +66,8 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
     lose_absent(waiting, seen, LOST, tally)
 
 
-def _by_document(names: Iterable[str], tally: Tally) -> dict[str, dict[_Annotation, None]]:
-    """Read all annotations in order; one that repeats another to the letter is left out."""
-    found: dict[str, dict[_Annotation, None]] = defaultdict(dict)
-    for place, line in chain.from_iterable(map(placed_lines, names)):
-        with tally.rejecting():
-            annotation = _annotation(line, place)
-            tally.counts[REPEATED] += annotation in found[annotation.document]
-            found[annotation.document].setdefault(annotation)
-    return found
-
-
-def _annotation(line: str, place: str) -> _Annotation:
+def _mention(place: str, line: str) -> tuple[str, Mention]:
+    """Read a mention, whose id is `A` where its offsets count from the abstract."""
     fields = line.split("\t")
     part = fields.pop(1) if len(fields) == 6 and fields[1] in ("T", "A") else "T"
     if len(fields) != 5:
@@ -102,21 +75,19 @@ def _annotation(line: str, place: str) -> _Annotation:
                                  "start, end, mention and type by tab, with T or A after the id "
                                  "or without", line)
     document, start, end, mention, kind = fields
-    span = offsets(start, end, place, line, blanks=False)
     if not kind.strip():
         raise RecordError(place, "found no type in the last column, expected one", line)
-    return _Annotation(document, *span, mention, kind.strip(), part == "A", place, line)
+    return document, Mention(kind.strip(), (offsets(start, end, place, line),), mention, part,
+                             place=place, content=line)
 
 
-def _entities(text: str, abstract: int, annotations: Iterable[_Annotation],
+def _entities(text: str, abstract: int, mentions: Iterable[Mention],
               tally: Tally) -> list[JsonObject]:
     """Make the entities of one text; a place has each type once."""
-    mentions = []
-    for one in annotations:
-        shift = abstract if one.in_abstract else 0
-        mentions.append(Mention(one.type, ((one.start + shift, one.end + shift),), one.mention,
-                                place=one.place, content=one.content))
-    found = entities(text, mentions, tally)
+    moved = [replace(one, id="", spans=tuple(
+        (start + shift, end + shift) for start, end in one.spans))
+        for one in mentions for shift in [abstract if one.id == "A" else 0]]
+    found = entities(text, moved, tally)
     unique = {(entity["start"], entity["end"], entity["type"]): entity for entity in found}
     tally.counts[REPEATED] += len(found) - len(unique)
     return list(unique.values())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.settings import read_columns
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 _ROWS = 1000
-_AS_TEXT = (date, datetime, time, timedelta, Decimal)
 Row = tuple[str, str, JsonObject]
 
 
@@ -77,7 +74,7 @@ def _rows(name: str, text_key: str, counts: Counter[str]) -> Iterator[Row]:
             batch.validate(full=True)
             for row in batch.to_pylist():
                 number += 1
-                content = {key: _plain(value) for key, value in row.items()}
+                content = json.loads(json.dumps(row, default=str))  # dates and decimals
                 for key in classes.keys() & content.keys():
                     content[key] = _named(content[key], classes[key])
                 yield f"{stem}:{number}", f"{source}:{number}", content
@@ -99,17 +96,6 @@ def _has_bytes(kind: DataType) -> bool:
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return True
     return any(_has_bytes(kind.field(number).type) for number in range(kind.num_fields))
-
-
-def _plain(value: object) -> object:
-    """Write dates and decimals as text, within lists and objects, too."""
-    if isinstance(value, _AS_TEXT):
-        return str(value)
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    return value
 
 
 def _classes(schema: Schema) -> dict[str, list[str]]:

@@ -55,14 +55,13 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
         counts: counts omissions, by reason.
         reject: not used; every reader takes it.
     """
-    config = config or JatsConfig()
     counts = Counter() if counts is None else counts
-    classes = Classes(config)
+    classes = Classes(config or JatsConfig())
     for source in names:
         for name in corpus_files(source, *ENDINGS, counts=counts):
             for element in xml_elements(name, ROOTS, ("{*}article",)):
                 _drop_namespace(element)
-                yield from _Article(element, name, config, classes, counts).records()
+                yield from _Article(element, name, classes, counts).records()
 
 
 def _drop_namespace(article: Element) -> None:
@@ -78,7 +77,7 @@ def jats_account(records: Iterable[Record], name: str, counts: Counter[str],
     account = JatsAccount(config)
     pieces = (piece for file in corpus_files(name, *ENDINGS, counts=Counter())
               for piece in account.pieces(file))
-    return accounted(records, pieces, source_name(name), counts, "citations")
+    return accounted(records, pieces, source_name(name), counts)
 
 
 class _Article:
@@ -87,15 +86,14 @@ class _Article:
     Args:
         element: of it.
         name: of its file.
-        config: what becomes of it.
         classes: of what is left out.
         counts: counts articles without text.
     """
 
-    def __init__(self, element: Element, name: str, config: JatsConfig, classes: Classes,
+    def __init__(self, element: Element, name: str, classes: Classes,
                  counts: Counter[str]) -> None:
         self._element, self._name, self._counts = element, name, counts
-        self._config, self._classes = config, classes
+        self._classes = classes
         self._place = f"{source_name(name)}:{element.sourceline}"
         self._front = _child(element, "front")
         self._meta = _child(self._front, "article-meta")
@@ -113,7 +111,7 @@ class _Article:
             self._counts["articles without text left out"] += 1
 
     def _text(self) -> Text:
-        text = Text(self._classes, self._config.drop_citations)
+        text = Text(self._classes)
         for front in self._element.iterchildren("front", "front-stub"):
             for group in front.iter("title-group", "abstract"):
                 if group is not self._titles:  # damaged files may have two
@@ -135,7 +133,7 @@ class _Article:
         titles = []
         for tag in TITLES:
             for element in self._titles.iterchildren(tag):
-                text = Text(self._classes, self._config.drop_citations)
+                text = Text(self._classes)
                 text.add_content(element)
                 text.end_line()
                 titles.append(" ".join(text.lines))

@@ -58,22 +58,6 @@ BLOCKS = frozenset((
     "floats-group", "floats-wrap", "app-group", "term-head", "def-head", "sig-block", "sig",
     "question", "question-wrap", "answer", "explanation"))
 MOVES = frozenset((*_FLOATS, "boxed-text"))
-FIRST, LAST = "\ufffe", "\uffff"
-"""Around a citation; no XML has these characters."""
-BRACKETS = "[](){}.,;\u2013\u2014\u2010\u2011-\u2012"
-"""Characters that may go with citations."""
-_CITATION = f"{FIRST}[^{LAST}]*{LAST}"
-_BETWEEN = "[ \\t\\r\\n\u00a0,;\u2010-\u2014-]*"
-_RUN = f"{_CITATION}(?:{_BETWEEN}{_CITATION})*"
-# Brackets around citations alone; then citations in a row, in brackets of their own or raised.
-_BRACKETED = re.compile(rf"\s*[\[({{]{_BETWEEN}{_RUN}{_BETWEEN}[\])}}]")
-_IN_A_ROW = re.compile(rf"\s*(?P<joined>{_RUN}(?:\s+(?:and|&|or|to)\s+{_RUN})+)|\s*{_RUN}")
-_NUMBERS = re.compile(r"[\[(]?\s*[A-Z]?\d+[a-z]?(?:[\s,;\u2010-\u2014-]+\d+[a-z]?)*\s*[\])]?")
-_INNER = re.compile(f"{FIRST}([^{LAST}]*){LAST}")
-# What would stay around a gap: a comma before or behind a bracket, a second full stop.
-_GAP = "\x01"  # neither has XML this one
-_DANGLING = re.compile(rf"[\s,;]*{_GAP}[\s,;]*(?=[\])])|(?<=[\[(]){_GAP}[\s,;]+|"
-                       rf"(?<=\.){_GAP}\.(?=\s|$)|{_GAP}")
 
 BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into its paragraph
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
@@ -101,7 +85,6 @@ class Text:
     """Lines of an article as they come, and its sections."""
 
     classes: Classes
-    drops_citations: bool
     lines: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     size: int = 0  # characters of the lines and of the breaks behind them
@@ -164,15 +147,10 @@ class Text:
 
     def _add_inline(self, element: Element) -> None:
         tag = element.tag
-        is_citation = tag == "xref" and element.get("ref-type") == "bibr"
-        if is_citation and self.drops_citations:
-            self._line.append(FIRST)
-            self.add_content(element)
-            self._line.append(LAST)
-        elif tag == "sup" and self._is_exponent(element):
+        if tag == "sup" and self._is_exponent(element):
             self._line.append((element.text or "").strip().translate(SUPERSCRIPTS))
         else:
-            if tag == "break" or _is_raised_citation(element, is_citation):
+            if tag == "break" or _is_raised_citation(element):
                 self._line.append(" ")
             self.add_content(element)
 
@@ -189,44 +167,18 @@ class Text:
 
     def end_line(self) -> None:
         """Let what comes begin another line."""
-        if not self._line:
-            return
-        line = "".join(self._line)
+        line = single_spaced("".join(self._line))
         self._line.clear()
-        if self.drops_citations and (FIRST in line or LAST in line):
-            line = without_citations(line)
-        self._add_line(line)
-
-    def _add_line(self, line: str) -> None:
-        if line := single_spaced(line):
+        if line:
             self.lines.append(line)
             self.size += len(line) + len(BREAK)
 
 
-def _is_raised_citation(element: Element, is_citation: bool) -> bool:
+def _is_raised_citation(element: Element) -> bool:
     """Tell whether a citation begins here that is told from the word before by its height only."""
-    if is_citation:
+    if element.tag == "xref" and element.get("ref-type") == "bibr":
         return not (element.text or "").strip() and element.find("sup") is not None
     return element.tag == "sup" and element.find("xref[@ref-type='bibr']") is not None
-
-
-def without_citations(line: str) -> str:
-    """Leave out citations in brackets, and numbers of references; names in a sentence stay.
-
-    Args:
-        line: with marks around each citation.
-    """
-    shorter = _IN_A_ROW.sub(_rest, _BRACKETED.sub(_GAP, line))
-    # A citation within another one leaves a mark.
-    return _DANGLING.sub("", shorter).replace(FIRST, "").replace(LAST, "")
-
-
-def _rest(run: re.Match[str]) -> str:
-    """Return what stays of citations in a row: all where words join them, or they have names."""
-    numbers = [_NUMBERS.fullmatch(text.strip()) for text in _INNER.findall(run[0]) if text.strip()]
-    if not run["joined"] and all(numbers):
-        return _GAP
-    return run[0].replace(FIRST, "").replace(LAST, "")
 
 
 class Classes(dict[tuple[str, str, str | None], str]):
@@ -277,7 +229,7 @@ class JatsAccount(XmlAccount):
     units, moved, textless = ("article",), MOVES, TEXTLESS
 
     def __init__(self, config: JatsConfig) -> None:
-        self._drops_citations, self._classes = config.drop_citations, Classes(config)
+        self._classes = Classes(config)
 
     def left_out(self, path: Path, attributes: Attributes) -> str:
         """Name the class of an element; see `Classes.of`."""
@@ -287,18 +239,10 @@ class JatsAccount(XmlAccount):
         """Return the colon before a subtitle."""
         return ":" if path[-1] == "subtitle" else ""
 
-    def is_optional(self, path: Path, attributes: Attributes) -> bool:
-        """Tell whether an element is a citation, which stays or goes by the words around it."""
-        return self._drops_citations and path[-1] == "xref" and attributes.get("ref-type") == "bibr"
-
     def in_unit(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
-        """Leave out an article without text, and let signs around citations be optional."""
+        """Leave out an article without text."""
         has_text = any("/title-group/" not in piece.place and piece.text and not piece.left_out
                        for piece in pieces)
         for piece in pieces:
-            if not has_text and not piece.left_out:
-                yield piece._replace(left_out="articles without text")
-            elif self._drops_citations and not piece.left_out:
-                yield from piece.without_ends(BRACKETS)
-            else:
-                yield piece
+            without = not has_text and not piece.left_out
+            yield piece._replace(left_out="articles without text") if without else piece

@@ -12,7 +12,7 @@ import msgspec
 
 from bmtools.corpus.formats.settings import read_columns
 from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.folders import whole_json
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
@@ -41,10 +41,15 @@ def json_objects(names: Iterable[str], shape: type[Shape],
         lines = ((number, line) for number, line in read_lines(name) if line.strip())
         first = list(islice(lines, 1))
         if first and _WHOLE.match(first[0][1]):
-            first = _held(name, chain(first, lines))
-            if (found := _whole(first, name)) is not None:
-                yield from _converted(found, name, shape, reject)
-                continue
+            held, size = [], 0
+            for _, line in chain(first, lines):
+                held.append(line)
+                size += len(line)
+                check_record_size(size, source_name(name))
+            found = whole_json("\n".join(held), name, "objects")
+            yield from _converted(found if isinstance(found, list) else [found], name, shape,
+                                  reject)
+            continue
         for number, line in chain(first, lines):
             place = f"{source_name(name)}:{number}"
             try:
@@ -53,24 +58,6 @@ def json_objects(names: Iterable[str], shape: type[Shape],
                 reject(RecordError(place, _fault(line, error), line))
                 continue
             yield f"{source_stem(name)}:{number}", place, content
-
-
-def _held(name: str, lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    held, size = [], 0
-    for number, line in lines:
-        held.append((number, line))
-        size += len(line)
-        check_record_size(size, source_name(name))
-    return held
-
-
-def _whole(lines: list[tuple[int, str]], name: str) -> list[object] | None:
-    """Parse a file that is one object, or a list of them; None where it is neither."""
-    try:
-        content = whole_json("\n".join(line for _, line in lines), name, "objects")
-    except DataError:
-        return None
-    return content if isinstance(content, list) else [content]
 
 
 def _converted(found: list[object], name: str, shape: type[Shape],

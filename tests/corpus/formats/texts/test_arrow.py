@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
 
 def test_parquet(write, tmp_path) -> None:
     counts: Counter[str] = Counter()
-    records = list(parquet_records([write(rows=2500)], "pmid", counts=counts))
+    records = list(parquet_records([write(rows=2500)], "id=pmid", counts=counts))
     assert records == [row(number) for number in range(2500)]
     assert records[2].place.endswith("a.parquet:3")
     assert counts == {"columns of bytes left out": 1}
@@ -64,10 +64,10 @@ def test_parquet_in_an_archive_and_from_stdin(write, tmp_path, monkeypatch) -> N
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
         archive.add(path, "in/a.parquet")
     expected = [row(number) for number in range(3)]
-    assert list(parquet_records([f"{tmp_path}/a.tar.gz"], "pmid")) == expected
+    assert list(parquet_records([f"{tmp_path}/a.tar.gz"], "id=pmid")) == expected
     stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(Path(path).read_bytes())))
     monkeypatch.setattr("sys.stdin", stream)
-    assert list(parquet_records(["-"], "pmid")) == expected
+    assert list(parquet_records(["-"], "id=pmid")) == expected
 
 
 def test_a_row_without_text_is_rejected(tmp_path) -> None:

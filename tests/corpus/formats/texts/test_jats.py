@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tarfile
 from collections import Counter
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +82,7 @@ FEV
 Volume.
 stray
 Extra""".replace("\n", "\n\n")
-CONFIGS = [JatsConfig(",".join(parts), drop_citations) for parts, drop_citations in product(
-    ((), ARTICLE_PARTS[:1], ARTICLE_PARTS), (False, True))]
+CONFIGS = [JatsConfig(",".join(parts)) for parts in ((), ARTICLE_PARTS[:1], ARTICLE_PARTS)]
 
 
 @pytest.fixture
@@ -158,24 +156,17 @@ def test_parts_are_included(source) -> None:
                include="formulas")["text"] == TEXT.replace("is small", "is\n\ny = 2\n\nsmall")
 
 
-def test_citations_are_dropped(source) -> None:
-    text = one(source(), drop_citations=True, include="captions")["text"]
-    assert text == TEXT.replace(" [1,2]", "").replace("here 3:", "here:").replace(
-        "See there.", "See there.\n\nLungs.\n\nTwo, by Orr.").replace(
-        "stray", "Numbers.\n\nstray") + "\n\nLate."
-
-
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_every_character_is_accounted_for(source, config: JatsConfig) -> None:
     assert read(source(), config)
 
 
 def test_classes_of_what_is_left_out(source) -> None:
-    path, counts, config = source(), Counter[str](), JatsConfig(drop_citations=True)
+    path, counts, config = source(), Counter[str](), JatsConfig()
     list(jats_account(jats_records([path], config), path, counts, config))
     assert {name: count for name, count in counts.items() if name != IN_RECORDS} == {
         ADDED: 1, **{LEFT_OUT.format(name): count for name, count in {
-            "authors": 5, "captions": 32, "citations": 6, "back matter": 8, "figures": 5,
+            "authors": 5, "captions": 32, "back matter": 8, "figures": 5,
             "footnotes": 9, "formulas": 3, "keywords": 6, "labels": 6, "licences": 56,
             "metadata": 28, "references": 14, "sub-articles": 18, "supplementary material": 4,
             "tables": 4, "translations": 10}.items()}}

@@ -70,9 +70,8 @@ class Writer:
 
 
 @pytest.mark.parametrize("parts", ["", "captions", ",".join(ARTICLE_PARTS)])
-@pytest.mark.parametrize("drop_citations", [False, True])
-def test_every_character_of_any_article(tmp_path: Path, parts: str, drop_citations: bool) -> None:
-    config, writer = JatsConfig(parts, drop_citations), Writer(Random(str(parts)))
+def test_every_character_of_any_article(tmp_path: Path, parts: str) -> None:
+    config, writer = JatsConfig(parts), Writer(Random(str(parts)))
     path = tmp_path / "in.xml"
     path.write_text("<pmc-articleset>" + "".join(
         writer.article(number) for number in range(ARTICLES)) + "</pmc-articleset>", "utf-8")

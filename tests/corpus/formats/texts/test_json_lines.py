@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pytest
 
 from bmtools.corpus.formats.texts.json_lines import json_objects, jsonl_records
-from bmtools.errors import RecordError, refuse
+from bmtools.errors import DataError, RecordError, refuse
 
 
 class Named(TypedDict):
@@ -50,7 +50,7 @@ def test_a_file_may_be_one_object_or_a_list_of_them(tmp_path: Path, content: str
 def test_a_list_that_is_cut_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "set.json"
     path.write_text('[\n{"name": "a"},\n')
-    with pytest.raises(RecordError, match=r"set\.json:1: found '\['.*, expected a JSON object on"):
+    with pytest.raises(DataError, match=r"set\.json:2: not JSON .*; expected objects"):
         list(json_objects([str(path)], Named, refuse))
 
 
@@ -82,7 +82,7 @@ def lines(tmp_path: Path):
     ({"pmid": None, "abstract": "x", "z": [1]}, {"id": "in:1", "text": "x", "z": [1]}),
 ])
 def test_keys_are_mapped(lines, given: dict, expected: dict) -> None:
-    record, = jsonl_records([lines(given)], "pmid", "abstract")
+    record, = jsonl_records([lines(given)], "id=pmid,text=abstract")
     assert record == expected
     assert list(record) == list(expected)
 
