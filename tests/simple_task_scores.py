@@ -1,13 +1,10 @@
-"""Scores of mentions and lists, each by its definition, to hold `task_scores` against."""
+"""Scores of mentions, each by its definition, to hold `task_scores` against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from statistics import fmean
 
-import numpy as np
-
-from bmtools.tasks.metrics.answers import match_list
 from bmtools.tasks.metrics.counts import Scores, divide, rounded
 from bmtools.tasks.metrics.spans import Mention, Overlaps, find_overlaps
 
@@ -35,12 +32,3 @@ def _of_shares(overlaps: Collection[Overlaps], value: Callable[[float], float]) 
     precision, recall = fmean(predicted or [0]), fmean(gold or [0])
     return {"precision": rounded(precision), "recall": rounded(recall),
             "f1": rounded(divide(2 * precision * recall, precision + recall))}
-
-
-def score_lists(gold: Sequence[Sequence[Iterable[str]]],
-                answers: Sequence[Sequence[str]]) -> Scores:
-    """Score list questions: the means over questions of precision, recall and F1."""
-    found = [match_list(one, own) for one, own in zip(gold, answers, strict=True)]
-    precision, recall, f1 = np.mean(found, axis=0) if found else (0.0, 0.0, 0.0)
-    return {"precision": rounded(precision), "recall": rounded(recall), "f1": rounded(f1),
-            "support": len(found)}

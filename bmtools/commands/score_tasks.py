@@ -46,8 +46,8 @@ class NamedPredictions(NamedInput):
 @click.argument("predictions", nargs=-1, type=NamedPredictions(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
-@writes_file("--details", "Write a line for each error of mentions, relations and label sets, or "
-             "for each record, here.")
+@writes_file("--details", "Write a line for each error of mentions, or for each record that is "
+             "wrong, here.")
 @writes_plot("how often mentions of each score are right")
 @writes_records
 @prints_results

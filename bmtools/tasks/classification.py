@@ -28,8 +28,7 @@ from bmtools.tasks.settings import (
     ClassificationConfig,
     MultilabelConfig,
     SimilarityConfig,
-    TextConfig,
-    YesNoConfig,
+    TaskConfig,
 )
 from bmtools.tasks.task import (
     TRAIN,
@@ -74,10 +73,10 @@ class TextTask(Task[TextExample, TextInput]):
     paired: ClassVar[bool] = False
     expected: ClassVar[str]
 
-    def __init__(self, config: TextConfig, checkpoint: Checkpoint) -> None:
+    def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
         self._encoder = PairEncoder(checkpoint.tokenizer, checkpoint.model.config,
-                                    self.max_length, config.truncation_side)
+                                    self.max_length)
 
     def texts(self, record: Record) -> tuple[str, str | None]:
         """Name the text of a record and the second one, if it has one."""
@@ -204,8 +203,6 @@ class YesNoTask(ClassificationTask):
 
     Source: Jin et al. 2019, section 4; Gu et al. 2021, section 4.6 (BLURB).
     """
-
-    config_class = YesNoConfig
 
     def texts(self, record: Record) -> tuple[str, str | None]:
         """Name the question of a record and its text."""

@@ -215,24 +215,6 @@ class Candidate:
         return self.head["id"], self.tail["id"]
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Labels of a record's candidates, by its relations.
-
-    Args:
-        pairs: label of each candidate; None for one that is left out, as its relations are all of
-            other types than those that are learned.
-        missed: types of the relations that no candidate's label expresses.
-        other: number of relations of other types.
-        repeated: number of missed relations whose pair has a label already.
-    """
-
-    pairs: Sequence[str | None]
-    missed: Sequence[str]
-    other: int
-    repeated: int
-
-
 def find_candidates(record: Record, entities: Sequence[Entity],
                     config: RelationsConfig) -> list[Candidate]:
     """List the pairs of a record's entities in the order of the text.
@@ -282,40 +264,32 @@ def _scopes(record: Record, ordered: Sequence[Entity],
 
 
 def label_candidates(candidates: Sequence[Candidate], relations: Iterable[Mapping[str, str]],
-                     config: RelationsConfig) -> Labels:
+                     config: RelationsConfig) -> tuple[list[str], list[str]]:
     """Label candidates by a record's relations.
 
     A pair with relations of several types has the first one's label; the model chooses one label a
-    pair, so the others are missed.
+    pair, so the others are missed. Pairs whose relations are all of other types than those that
+    are learned are unrelated.
 
     Args:
         candidates: of the record.
         relations: of the record.
         config: types that count, and direction.
+
+    Returns:
+        label of each candidate, and types of the relations that no candidate's label expresses.
     """
     wanted, negative = config.names("types"), config.no_relation_label
     kinds: dict[Ends, list[str]] = {}
-    others: set[Ends] = set()
-    other = 0
     for relation in relations:
         ends, kind = _key((relation["head"], relation["tail"]), config), relation["type"]
-        if kind == negative:
-            continue
-        if wanted and kind not in wanted:
-            others.add(ends)
-            other += 1
-        elif kind not in kinds.setdefault(ends, []):
+        if kind != negative and (not wanted or kind in wanted) \
+                and kind not in kinds.setdefault(ends, []):
             kinds[ends].append(kind)
-    labels: list[str | None] = []
-    expressed = set()
-    for candidate in candidates:
-        ends = _key(candidate.ends, config)
-        dropped = config.other_types == "drop" and ends in others and ends not in kinds
-        labels.append(None if dropped else kinds.get(ends, [negative])[0])
-        expressed.add(ends)
-    repeated = [kind for ends in kinds.keys() & expressed for kind in kinds[ends][1:]]
-    unreached = [kind for ends in kinds.keys() - expressed for kind in kinds[ends]]
-    return Labels(labels, sorted([*repeated, *unreached]), other, len(repeated))
+    pairs = [_key(candidate.ends, config) for candidate in candidates]
+    return ([kinds.get(ends, [negative])[0] for ends in pairs],
+            sorted(kind for ends, own in kinds.items()
+                   for kind in (own[1:] if ends in pairs else own)))
 
 
 def _key(ends: Ends, config: RelationsConfig) -> Ends:

@@ -23,7 +23,6 @@ from bmtools.tasks.settings import (
     RelationsConfig,
     SimilarityConfig,
     TaskConfig,
-    YesNoConfig,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
                    "Train a model to give a text any number of labels."),
     "similarity": ("classification:SimilarityTask", SimilarityConfig,
                    "Train a model to score how similar two texts are."),
-    "yesno": ("classification:YesNoTask", YesNoConfig,
+    "yesno": ("classification:YesNoTask", ClassificationConfig,
               "Train a model to answer questions with yes, no or maybe."),
     "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),
 }
@@ -75,26 +74,20 @@ def find_task(directory: Path, task: str = "") -> str:
         BmtoolsError: no such task.
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
-    config = read_config(directory)
-    [head, *_] = config.get("architectures") or [""]
+    [head, *_] = read_config(directory).get("architectures") or [""]
     if not trained and head.endswith(_UNTUNED):
         raise CheckpointError(
             f"{directory}: found a model that was never fine-tuned ({head}), expected one that "
             f"bmtools finetune wrote: bmtools finetune {task or next(iter(TASKS))} --model "
             f"{shlex.quote(str(directory))} --train FILE --dev FILE -o DIR")
-    kind = config.get("problem_type")
-    fitting = [trained] if trained else [
-        name for name in TASKS if head.endswith(load_task(name).model_class[len("AutoModel"):])
-        and (not kind or kind == load_task(name).problem_type)]
     if not task and not trained:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
-            f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(fitting or TASKS)})")
+            f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
     load_task(task or trained)
-    if task and fitting and task not in fitting:
-        named = " or ".join(fitting)
-        raise CheckpointError(f"{directory}: found a model for {named}, expected one for {task}; "
-                              f"leave {setting('task')} out or name {named}")
+    if task and trained and task != trained:
+        raise CheckpointError(f"{directory}: found a model for {trained}, expected one for {task}; "
+                              f"leave {setting('task')} out or name {trained}")
     return task or trained
 
 

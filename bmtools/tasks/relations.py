@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import (
     CheckpointError,
     DataError,
@@ -23,7 +22,6 @@ from bmtools.records import Entity, JsonObject, Record
 from bmtools.tasks.entity_pairs import (
     Candidate,
     Ends,
-    Labels,
     PairInput,
     encode_pairs,
     find_candidates,
@@ -98,64 +96,63 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
         Counts are `records`, `entities`, candidate `pairs`, these by `labels`, `relations` of the
         types asked for (the support of all scores), of these `missed` ones, which no pair's label
-        expresses, and `repeated` ones, which are missed as their pair has another type already;
-        relations of `other_types`, pairs `left_out` as they have no other, and `truncated` ones.
+        expresses, and `truncated` pairs.
 
         Raises:
             DataError: a set without related pairs.
         """
-        found: list[tuple[Record, list[Candidate], Labels]] = []
-        kept = annotated(records, "relations", "a list, empty where nothing is related", reject)
-        for record in kept:
+        found: list[tuple[Record, list[Candidate]]] = []
+        for record in annotated(records, "relations", "a list, empty where nothing is related",
+                                reject):
             try:
-                candidates = find_candidates(record, record.get("entities", ()), self.config)
+                found.append((record, find_candidates(record, record.get("entities", ()),
+                                                      self.config)))
             except RecordError as error:
                 reject(error)
-                continue
-            found.append((record, candidates, label_candidates(
-                candidates, record["relations"], self.config)))
-        labels = Counter(label for *_, own in found for label in own.pairs if label is not None)
+        labelled = [label_candidates(candidates, record["relations"], self.config)
+                    for record, candidates in found]
+        labels = Counter(label for own, _ in labelled for label in own)
+        missed = sum(len(own) for _, own in labelled)
         types = sorted(labels.keys() - {self.config.no_relation_label})
-        self._check(name, kept, types, labels.total())
+        if not types:
+            self._refuse(name, [record for record, _ in found], labels.total())
         if name == TRAIN:
             self.labels = [self.config.no_relation_label, *types]
-            self._add_tokens(candidate for _, candidates, _ in found for candidate in candidates)
-        ids = {label: number for number, label in enumerate(self.labels)}
-        examples = [_labelled(one, own, ids) for one, (_, _, own) in zip(
-            self._encode([(record, candidates) for record, candidates, _ in found]), found,
-            strict=True)]
-        missed = Counter(kind for example in examples for kind in example.missed)
-        counts = {
+            self._add_tokens(candidate for _, candidates in found for candidate in candidates)
+        ids = {label: np.array(number) for number, label in enumerate(self.labels)}
+        examples = [replace(one, gold=gold, missed=lost, inputs=[
+            replace(item, target=ids.get(label, item.target))
+            for item, label in zip(one.inputs, gold, strict=True)])
+            for one, (gold, lost) in zip(self._encode(found), labelled, strict=True)]
+        relations = sum(labels[kind] for kind in types) + missed
+        counts: JsonObject = {
             "records": len(found), "entities": sum(len(record.get("entities", ()))
-                                                   for record, *_ in found),
+                                                   for record, _ in found),
             "pairs": labels.total(), "labels": dict(sorted(labels.items())),
-            "relations": sum(labels[kind] for kind in types) + missed.total(),
-            "missed": missed.total(), "repeated": sum(own.repeated for *_, own in found),
-            "other_types": sum(own.other for *_, own in found),
-            "left_out": sum(label is None for *_, own in found for label in own.pairs),
+            "relations": relations, "missed": missed,
             "truncated": sum(bool(item.truncated) for one in examples for item in one.inputs),
             "unseen_types": {kind: labels[kind] for kind in types if kind not in ids}}
-        return Split(examples, counts, [f"{setting(name)}: {note}"
-                                        for note in self._notes(counts)])
+        notes = [f"{count} of {relations} relations are {kind}, which {setting(TRAIN)} lacks; they "
+                 "count as missed" for kind, count in counts["unseen_types"].items()]
+        if missed:
+            notes.append(f"{missed} of {relations} relations count as missed: they are between no "
+                         "two entities that are paired, or a further type of a pair")
+        if counts["truncated"]:
+            notes.append(f"{counts['truncated']} of {labels.total()} pairs are in texts longer "
+                         f"than {self.max_length} tokens, which were cut around both entities")
+        return Split(examples, counts, [f"{setting(name)}: {note}" for note in notes])
 
-    def _check(self, name: str, records: Sequence[Record], types: Sequence[str],
-               pairs: int) -> None:
+    def _refuse(self, name: str, records: Sequence[Record], pairs: int) -> None:
         """Refuse a set that nothing can be learned from, or scored by."""
-        if types:
-            return
-        known = Counter(entity["type"] for record in records
-                        for entity in record.get("entities", ()))
-        for field in ("head_types", "tail_types"):
-            for kind in sorted(self.config.names(field) - known.keys() if known else ()):
-                raise DataError(f"{setting(name)}: no entity has the type {kind!r} of "
-                                f"{setting(field)}, {suggestion(kind, sorted(known))}")
-        kinds = Counter(arc["type"] for record in records for arc in record["relations"])
-        for kind in sorted(self.config.names("types") - kinds.keys() if kinds else ()):
-            raise DataError(f"{setting(name)}: no relation has the type {kind!r} of "
-                            f"{setting('types')}, {suggestion(kind, sorted(kinds))}")
+        for fields, key in ((("head_types", "tail_types"), "entities"), (("types",), "relations")):
+            known = sorted({one["type"] for record in records for one in record.get(key, ())})
+            for field in fields:
+                for kind in sorted(self.config.names(field).difference(known) if known else ()):
+                    raise DataError(f"{setting(name)}: none of the {key} has the type {kind!r} of "
+                                    f"{setting(field)}, {suggestion(kind, known)}")
         raise DataError(f"{setting(name)}: found {pairs} pairs of entities in {len(records)} "
-                        f"records and no relation of theirs among {kinds.total()}, expected "
-                        "records whose key 'relations' names some")
+                        "records, none of them related, expected records whose key 'relations' "
+                        "names some")
 
     def _add_tokens(self, candidates: Iterable[Candidate]) -> None:
         """Make tokens of the markers in brackets, and of what the vocabulary cannot spell."""
@@ -168,25 +165,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
         self.checkpoint, self._new_ids = add_tokens(self.checkpoint, [
             name for name, encoding in zip(names, spelled, strict=True)
             if name[0] + name[-1] in ("[]", "<>") or tokenizer.unk_token_id in encoding.ids])
-
-    def _notes(self, counts: JsonObject) -> Iterator[str]:
-        of = f"of {counts['relations']} relations"
-        for kind, count in counts["unseen_types"].items():
-            yield f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
-        if counts["missed"]:
-            apart = counts["missed"] - counts["repeated"]
-            reasons = [f"{count} {reason}" for count, reason in (
-                (apart, "between no two entities that are paired"),
-                (counts["repeated"], "as a further type of a pair")) if count]
-            yield f"{counts['missed']} {of} count as missed: {', '.join(reasons)}"
-        if counts["other_types"]:
-            what = f"{counts['left_out']} pairs with no other are left out" if \
-                self.config.other_types == "drop" else \
-                f"pairs with no other are {self.config.no_relation_label}"
-            yield f"{counts['other_types']} relations are of other types; {what}"
-        if counts["truncated"]:
-            yield (f"{counts['truncated']} of {counts['pairs']} pairs are in texts longer than "
-                   f"{self.max_length} tokens, which were cut around both entities")
 
     def encode(self, records: Sequence[Record]) -> Sequence[PairsExample]:
         """Encode all pairs of each record's entities; predicted entities come before its own.
@@ -306,12 +284,3 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
 def _pools_first(config: TaskConfig) -> bool:
     return isinstance(config, RelationsConfig) and config.pooling == "cls"
-
-
-def _labelled(example: PairsExample, labels: Labels, ids: Mapping[str, int]) -> PairsExample:
-    """Give the pairs of a record their labels; pairs that are left out go."""
-    kept = [(replace(item, target=np.array(ids.get(label, IGNORED))), ends, label)
-            for item, ends, label in zip(example.inputs, example.ends, labels.pairs, strict=True)
-            if label is not None]
-    return PairsExample([item for item, *_ in kept], example.record, [ends for _, ends, _ in kept],
-                        [label for *_, label in kept], labels.missed)

@@ -7,14 +7,14 @@ from typing import Literal
 from bmtools.errors import check_choices, require, require_at_least, setting
 from bmtools.settings import Settings, option
 
-TruncationSide = Literal["right", "left"]
 Scheme = Literal["bio", "bioul", "bilou", "iobes", "io"]
 
 
 class TaskConfig(Settings, title="Any task"):
     """Settings of any task; each task extends them."""
 
-    max_length: int = option(512, "Longest input in tokens, special tokens included.")
+    max_length: int = option(512, "Longest input in tokens, special tokens included; shorter where "
+                                  "the model reads less.")
 
     def __post_init__(self) -> None:
         require_at_least(self, max_length=8)
@@ -39,21 +39,9 @@ class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
         require(0 <= self.oversampling <= 1, "oversampling", self.oversampling, "0 to 1")
 
 
-class TextConfig(TaskConfig, title="A task over a text or a pair of texts"):
-    """Settings of a task over a text or a pair of texts."""
-
-    max_length: int = option(
-        512, "Longest input in tokens, special tokens included; shorter where the model reads "
-             "less. The longer of two texts is truncated first.")
-    truncation_side: TruncationSide = option(
-        "right", "End at which texts that are too long lose tokens.")
-
-
 class NerConfig(LabelConfig, title="Named entity recognition"):
     """Settings of named entity recognition."""
 
-    max_length: int = option(512, "Longest window in tokens, special tokens included; shorter "
-                                  "where the model reads less.")
     types: str = option("", "Types of entities to find, separated by commas; empty for all of the "
                             "training set.", metavar="NAME,...")
     merge_types: str = option(
@@ -122,7 +110,7 @@ class PicoConfig(NerConfig, title="PICO elements"):
               "(beginning, inside) or bioul (also last and unit; also called bilou and iobes).")
 
 
-class ClassificationConfig(TextConfig, LabelConfig, title="Classification"):
+class ClassificationConfig(LabelConfig, title="Classification"):
     """Settings of classification."""
 
     negative: str = option(
@@ -132,20 +120,10 @@ class ClassificationConfig(TextConfig, LabelConfig, title="Classification"):
         "accuracy", "Score on the development set that chooses the epoch and the seed.")
 
 
-class YesNoConfig(ClassificationConfig, title="Yes/no questions"):
-    """Settings of yes/no questions."""
-
-    max_length: int = option(
-        512, "Longest input in tokens, of question, text and special tokens; shorter where the "
-             "model reads less. The longer of the two is truncated first.")
-
-
 class QaConfig(TaskConfig, title="Extractive question answering"):
     """Settings of extractive question answering."""
 
-    max_length: int = option(
-        384, "Longest window in tokens, of question, text and special tokens; shorter where the "
-             "model reads less. Questions are truncated to half of it.")
+    max_length: int = option(384, "Longest window in tokens, of question, text and special tokens.")
     stride: int = option(128, "Tokens of the text that a window repeats of the one before; at most "
                               "half of those that fit beside the question.")
     max_answer_tokens: int = option(30, "Longest answer in tokens.")
@@ -168,9 +146,6 @@ class QaConfig(TaskConfig, title="Extractive question answering"):
 class RelationsConfig(LabelConfig, title="Relation extraction"):
     """Settings of relation extraction."""
 
-    max_length: int = option(
-        512, "Longest input in tokens, special tokens included; shorter where the model reads "
-             "less. A longer text is cut around both entities.")
     head_types: str = option("", "Types of entities that relations start from, such as CHEMICAL; "
                                  "empty for all.", metavar="NAME,...")
     tail_types: str = option("", "Types of entities that they lead to, such as GENE-Y,GENE-N; "
@@ -181,10 +156,8 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
         "record", "sentence pairs only entities of one sentence, and reads it alone; gold "
                   "relations between sentences count as missed.")
     types: str = option(
-        "", "Types of relations to learn, such as CPR:3,CPR:4; empty for all.", metavar="NAME,...")
-    other_types: Literal["false", "drop"] = option(
-        "false", "false takes pairs whose relations are all of other types for unrelated; drop "
-                 "leaves such pairs out of all sets.")
+        "", "Types of relations to learn, such as CPR:3,CPR:4; pairs of others are unrelated. "
+            "Empty for all.", metavar="NAME,...")
     no_relation_label: str = option("false", "Label of pairs without a relation.", metavar="LABEL")
     entities: Literal["dummy", "marked", "original"] = option(
         "dummy", "dummy puts placeholders in place of both entities, marked puts markers around "
@@ -220,16 +193,9 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
                          if name.strip())
 
 
-class MultilabelConfig(TextConfig, LabelConfig, title="Classification with any number of labels"):
+class MultilabelConfig(LabelConfig, title="Classification with any number of labels"):
     """Settings of classification with any number of labels."""
 
-    loss: Literal["cross-entropy", "dice"] = option(
-        "cross-entropy", "Binary cross-entropy of each label, or dice (Li et al. 2020, section "
-                         "3.3, with the weight 1 - p of an example), which easy examples hardly "
-                         "move.")
-    class_weights: Literal["none", "balanced"] = option(
-        "none", "balanced lets the texts that have a label and those that lack it weigh as much in "
-                "its loss, whatever their shares of the training set.")
     threshold: float = option(0.5, "Probability from which a label is given. 0: of 0.05, 0.1 ... "
                                    "0.95 the one that is best on the development set.")
     metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
@@ -242,7 +208,7 @@ class MultilabelConfig(TextConfig, LabelConfig, title="Classification with any n
         require(0 <= self.threshold < 1, "threshold", self.threshold, "0 to below 1")
 
 
-class SimilarityConfig(TextConfig, title="The similarity of two texts"):
+class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
     """Settings of the similarity of two texts."""
 
     metric_for_best_model: Literal["pearson", "spearman"] = option(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.settings import TruncationSide
 from bmtools.tasks.task import encode_texts, pad, pad_ids
 
 if TYPE_CHECKING:
@@ -48,15 +47,13 @@ class PairEncoder:
         tokenizer: of the model.
         config: of the model.
         max_length: most tokens, special tokens included.
-        side: end that texts which are too long lose tokens from.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig,
-                 max_length: int, side: TruncationSide = "right") -> None:
+                 max_length: int) -> None:
         self._tokenizer = tokenizer
         backend = tokenizer.backend_tokenizer
         self._max_length = max_length
-        self._side = side
         self._has_segments = getattr(config, "type_vocab_size", 0) > 1
         empty = backend.encode("", add_special_tokens=False)
         special = [token for token in backend.post_process(empty, empty).ids
@@ -76,8 +73,7 @@ class PairEncoder:
         between = [] if second is None else self._between
         texts = first, second or ()
         sizes = longest_first(len(texts[0]), len(texts[1]), self._max_length - 2 - len(between))
-        kept = [text[len(text) - size:] if self._side == "left" else text[:size]
-                for text, size in zip(texts, sizes, strict=True)]
+        kept = [text[:size] for text, size in zip(texts, sizes, strict=True)]
         ids, types = self.frame(kept[0], None if second is None else kept[1])
         return TextInput(ids, types, sum(map(len, texts)) - sum(sizes))
 

@@ -65,7 +65,7 @@ def as_pairs(records: Records) -> Records:
     config, found = RelationsConfig(), []
     for record in records:
         candidates = find_candidates(record, record["entities"], config)
-        labels = label_candidates(candidates, record["relations"], config).pairs
+        labels = label_candidates(candidates, record["relations"], config)[0]
         found += [{"text": mark(record["text"], candidate, config).text, "label": label}
                   for candidate, label in zip(candidates, labels, strict=True)]
     return found

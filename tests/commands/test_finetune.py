@@ -174,13 +174,13 @@ def test_config_and_environment_reach_a_task(run: Callable[..., Any], classifica
                                              tmp_path: Path,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "c.toml"
-    config.write_text('truncation-side = "left"\n[classification]\npatience = 2\n')
+    config.write_text('class-weights = "balanced"\n[classification]\npatience = 2\n')
     monkeypatch.setenv("BMTOOLS_FINETUNE_CLASSIFICATION_WEIGHT_DECAY", "0.5")
     outcome = run(*classification, "--config", config)
     assert outcome.code == 0, outcome.err
     settings = json.loads((tmp_path / "tuned/bmtools.json").read_text())["settings"]
-    assert (settings["truncation_side"], settings["patience"], settings["weight_decay"]) == \
-        ("left", 2, 0.5)
+    assert (settings["class_weights"], settings["patience"], settings["weight_decay"]) == \
+        ("balanced", 2, 0.5)
 
 
 def test_python_and_the_command_line_make_the_same_model(
@@ -211,7 +211,7 @@ def test_questions_are_answered_from_the_shell(run: Callable[..., Any], checkpoi
                                                tmp_path: Path) -> None:
     lines = write_lines("squad.jsonl", *QUESTIONS)
     outcome = run("finetune", "qa", "--model", checkpoint, "--train", lines, "--dev", lines,
-                  "-o", tmp_path / "squad", *QUICK, "--no-answer", "--no-whole-words",
+                  "-o", tmp_path / "squad", *QUICK, "--no-answer", "--set", "whole_words=false",
                   "--set", "null_score_diff_threshold=1.5")
     assert outcome.code == 0, outcome.err
     settings = json.loads((tmp_path / "squad/bmtools.json").read_text())["settings"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import subprocess
@@ -24,10 +23,7 @@ from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.classification import ClassificationConfig, ClassificationTask, YesNoTask
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.settings import YesNoConfig
 from bmtools.tasks.task import Evaluation
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,15 +75,6 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         assert found["label"] == model.config.id2label[int(theirs.argmax())] == gold["label"]
         assert list(found["probabilities"].values()) == pytest.approx(theirs, abs=1e-4)
         assert found["score"] == max(found["probabilities"].values())
-
-
-def test_same_seed_same_bytes(bert: Path, tmp_path: Path) -> None:
-    def weights(output: str, seed: int) -> bytes:
-        bmtools.tasks.finetune("classification", bert, records(1, 20), records(2, 5),
-                               tmp_path / output, **{**SETTINGS, "epochs": 1}, seed=seed)
-        return (tmp_path / output / "model.safetensors").read_bytes()
-
-    assert weights("a", 0) == weights("b", 0) != weights("c", 1)
 
 
 def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
@@ -176,18 +163,6 @@ def test_sets_are_described(bert: Path) -> None:
         "dev: 1 of 10 records are longer than 16 tokens and were truncated"]
 
 
-def test_unseen_labels_count_as_missed(bert: Path, tmp_path: Path) -> None:
-    lines: list[dict[str, Any]] = []
-    test = [*records(3, 6), Record(id="x", text="il", label="nuovo")]
-    bmtools.tasks.finetune("classification", bert, records(1, 20), records(2, 5),
-                           tmp_path / "tuned", test=test, report=lines.append,
-                           **{**SETTINGS, "epochs": 1})
-    scores = next(line for line in lines if "best_epoch" in line)["test"]
-    assert scores["by_label"]["nuovo"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0,
-                                           "support": 1, "predicted": 0, "correct": 0}
-    assert scores["support"] == 7 and scores["accuracy"] <= 6 / 7
-
-
 @pytest.mark.parametrize(("name", "given", "found"), [
     ("train", [], "train: found 0 labels in 0 records"),
     ("train", [Record(id="1", text="a", label="x")], "train: found 1 labels in 1 records"),
@@ -222,59 +197,6 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
         bmtools.tasks.finetune("poetry", bert, [], [], tmp_path / "tuned")
     with pytest.raises(CheckpointError, match="was never fine-tuned"):
         bmtools.tasks.predict([], bert)
-
-
-def fine_tune_a_slice(tmp_path: Path, train: list[dict[str, Any]],
-                      test: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Take a step or two with a random model and predict; records travel through files."""
-    tokenizer = train_tokenizer([r["text"] for r in train],
-                                VocabularyConfig(size=400, allow_fewer=True))
-    checkpoint = save_random(tmp_path / "bert", tokenizer)
-    for name, lines in (("train", train), ("test", test)):
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    lines: list[dict[str, Any]] = []
-    bmtools.tasks.finetune("classification", checkpoint, tmp_path / "train",
-                           tmp_path / "test", tmp_path / "tuned", report=lines.append, seeds=1,
-                           epochs=1, batch_size=16, max_length=128)
-    predicted = list(bmtools.tasks.predict(test, tmp_path / "tuned"))
-    scores = next(line for line in lines if "best_epoch" in line)["dev"]
-    right = sum(p["predicted"]["label"] == t["label"] for p, t in zip(predicted, test, strict=True))
-    assert scores["correct"] == right
-    return lines
-
-
-@pytest.mark.data
-def test_gad(data: Path, tmp_path: Path) -> None:
-    """Gene and disease; the training file has no header, the test file has one and an index."""
-    def rows(name: str) -> list[list[str]]:
-        with (data / "en/re/GAD" / name).open(encoding="utf-8", newline="") as lines:
-            return list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-    train = [{"id": str(number), "text": text, "label": label}
-             for number, (text, label) in enumerate(rows("train.tsv"))]
-    header, *tail = rows("test.tsv")
-    test = [{"id": index, "text": text, "label": label} for index, text, label in tail]
-    assert header == ["index", "sentence", "label"] and (len(train), len(test)) == (4796, 534)
-    lines = fine_tune_a_slice(tmp_path, train[:32], test[:16])
-    assert lines[0]["records"] == 32 and set(lines[0]["labels"]) == {"0", "1"}
-
-
-@pytest.mark.data
-def test_pubmed_qa(data: Path, tmp_path: Path) -> None:
-    """A question and its abstract's parts."""
-    directory = data / "en/qa/pubmedqa"
-    gold = json.loads((directory / "test_ground_truth.json").read_text(encoding="utf-8"))
-    train, test = [], []
-    for pmid, item in json.loads((directory / "ori_pqal.json").read_text(encoding="utf-8")).items():
-        (test if pmid in gold else train).append(
-            {"id": pmid, "text": item["QUESTION"], "text_pair": " ".join(item["CONTEXTS"]),
-             "label": item["final_decision"]})
-    assert len(train) == len(test) == 500
-    assert all(gold[record["id"]] == record["label"] for record in test)
-    lines = fine_tune_a_slice(tmp_path, train[:32], test[:16])
-    described = next(line for line in lines if "split" in line)
-    assert described["pairs"] == 32 and described["truncated"] > 16
-    assert any("longer than 128 tokens" in line.get("note", "") for line in lines)
 
 
 def test_the_table_of_tasks_needs_no_torch() -> None:
@@ -319,7 +241,7 @@ def test_yesno_is_classification_of_question_and_text(question_model: Path, tmp_
 
 
 def test_records_without_a_question_are_refused_or_collected(question_model: Path) -> None:
-    task = YesNoTask(YesNoConfig(32), load_encoder(question_model, YesNoTask.model_class))
+    task = YesNoTask(ClassificationConfig(32), load_encoder(question_model, YesNoTask.model_class))
     bad = Record(id="x", text="tea", label="yes", place="a.jsonl:9")
     with pytest.raises(RecordError, match=r"a\.jsonl:9: key 'question' is missing or empty"):
         task.read("train", [*questions(), bad])
@@ -339,7 +261,7 @@ def test_pubmedqa(data: Path, tmp_path: Path) -> None:
     test = [record for record in records if record["id"] in gold]
     assert len(test) == 500
     words = learn_wordpiece([record["text"] for record in test[:50]], 300)
-    task = YesNoTask(YesNoConfig(64), load_encoder(save_random(tmp_path / "bert", words),
+    task = YesNoTask(ClassificationConfig(64), load_encoder(save_random(tmp_path / "bert", words),
                                                    YesNoTask.model_class))
     counts = task.read("train", test[:60]).counts
     assert counts["pairs"] == 60 and set(counts["labels"]) == {"yes", "no", "maybe"}

@@ -152,7 +152,7 @@ def test_a_sentence_is_read_alone_and_is_not_cut_inside_an_entity() -> None:
 def test_labels_agree_with_a_twin(directed: bool) -> None:
     """A pair has its first relation's type; whatever no label expresses is missed."""
     config = RelationsConfig(directed=directed, types="A,B", head_types="", tail_types="",
-                             no_relation_label="none", other_types="drop")
+                             no_relation_label="none")
     candidates = find_candidates(record(), ENTITIES, config)[:-2]
     rng = random.Random(0)
     for _ in range(200):
@@ -172,21 +172,12 @@ def test_labels_agree_with_a_twin(directed: bool) -> None:
             own = [arc["type"] for arc in arcs if joins(arc, candidate.ends)
                    and arc["type"] != "none"]
             wanted = [kind for kind in own if kind in "AB"]
-            expected.append(wanted[0] if wanted else None if own else "none")
+            expected.append(wanted[0] if wanted else "none")
             if wanted:
                 missed.discard((*(candidate.ends if directed else sorted(candidate.ends)),
                                 wanted[0]))
-        found = label_candidates(candidates, arcs, config)
-        assert (found.pairs, found.missed) == (expected, sorted(kind for *_, kind in missed))
-        assert found.other == sum(arc["type"] == "C" for arc in arcs)
-
-
-def test_other_types_are_unrelated_unless_dropped() -> None:
-    arcs = [{"head": "T1", "tail": "T2", "type": "CPR:1"}]
-    for other, expected in (("false", "false"), ("drop", None)):
-        config = RelationsConfig(types="CPR:3", other_types=other)
-        candidates = find_candidates(record(), ENTITIES, config)
-        assert label_candidates(candidates, arcs, config).pairs == [expected, *["false"] * 5]
+        assert label_candidates(candidates, arcs, config) == (
+            expected, sorted(kind for *_, kind in missed))
 
 
 def test_records_without_ids_or_language_are_refused() -> None:
@@ -207,9 +198,9 @@ def test_the_pairs_of_ddi_are_the_corpus_s_own(data: Path, part: str, total: int
     """BLURB's 22,233 + 5,559 and 5,716 pairs (its table 3): every two drugs of a sentence."""
     config, labels = RelationsConfig(), []
     for one in ddi_records([str(data / "en/re/DDI-2013/DDICorpus-2013.zip/DDICorpus" / part)]):
-        found = label_candidates(find_candidates(one, one["entities"], config), one["relations"],
-                                 config)
-        assert not found.missed
-        labels += found.pairs
+        found, missed = label_candidates(find_candidates(one, one["entities"], config),
+                                         one["relations"], config)
+        assert not missed
+        labels += found
     assert len(labels) == total
     assert {kind: labels.count(kind) for kind in sorted(set(map(str, labels)) - {"false"})} == types

@@ -15,11 +15,9 @@ from tasks.test_classification import SIGNS, WORDS
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
-from bmtools.tasks.batches import input_labels
 from bmtools.tasks.classification import MultilabelTask
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.settings import MultilabelConfig
@@ -88,29 +86,6 @@ def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
 
 
-def test_rare_labels_weigh_more(bert: Path, tmp_path: Path) -> None:
-    """One in ten texts, which are all the same, has the label."""
-    given = [Record(id=str(number), text="il cuore con asma", labels=["a"] * (number % 10 == 0))
-             for number in range(40)]
-    means = {}
-    for name, settings in {"plain": {}, "balanced": {"class_weights": "balanced"},
-                           "dice": {"loss": "dice"}}.items():
-        bmtools.tasks.finetune("multilabel", bert, given, given[:11], tmp_path / name,
-                               **{**SETTINGS, "epochs": 5, **settings})
-        [found] = bmtools.tasks.predict(given[:1], tmp_path / name)
-        means[name] = found["predicted"]["probabilities"]["a"]
-    assert means["balanced"] > means["plain"] + 0.1
-    assert means["dice"] not in (means["plain"], means["balanced"])
-
-
-def test_labels_of_a_text_are_the_ones_of_its_targets(bert: Path) -> None:
-    task = task_of(bert)
-    examples = task.read("train", records(1, 20)).examples
-    found = input_labels(task, [item for example in examples for item in example.inputs])
-    assert [{task.labels[number] for number in ids} for ids in found] == \
-        [set(one["labels"]) for one in records(1, 20)]
-
-
 def score(bert: Path, probabilities: np.ndarray, **settings: Any) -> Evaluation:
     """Score probabilities of the labels of 40 records."""
     task = task_of(bert, **settings)
@@ -157,11 +132,6 @@ def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
                                    if value >= 0.35]
 
 
-def test_predictions_replace_labels(tuned: Path) -> None:
-    [found] = bmtools.tasks.predict([records(3, 1)[0].replace(labels=["x"])], tuned, into="labels")
-    assert "x" not in found["labels"] and len(found["probabilities"]) == 3
-
-
 def test_sets_are_described(bert: Path) -> None:
     task = task_of(bert)
     task.read("train", records(1, 20))
@@ -181,19 +151,3 @@ def test_sets_without_labels_are_refused(bert: Path) -> None:
         task.read("train", [Record(id="x", text="il", place="a.jsonl:7")])
     with pytest.raises(DataError, match="train: found no labels in 1 records"):
         task.read("train", [Record(id="x", text="il", labels=[])])
-
-
-@pytest.mark.parametrize("threshold", [-0.1, 1.0])
-def test_thresholds_are_checked(threshold: float) -> None:
-    with pytest.raises(ValueError, match=f"threshold: found {threshold}, expected 0 to below 1"):
-        MultilabelConfig(threshold=threshold)
-
-
-@pytest.mark.data
-def test_hallmarks_of_cancer(bert: Path, data: Path) -> None:
-    from collections import Counter
-
-    found = hoc_records((str(data / "en/cls/HoC/hoc.tsv"),), Counter(), lambda error: None)
-    counts = task_of(bert).read("train", list(found)[:1000]).counts
-    assert counts["records"] == 1000 and len(counts["labels"]) == 10
-    assert counts["documents"] < counts["unlabelled"] < 1000

@@ -14,10 +14,7 @@ from scipy import stats
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.corpus.formats.settings import BIOSSES
-from bmtools.corpus.tables import table_records
-from bmtools.errors import CheckpointError, DataError, RecordError, refuse
-from bmtools.models.model_files import CONFIG
+from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.statistics.samples import pearson, spearman
 from bmtools.study.cards.card import write_cards
@@ -87,19 +84,6 @@ def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
 
 
-def test_scores_are_those_of_scipy(bert: Path) -> None:
-    task = task_of(bert)
-    gold = records(5, 30)
-    examples = task.read("train", gold).examples
-    predicted = np.random.default_rng(0).normal(size=30)
-    found = task.score(examples, [[row] for row in predicted[:, None]]).scores
-    expected = [one["score"] for one in gold]
-    assert found["pearson"] == pytest.approx(stats.pearsonr(expected, predicted)[0], abs=1e-6)
-    assert found["spearman"] == pytest.approx(stats.spearmanr(expected, predicted)[0], abs=1e-6)
-    constant = task.score(examples, [[row] for row in np.ones((30, 1))]).scores
-    assert (constant["pearson"], constant["spearman"]) == (0, 0)
-
-
 def test_close_scores_stay_apart(bert: Path) -> None:
     """As of a model that has learned little; rounding would change their correlation."""
     task = task_of(bert)
@@ -128,21 +112,9 @@ def test_models_with_several_outputs_are_refused(bert: Path, tmp_path: Path) -> 
     bmtools.tasks.finetune("classification", bert, labelled(1, 9), labelled(2, 5),
                            tmp_path / "tuned", **{**SETTINGS, "epochs": 1})
     (tmp_path / "tuned" / "bmtools.json").unlink()
-    with pytest.raises(CheckpointError, match="found a model for classification or nli"):
-        bmtools.tasks.predict(records(1, 2), tmp_path / "tuned", task="similarity")
-    config = tmp_path / "tuned" / CONFIG
-    config.write_text(config.read_text().replace("single_label_classification", "regression"))
     with pytest.raises(CheckpointError, match="found 3 labels, expected a model for similarity"):
         bmtools.tasks.predict(records(1, 2), tmp_path / "tuned", task="similarity")
 
-
-@pytest.mark.data
-def test_biosses(bert: Path, data: Path) -> None:
-    """A hundred pairs, scored 0 to 4."""
-    found = list(table_records((str(data / "en/sts/BIOSSES/biosses.tsv"),), BIOSSES, refuse))
-    split = task_of(bert).read("train", found)
-    assert split.counts["records"] == 100
-    assert (split.counts["scores"]["lowest"], split.counts["scores"]["highest"]) == (0.0, 4.0)
 
 def correlation(gold: Any, found: Any) -> Any:
     return measure("similarity", *([{"score": one} for one in side] for side in (gold, found)))[0]

@@ -11,8 +11,6 @@ from bmtools.records import JsonObject
 
 MOST_ANSWERS = 5
 """Answers to a factoid question that BioASQ takes."""
-MOST_ITEMS = 100
-"""Answers to a list question that BioASQ takes."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -74,7 +72,7 @@ def _word_f1(gold: str, found: str) -> float:
 
 
 def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tuple[str, float]]],
-                  most: int = MOST_ANSWERS) -> dict[Hashable, list[str]]:
+                  ) -> dict[Hashable, list[str]]:
     """Merge the answers found in each snippet of a question: the best come first, each once.
 
     Of answers that differ in case alone the best one's spelling and score count. Equal scores stay
@@ -83,7 +81,6 @@ def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tupl
     Args:
         questions: the question of each snippet.
         answers: of each snippet, with their scores.
-        most: answers to keep.
     """
     found: dict[Hashable, list[tuple[str, float]]] = defaultdict(list)
     for question, own in zip(questions, answers, strict=True):
@@ -94,7 +91,7 @@ def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tupl
         for text, _ in sorted(candidates, key=lambda one: -one[1]):
             if _folded(text):
                 best.setdefault(_folded(text), text)
-        merged[question] = [*best.values()][:most]
+        merged[question] = [*best.values()][:MOST_ANSWERS]
     return merged
 
 
@@ -115,26 +112,6 @@ def rank_factoid(synonyms: Iterable[str], ranked: Sequence[str]) -> tuple[float,
     places = [place for place, answer in enumerate(ranked[:MOST_ANSWERS], 1)
               if _folded(answer) in right]
     return float(1 in places), float(bool(places)), 1 / places[0] if places else 0.0
-
-
-def match_list(gold: Sequence[Iterable[str]], answers: Sequence[str]) -> tuple[float, float, float]:
-    """Compute precision, recall and F1 of the answers to a list question.
-
-    An answer is right if it is a spelling of an item that no earlier answer named.
-
-    Args:
-        gold: spellings of each item.
-        answers: in order.
-    """
-    left = [set(map(_folded, spellings)) for spellings in gold]
-    correct = 0
-    for answer in answers:
-        item = next((item for item in left if _folded(answer) in item), None)
-        if item is not None:
-            left.remove(item)
-            correct += 1
-    precision, recall = (correct / len(side) if len(side) else 0.0 for side in (answers, gold))
-    return precision, recall, 2 * correct / (len(answers) + len(gold)) if correct else 0.0
 
 
 def _folded(text: str) -> str:

@@ -131,14 +131,9 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
 
 def _refuse_without(record: Record, key: str) -> NoReturn:
     """Refuse a record without predictions, and name its keys that may be such."""
-    hint = ""
-    for name, value in record.items():
-        if isinstance(value, dict) and not value.keys().isdisjoint(_KEYS):
-            hint = f"; {setting('predicted')} {name} takes those under {name!r}"
-            break
-        if name in _KEYS:
-            hint = (f"; where they took the place of annotations, {setting('predicted')} {name} "
-                    "takes these")
+    held = [name for name, value in record.items() if name in _KEYS or (
+        isinstance(value, dict) and not value.keys().isdisjoint(_KEYS))]
+    hint = f"; {setting('predicted')} {held[0]} takes others" if held else ""
     raise RecordError(record.place, f"key {key!r} is missing, expected an object of predictions, "
                       f"as bmtools predict writes it{hint}", record)
 

@@ -12,11 +12,8 @@ from bmtools.records import JsonObject, document_of
 from bmtools.statistics.resampling import Values
 from bmtools.statistics.samples import CountSample, Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
-    MOST_ANSWERS,
-    MOST_ITEMS,
     language_of,
     match_answer,
-    match_list,
     merge_answers,
     question_of,
     rank_factoid,
@@ -268,54 +265,30 @@ def _answer_sample(pairs: Pairs) -> CountSample:
     return CountSample(pairs.tally(entries, 3), _answer_metrics)
 
 
-def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
-                     judge: Callable[[Sequence[JsonObject], Sequence[str]], Sequence[float]],
-                     ) -> CountSample:
+def _factoid_sample(pairs: Pairs) -> CountSample:
     """Count questions, each of which belongs to the document of its first record.
 
-    A question without a gold answer in any of its snippets cannot be answered rightly.
-
-    Args:
-        pairs: records, of which several may be snippets of one question.
-        names: of the metrics, which are means over questions.
-        most: answers to a question that count.
-        judge: computes them for a question from its gold answers and the merged ones.
+    Several records may be snippets of one question. A question without a gold answer in any of its
+    snippets cannot be answered rightly.
     """
     questions = [question_of(record) for record in pairs.gold]
     merged = merge_answers(questions, (
         [(answer["text"], answer.get("score", -place))
-         for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
+         for place, answer in enumerate(record["answers"])] for record in pairs.predicted))
     golds: dict[str, list[JsonObject]] = {question: [] for question in questions}
     for question, record in zip(questions, pairs.gold, strict=True):
         golds[question] += right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
-    counts = pairs.tally(((owners[question], "", column, amount)
-                          for question, gold in golds.items()
-                          for column, amount in enumerate((*judge(gold, merged[question]), 1))),
-                         len(names) + 1)
-
-    def measure(totals: np.ndarray) -> Values:
-        both = totals.sum(axis=1)
-        return {name: divide(both[..., column], both[..., -1])
-                for column, name in enumerate(names)}
-
-    return CountSample(counts, measure)
+    return CountSample(pairs.tally((
+        (owners[question], "", column, amount) for question, gold in golds.items()
+        for column, amount in enumerate((*rank_factoid(_spellings(gold), merged[question]), 1))),
+        4), _factoid_metrics)
 
 
-def _factoid_sample(pairs: Pairs) -> CountSample:
-    return _question_sample(pairs, ("strict_accuracy", "lenient_accuracy", "mrr"), MOST_ANSWERS,
-                            lambda gold, found: rank_factoid(_spellings(gold), found))
-
-
-def _list_sample(pairs: Pairs) -> CountSample:
-    def judge(gold: Sequence[JsonObject], found: Sequence[str]) -> Sequence[float]:
-        items: dict[object, list[str]] = {}
-        for answer in gold:
-            items.setdefault(answer.get("item", answer["text"]), []).append(answer["text"])
-        precision, recall, f1 = match_list([*items.values()], found)
-        return f1, precision, recall
-
-    return _question_sample(pairs, ("f1", "precision", "recall"), MOST_ITEMS, judge)
+def _factoid_metrics(totals: np.ndarray) -> Values:
+    both = totals.sum(axis=1)
+    return {name: divide(both[..., column], both[..., 3]) for column, name in enumerate(
+        ("strict_accuracy", "lenient_accuracy", "mrr"))}
 
 
 def _spellings(answers: Sequence[JsonObject]) -> list[str]:
@@ -374,7 +347,6 @@ TASK_METRICS: dict[str, TaskMetrics] = {
                       _answer_metrics, {"support": 2}),
     "factoid": TaskMetrics("answers", ("strict_accuracy", "lenient_accuracy", "mrr"),
                            _factoid_sample, counts={"questions": 3}),
-    "list": TaskMetrics("answers", ("f1",), _list_sample, counts={"questions": 3}),
 }
 
 

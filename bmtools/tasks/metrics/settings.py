@@ -5,8 +5,8 @@ from __future__ import annotations
 from bmtools.errors import did_you_mean, require
 from bmtools.settings import Settings, option
 
-TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa", "factoid",
-         "list")
+TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
+         "factoid")
 
 
 class TaskScoresConfig(Settings, title="Predictions"):
@@ -14,8 +14,8 @@ class TaskScoresConfig(Settings, title="Predictions"):
 
     task: str = option(
         "", "Whose metrics are computed: ner, pico, relations, classification (also of nli and "
-            "yesno), multilabel, similarity, qa, or BioASQ's factoid and list, which merge the "
-            "answers of a question's snippets; by default what the keys of gold records and "
+            "yesno), multilabel, similarity, qa, or BioASQ's factoid, which merges the answers "
+            "of a question's snippets; by default what the keys of gold records and "
             "predictions belong to.", metavar="NAME")
     predicted: str = option("predicted", "Key of the predictions: an object of them as `predict` "
                                          "writes it, or the task's own key, such as entities, "

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simple_task_scores import score_lists
 
 from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
     match_answer,
-    match_list,
     merge_answers,
     normalize_answer,
     rank_factoid,
@@ -151,7 +149,7 @@ def test_answers_of_snippets_are_merged() -> None:
 
 
 @pytest.mark.data
-def test_factoids_and_lists_of_real_questions(data: Path) -> None:
+def test_factoids_of_real_questions(data: Path) -> None:
     questions = json.loads((data / "en/qa/bioasq/7B_golden.json").read_text())["questions"]
     factoids = [q["exact_answer"] for q in questions if q["type"] == "factoid"]
     golds = [[name for names in gold for name in ([names] if isinstance(names, str) else names)]
@@ -170,17 +168,3 @@ def test_factoids_and_lists_of_real_questions(data: Path) -> None:
         "lenient_accuracy": pytest.approx(sum(p in (1, 2, 4, 5) for p in places) / 162, abs=1e-6),
         "mrr": pytest.approx(sum(1 / p for p in places if p and p < 6) / 162, abs=1e-6),
         "questions": 162}
-    lists = [q["exact_answer"] for q in questions if q["type"] == "list"]
-    assert len(lists) == 88
-    right = [[item[0] for item in gold] for gold in lists]
-    assert score_lists(lists, right)["f1"] == 1.0
-    halves = score_lists(lists, [one + ["nothing"] * len(one) for one in right])
-    assert (halves["precision"], halves["recall"]) == (0.5, 1.0)
-
-
-@pytest.mark.parametrize(("answers", "expected"), [
-    (["A", "c"], (1, 1, 1)), (["a", "b"], (0.5, 0.5, 0.5)), (["b", "B", "x", "C"], (0.5, 1, 2 / 3)),
-    ([], (0, 0, 0)),
-])
-def test_lists_by_hand(answers: list[str], expected: tuple[float, float, float]) -> None:
-    assert match_list([["a", "b"], ["c"]], answers) == pytest.approx(expected)
