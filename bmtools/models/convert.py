@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCAB, "special_tokens_map.json",
                     "added_tokens.json", "vocab.json", "merges.txt", "spiece.model",
                     "sentencepiece.bpe.model")
-_CLASSES = ("AutoModelForPreTraining", "AutoModelForMaskedLM", "AutoModel")
+_CLASSES = ("MODEL_FOR_PRETRAINING", "MODEL_FOR_MASKED_LM", "MODEL")
 _BERT_ATTENTION = "encoder.layer.0.attention.self.query.weight"
 
 
@@ -86,10 +86,9 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
     sources, config, state = _read(source)
     require_finite(source, state)
     words = _load_tokenizer(Path(tokenizer or source), config, casing)
-    model = _load(source, config, state)
+    model, left_out = _load(source, config, state)
     is_mlm = type(model).__name__.endswith(("ForMaskedLM", "ForPreTraining"))
     require_fitting_tokenizer(source, words, model.config.vocab_size, is_mlm)
-    left_out = sorted(_fitted(model, state).keys() - model.state_dict().keys())
     line = {"class": type(model).__name__, "weights": model.num_parameters(),
             "vocabulary": len(words), "casing": "uncased" if is_uncased(words) else "cased",
             "left_out": left_out}
@@ -182,62 +181,37 @@ def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
     path.write_text(json.dumps({**content, "do_lower_case": asked == "uncased"}))
 
 
-def _load(source: Path, config: PretrainedConfig, state: dict[str, Tensor]) -> PreTrainedModel:
-    """Build the model whose class has most of the weights, and make sure that it has them."""
+def _load(source: Path, config: PretrainedConfig,
+          state: dict[str, Tensor]) -> tuple[PreTrainedModel, list[str]]:
+    """Load the weights into the class that has most of them, and make sure that it has all.
+
+    Returns:
+        the model, and the names that it has no use for.
+    """
     import transformers
 
     if any(name.startswith("lm_predictions.") for name in state):
         config.legacy = False  # DeBERTa's head as Microsoft names it
-    config.dtype = torch.float32
-    names = [name for name in config.architectures or () if hasattr(transformers, name)][:1]
+    kinds: list[Any] = [getattr(transformers, name, None) for name in config.architectures or ()]
+    kinds = kinds[:1] + [getattr(transformers, f"{name}_MAPPING").get(type(config), None)
+                         for name in _CLASSES]
     with reading(source, "no model could be made of its configuration", "restore config.json"):
-        kind = min((*names, *_CLASSES), key=lambda name: _misfit(name, config, state))
-        model = _build(kind, config)
-    weights, expected = _fitted(model, state), model.state_dict()
-    for name in sorted(expected):
-        if name not in weights and name not in model.all_tied_weights_keys:
-            raise CheckpointError(f"{source}: no weights for {name}, expected a whole "
-                                  f"{type(model).__name__}")
-        if name in weights and weights[name].shape != expected[name].shape:
-            raise CheckpointError(f"{source}: found {name} of shape {tuple(weights[name].shape)}, "
-                                  f"expected {tuple(expected[name].shape)} by config.json")
-    model.load_state_dict(weights, strict=False)
+        fits = [kind.from_pretrained(
+            None, config=deepcopy(config), state_dict=dict(state), dtype=torch.float32,
+            output_loading_info=True, ignore_mismatched_sizes=True)
+            for kind in dict.fromkeys(kinds) if kind is not None]
+    model, report = min(fits, key=lambda fit: (len(fit[1]["missing_keys"]),
+                                               len(fit[1]["unexpected_keys"])))
+    for name in sorted(report["missing_keys"]):
+        raise CheckpointError(f"{source}: no weights for {name}, expected a whole "
+                              f"{type(model).__name__}")
+    for name, found, expected in report["mismatched_keys"]:
+        raise CheckpointError(f"{source}: found {name} of shape {tuple(found)}, "
+                              f"expected {tuple(expected)} by config.json")
     model.tie_weights()
     for name, made in model.state_dict().items():
-        if name in weights and not torch.equal(made, weights[name]):
+        weight = state.get(name, state.get(name.removeprefix(f"{model.base_model_prefix}.")))
+        if weight is not None and not torch.equal(made, weight):
             raise CheckpointError(f"{source}: found {name} that differs from the weights it is "
                                   'tied to; write "tie_word_embeddings": false into config.json')
-    return model.eval()
-
-
-def _build(name: str, config: PretrainedConfig) -> PreTrainedModel:
-    """Build a model of a class, or auto class, of transformers."""
-    import transformers
-
-    kind = getattr(transformers, name)
-    model: PreTrainedModel = (kind.from_config if name.startswith("Auto") else kind)(
-        deepcopy(config))
-    return model
-
-
-def _misfit(name: str, config: PretrainedConfig,
-            state: Mapping[str, Tensor]) -> tuple[int, int]:
-    """Count the weights that a class lacks, and those of the checkpoint that it has no use for."""
-    try:
-        with torch.device("meta"):
-            model = _build(name, config)
-    except ValueError:  # no such class in this family
-        return len(state), len(state)
-    expected, found = model.state_dict().keys(), _fitted(model, state).keys()
-    return len(expected - found - set(model.all_tied_weights_keys)), len(found - expected)
-
-
-def _fitted(model: PreTrainedModel, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Name weights as a model does, with the encoder's name before them or without."""
-    prefix = f"{model.base_model_prefix}."
-    if model.base_model is model:
-        return {name.removeprefix(prefix): weight for name, weight in state.items()}
-    if any(name.startswith(prefix) for name in state):
-        return dict(state)
-    inner = model.base_model.state_dict().keys()
-    return {prefix + name if name in inner else name: weight for name, weight in state.items()}
+    return model.eval(), sorted(report["unexpected_keys"])

@@ -66,7 +66,7 @@ def read_megatron(path: Path) -> tuple[MegatronBertConfig, dict[str, Tensor]]:
         raise CheckpointError(f"{path}: found {', '.join(sorted(weights)[:2])} and others, "
                               "expected Megatron-LM's BERT with its head")
     heads = int(args.get("num_attention_heads") or embeddings.shape[1] // HEAD_SIZE)
-    state = {name: value.float() for old, weight in weights.items()
+    state = {name: value.float().contiguous() for old, weight in weights.items()
              for name, value in _translated(path, old, weight, heads, version)}
     return _config(state, heads, args), state
 
