@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from bmtools.errors import DataError, setting
 from bmtools.io.sources import read_list, source_name
 from bmtools.text.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
-from bmtools.vocab.loading import load_backend
+from bmtools.vocab.loading import load_vocabulary
 from bmtools.vocab.tokenizer import token_texts
 
 StrPath = str | PathLike[str]
@@ -60,12 +60,12 @@ def choose_words(words: StrPath | Iterable[str] | None, tokenizer: StrPath | Non
         DataError: no words, or one without a letter or figure in a file.
         CheckpointError: no tokenizer.
     """
-    backend = load_backend(Path(tokenizer)) if tokenizer else None
+    backend = load_vocabulary(Path(tokenizer)).backend if tokenizer else None
     if words is None:
         if backend is None:
             raise ValueError(f"{setting('words')}: found none, expected words or a "
                              f"{setting('tokenizer')} with words of its own")
-        return new_words(backend, load_backend(Path(base)) if base else None)
+        return new_words(backend, load_vocabulary(Path(base)).backend if base else None)
     rule = folding_rule(backend, uncased)
     return read_word_list(str(words), rule) if isinstance(words, str | PathLike) \
         else WordList.of(words, rule)

@@ -20,7 +20,6 @@ from bmtools.io.sources import read_lines
 from bmtools.records import JsonObject
 from bmtools.vocab.tokenizer import (
     CONFIG,
-    METASPACE,
     TOKENIZER,
     VOCAB,
     fingerprint,
@@ -239,24 +238,6 @@ def load_vocabulary(path: Path) -> Vocabulary:
     backend.no_truncation()
     backend.no_padding()
     return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))
-
-
-def load_backend(path: Path) -> Tokenizer:
-    """Load a tokenizer without transformers, which takes a second and 200 MB, where possible.
-
-    Raises:
-        CheckpointError: no tokenizer, or casing that contradicts itself.
-    """
-    try:
-        backend = Tokenizer.from_file(str(path / TOKENIZER))
-        stated = json.loads((path / CONFIG).read_text("utf-8")).get("do_lower_case")
-    except Exception:  # `load_vocabulary` reports what is wrong
-        stated = None
-    if stated is not None:
-        normal = "A" if backend.normalizer is None else backend.normalizer.normalize_str("A")
-        if bool(stated) == (normal.strip(f" {METASPACE}") == "a"):
-            return backend
-    return load_vocabulary(path).backend
 
 
 def _bare_wordpiece(path: Path) -> Vocabulary:

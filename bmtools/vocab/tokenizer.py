@@ -149,37 +149,28 @@ def token_texts(backend: Tokenizer) -> dict[int, str]:
     `##oma` of WordPiece, `oma` of byte-level BPE and of Unigram are one; so are `lymph` of
     WordPiece, `Ġlymph` and `▁lymph`. Special tokens and BERT's unused ones are left out.
     """
-    return {number: text.decode("utf-8", "backslashreplace")
-            for number, text in token_bytes(backend).items()}
-
-
-def token_bytes(backend: Tokenizer) -> dict[int, bytes]:
-    """Return the text of each token as `token_texts` does, in UTF-8.
-
-    A token of byte-level BPE may be a part of a character.
-    """
     content = json.loads(backend.to_str())
     special = {token["id"] for token in content["added_tokens"] if token["special"]}
-    tokens = {number: token for token, number in backend.get_vocab().items()
-              if number not in special and not _UNUSED.fullmatch(token)}
-    if _is_byte_level(content):
-        return {number: _decode_bytes(token) for number, token in tokens.items()}
-    if prefix := content["model"].get("continuing_subword_prefix"):
-        return {number: (token.removeprefix(prefix) if token.startswith(prefix) else f" {token}")
-                .encode() for number, token in tokens.items()}
-    falls_back = content["model"].get("byte_fallback")
-    return {number: bytes([int(byte[1], 16)])
-            if falls_back and (byte := _BYTE_TOKEN.fullmatch(token))
-            else token.replace(METASPACE, " ").encode() for number, token in tokens.items()}
+    is_byte_level, model = _is_byte_level(content), content["model"]
+    prefix, falls_back = model.get("continuing_subword_prefix"), model.get("byte_fallback")
+    texts: dict[int, str] = {}
+    for token, number in backend.get_vocab().items():
+        if number in special or _UNUSED.fullmatch(token):
+            continue
+        if is_byte_level:
+            # An added token is kept as it is.
+            known = all(character in _BYTE_OF for character in token)
+            text = bytes(map(_BYTE_OF.__getitem__, token)) if known else token.encode()
+        elif prefix:
+            text = (token.removeprefix(prefix) if token.startswith(prefix)
+                    else f" {token}").encode()
+        else:
+            byte = falls_back and _BYTE_TOKEN.fullmatch(token)
+            text = bytes([int(byte[1], 16)]) if byte else token.replace(METASPACE, " ").encode()
+        texts[number] = text.decode("utf-8", "backslashreplace")
+    return texts
 
 
 def _is_byte_level(content: JsonObject) -> bool:
     return any(one["type"] == "ByteLevel" for key in ("pre_tokenizer", "decoder")
                for one in flat_components(content[key]))
-
-
-def _decode_bytes(token: str) -> bytes:
-    """Undo the byte-level alphabet."""
-    if any(character not in _BYTE_OF for character in token):
-        return token.encode()  # an added token, kept as it is
-    return bytes(map(_BYTE_OF.__getitem__, token))

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from bmtools.errors import DataError
 from bmtools.text.case_folding import CASELESS, EXACT
 from bmtools.text.word_lists import WordList, folding_rule, new_words, read_word_list
-from bmtools.vocab.loading import load_backend
+from bmtools.vocab.loading import load_vocabulary
 
 
 def wordpiece(*tokens: str, lowercase: bool = True) -> Tokenizer:
@@ -80,5 +80,5 @@ def test_a_directory_is_opened(tmp_path: Path, stated: bool | None) -> None:
     if stated is not None:
         config["do_lower_case"] = stated
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    found = new_words(load_backend(tmp_path), None)
+    found = new_words(load_vocabulary(tmp_path).backend, None)
     assert {"asma", "linfoma"} <= set(found.words)
