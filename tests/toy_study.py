@@ -60,9 +60,7 @@ def lines_of_study(figure: Callable[[], float]) -> dict[str, list[Line]]:
         "vocabularies.jsonl": [
             *({"vocabulary": vocabulary, "scope": scope, "vocab_size": 500,
                "pieces_per_word": figure(), "whole_share": figure()}
-              for vocabulary in ("old", "new") for scope in ("text", "entities:DRUG")),
-            {"vocabulary": "old", "other": "new", "scope": "tokens", "shared": 5,
-             "jaccard": figure()}],
+              for vocabulary in ("old", "new") for scope in ("text", "entities:DRUG"))],
         "corpora.jsonl": [{"corpus": "notes", "records": 7, "documents": 7, "megabytes": figure(),
                            "words": 99, "words_per_record": {"median": 12}}],
         "log.jsonl": [*training(figure, 3), {"checkpoint": "out/logged", "steps": 3}],

@@ -59,8 +59,8 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     Prints a JSON line for each scope and vocabulary: the records' text, their entities by type,
     the terms. It reports the pieces of a word, the words that stay whole or are unknown, the
     tokens of the text, and the terms that are broken up: "worst" by pieces, "costliest" by
-    pieces times occurrences. Entities are counted mention by mention. A line for each pair of
-    vocabularies reports what they share. Words are the same for all: runs of letters and digits.
+    pieces times occurrences. Entities are counted mention by mention. Words are the same for
+    all: runs of letters and digits.
     """
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if STDIN in files and terms == STDIN:
@@ -81,7 +81,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
 
 def closing(lines: Sequence[Line], paths: JsonMapping) -> Closing:
     """Close `compare-vocab`."""
-    scope = next(line["scope"] for line in lines if "words" in line)
+    scope = lines[0]["scope"]
     pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
               if line.get("scope") == scope and line.get("pieces_per_word") is not None}
     if not pieces:

@@ -86,9 +86,13 @@ def keep_freed_memory(keep: bool = True) -> bool:
     """
     # The largest threshold that it accepts, and none; or 1 MiB for both.
     mmap_bytes, trim_bytes = (2**31 - 1, -1) if keep else (2**20, 2**20)
+    return _call_libc("mallopt", _MMAP_THRESHOLD, mmap_bytes) \
+        and _call_libc("mallopt", _TRIM_THRESHOLD, trim_bytes)
+
+
+def _call_libc(name: str, *arguments: int) -> bool:
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-        return bool(mallopt(_MMAP_THRESHOLD, mmap_bytes) and mallopt(_TRIM_THRESHOLD, trim_bytes))
+        return bool(getattr(ctypes.CDLL(None), name)(*arguments))
     except (OSError, AttributeError, TypeError):
         return False
 
@@ -113,7 +117,4 @@ class HeapTrimmer:
         if now - self._last < self.seconds:
             return False
         self._last = now
-        try:
-            return bool(ctypes.CDLL(None).malloc_trim(0))
-        except (OSError, AttributeError, TypeError):
-            return False
+        return _call_libc("malloc_trim", 0)

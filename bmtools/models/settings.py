@@ -49,24 +49,19 @@ class TransferConfig(Settings,
     """Initialization of embeddings of tokens that the base model lacks."""
 
     method: Method = option(
-        "contextual", "random (drawn anew), average (mean of the base's pieces), contextual (mean "
-                      "of the base's states at those pieces, where they cover the token and "
-                      "nothing else in sentences of the corpus; mean of its pieces if they never "
-                      "do) or focus (mixture of the embeddings of known tokens with similar "
-                      "contexts there).")
+        "contextual", "random, average (mean of the base's pieces), contextual (mean of the base's "
+                      "states at those pieces in sentences of the corpus; else the mean of the "
+                      "pieces) or focus (mixture of known tokens with similar contexts there).")
     average_of: Literal["embeddings", "states"] = option(
-        "embeddings", "Values at a token's pieces that average takes the mean of, and contextual "
-                      "for tokens that its sentences lack: embeddings (of the base's input), or "
-                      "states, which the base gives to these pieces alone. Pavlova and Makhlouf "
-                      "2023 can be read both ways: their averaged model (section 4) is a step "
-                      "(section 3) that takes states of the last layer.")
+        "embeddings", "Values at a token's pieces that are averaged where no sentence is read: "
+                      "embeddings, or states of these pieces alone (Pavlova and Makhlouf 2023 can "
+                      "be read both ways).")
     layers: str = option(
-        "last", "States that are taken, as a mean over them: last, all, or "
-                "numbers such as 0,-1 (0: embeddings, -1: last layer).", metavar="last|all|N,...")
+        "last", "States that are taken, as a mean over them: last, all, or numbers such as 0,-1 "
+                "(0: embeddings, -1: last layer).", metavar="last|all|N,...")
     rescale: bool = option(
         False, "Bring embeddings made of states, all by one factor, to the mean norm of the base's "
-               "own. A departure from the paper: states are longer than embeddings, by ten times "
-               "or more in small models, so a tied output layer starts out far worse than chance.")
+               "own; states are often ten times as long. A departure from the paper.")
     max_sentences: int = option(20, "Sentences sampled for a token, at most.")
     grow: str = option("", "Size of a larger model to make of the base: LAYERSxWIDTH, such as "
                            "12x768, or a named architecture of its family. Layers are repeated and "

@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import combinations, islice
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError, setting
@@ -18,13 +17,12 @@ from bmtools.records import JsonObject, Record
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.loading import Vocabulary, load_vocabulary
 from bmtools.vocab.segmenters import Segmenter
-from bmtools.vocab.tokenizer import token_texts, unknown_ids
+from bmtools.vocab.tokenizer import unknown_ids
 from bmtools.vocab.words import WordCounter, count_words_of, encode_words, find_words, fragmentation
 
 TEXT = "text"
 ENTITIES = "entities"
 TERMS = "terms"
-OVERLAP = "overlap"
 _TEXTS_AT_ONCE = 1_000
 _DIGITS = 4
 
@@ -66,8 +64,7 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         segmenter: finds word starts where no spaces do.
 
     Yields:
-        a line for each vocabulary and scope: the text, entities and terms by type; then a line
-        for each pair of vocabularies.
+        a line for each vocabulary and scope: the text, entities and terms by type.
 
     Raises:
         DataError: no words.
@@ -83,8 +80,7 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
         texts = [text for record in batch for text in (record.get("title"), record["text"]) if text]
         counter.add(texts)
         for usage in usages.values():
-            usage.counts += np.bincount(usage.encoder.encode(texts).ids,
-                                        minlength=len(usage.counts))
+            usage.tokens += len(usage.encoder.encode(texts).ids)
         _count_mentions(mentions[ENTITIES], (one for record in batch for one in _entities(record)))
     _count_mentions(mentions[TERMS], terms)
     words = counter.words()
@@ -101,7 +97,6 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
                         f"{setting('terms')} with some terms")
     for scope in scopes:
         yield from scope.lines(usages, worst)
-    yield from _overlap_lines(usages)
 
 
 def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) -> None:
@@ -110,22 +105,13 @@ def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) 
 
 
 class _Usage:
-    """A vocabulary, and how often a text uses each of its tokens."""
+    """A vocabulary, and how many of its tokens a text takes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.backend = vocabulary.backend
         self.encoder = Encoder(self.backend)
-        self._texts = token_texts(self.backend)
-        self.token_texts = frozenset(self._texts.values())
-        self.counts = np.zeros(max(self.backend.get_vocab().values()) + 1, dtype=np.int64)
+        self.tokens = 0
         self.facts = vocabulary.facts()
-
-    def shared_with(self, other: _Usage) -> float | None:
-        """Return the share of the text's tokens, special ones aside, that the other has too."""
-        ids = np.fromiter(self._texts, np.int64, len(self._texts))
-        is_shared = [text in other.token_texts for text in self._texts.values()]
-        total = int(self.counts[ids].sum())
-        return round(int(self.counts[ids[is_shared]].sum()) / total, _DIGITS) if total else None
 
 
 def _entities(record: Record) -> Iterator[Term]:
@@ -134,17 +120,6 @@ def _entities(record: Record) -> Iterator[Term]:
     for entity in record.get("entities", ()):
         spans = entity.get("spans") or [(entity["start"], entity["end"])]
         yield Term(" ".join(text[start:end] for start, end in spans), entity["type"])
-
-
-def _overlap_lines(usages: Mapping[str, _Usage]) -> Iterator[JsonObject]:
-    for (name, one), (other_name, other) in combinations(usages.items(), 2):
-        ours, theirs = one.token_texts, other.token_texts
-        shared = len(ours & theirs)
-        yield {"vocabulary": name, "scope": OVERLAP, "other": other_name, "shared": shared,
-               "jaccard": round(shared / len(ours | theirs), _DIGITS),
-               "shared_share": round(shared / len(ours), _DIGITS),
-               "other_shared_share": round(shared / len(theirs), _DIGITS),
-               "shared_usage": one.shared_with(other), "other_shared_usage": other.shared_with(one)}
 
 
 @dataclass(frozen=True)
@@ -178,7 +153,7 @@ class _Scope:
         line: JsonObject = {"words": found.words, "pieces": found.pieces, **found.shares()}
         tokens, whole, ranked = self._rank_terms(usage.backend, worst)
         if self.mentions is None:
-            tokens = int(usage.counts.sum())  # punctuation included
+            tokens = usage.tokens  # punctuation included
         else:
             count = sum(self.mentions.values())
             line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS)}

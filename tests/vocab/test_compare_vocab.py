@@ -92,23 +92,9 @@ def test_the_worst_terms_and_the_costliest() -> None:
 def test_terms_with_types_and_without() -> None:
     found = lines_of(PAIR, [], [Term("asma", "disease"), Term("il"), Term("farmaco", "drug.x")])
     assert [scope for name, scope in found if name == "whole"] == [
-        "terms", "terms:disease", "terms:drug.x", "overlap"]
+        "terms", "terms:disease", "terms:drug.x"]
     assert figures(found["whole", "terms"], "mentions", "pieces") == (3, 1 + 2 + 7)
     assert "terms" not in {scope for _, scope in lines_of(PAIR, [], [Term("asma", "disease")])}
-
-
-def test_overlap_counts_tokens_and_their_use() -> None:
-    records = [Record(id="1", text="asma asma il")]
-    line = lines_of(PAIR, records)["whole", "overlap"]
-    ours, shared = len(CHARACTERS) + 3, len(CHARACTERS)
-    assert figures(line, "other", "shared") == ("letters", shared)
-    assert line["jaccard"] == round(shared / (ours + 2), 4)
-    assert figures(line, "shared_share", "other_shared_share") == (
-        round(shared / ours, 4), round(shared / (ours - 1), 4))
-    # asma asma i ##l; as ##ma as ##ma i ##l
-    assert figures(line, "shared_usage", "other_shared_usage") == (0.5, round(2 / 6, 4))
-    without = lines_of(PAIR, [], [Term("asma")])["whole", "overlap"]
-    assert without["shared_usage"] is None
 
 
 def test_a_segmenter_counts_words_where_no_spaces_are() -> None:

@@ -53,8 +53,7 @@ _KINDS = {
     "ranks": "model rank reciprocal_rank", "mrr": "model mrr maskings", "space":
     "model average_cosine", "suite": "model suite", "tasks": "model task", "seeds of tasks":
     "model metric mean", "speed": "model parameters", "compared": "compared metric",
-    "vocabulary pairs": "vocabulary jaccard", "vocabularies": "vocabulary scope",
-    "corpora": "corpus records", "parts": "split records",
+    "vocabularies": "vocabulary scope", "corpora": "corpus records", "parts": "split records",
     "words": "word maskings", "stopped": "stopped", "records": "id text"}
 _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, score-suite, "
             "score-masking, score-space, compare-vocab, compare-models or describe")

@@ -114,10 +114,6 @@ def vocabularies(study: Study) -> Iterator[Part]:
              for line in lines for term in line.get("costliest", ())[:_MOST_TERMS]]
     yield from _tables("Broken up at most cost", terms, ("vocabulary", "scope", "term"),
                        ("pieces", "times"))
-    yield from _tables("Tokens in common", study.lines["vocabulary pairs"],
-                       ("vocabulary", "other"), (
-                           "shared", "jaccard", "shared_share", "other_shared_share",
-                           "shared_usage", "other_shared_usage"))
 
 
 def _tables(title: str, lines: Sequence[JsonMapping], names: Sequence[str],
