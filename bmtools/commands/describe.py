@@ -7,21 +7,13 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    named_paths,
-    takes_files,
-    takes_rejects,
-    writes_plot,
-    writes_records,
-)
-from bmtools.cli.parameters import NamedInput, NameOrFile
+from bmtools.cli.options import Command, takes_files, takes_rejects, writes_plot, writes_records
+from bmtools.cli.parameters import NameOrFile
 from bmtools.cli.pass_options import takes_workers
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_tables
-from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.workers import Workers
 from bmtools.study.corpora.settings import DescribeConfig
@@ -29,16 +21,12 @@ from bmtools.study.corpora.settings import DescribeConfig
 
 @click.command("describe", cls=Command, examples=(
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
-    "bmtools describe corpus.jsonl --topics medicine --vocab vocabulary --table"),
-    groups={"Counts": "vocab topics total bands uncased keys most",
+    "bmtools describe corpus.jsonl --topics medicine --table"),
+    groups={"Counts": "topics total bands uncased keys most",
             "Report": "table plot output workers ray"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
 @takes_files
 @takes_rejects
-@click.option("--vocab", "vocabs", multiple=True, metavar="[NAME=]PATH",
-              type=NamedInput(),
-              help="Also count the tokens of this tokenizer, checkpoint, tokenizer.json or "
-                   "vocab.txt; repeat it.")
 @click.option("--topics", metavar="medicine|FILE",
               type=NameOrFile(lambda name: name == "medicine", lambda: ["medicine"]),
               help="Also count records by topic: that of most keywords in them. A TOML file has a "
@@ -49,7 +37,7 @@ from bmtools.study.corpora.settings import DescribeConfig
 @writes_plot("lengths, words by frequency, topics, years and origins")
 @takes_workers
 @writes_records
-def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: tuple[str, ...],
+def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
             topics: str | None, total: bool, config: DescribeConfig,
             plot: Path | None, workers: Workers, output: str) -> None:
     """Describe corpora and sets: sizes, lengths, origins, words, topics, labels.
@@ -60,16 +48,14 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, vocabs: t
     and label_bias: the labels that are not the most frequent one, in relation to that; words
     inside of entities to those outside; the least repeats of an answer to the most.
     """
-    paths = named_paths("--vocab", vocabs, VOCABULARY)
     if topics not in (None, "medicine") and not Path(topics or "").is_file():
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
     from bmtools.study.corpora.describe import describe
     from bmtools.study.corpora.topics import read_topics
     from bmtools.study.reports.report import plot_lines, tables_of
 
-    vocabularies = {name: one.backend.to_str() for name, one in load_vocabularies(paths).items()}
     lines = print_results(step, describe(
-        step.sources(files), vocabularies=vocabularies, total=total,
+        step.sources(files), total=total,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
         output, lambda lines: print_tables(tables_of(lines)))

@@ -13,7 +13,6 @@ from os import PathLike, fspath
 
 import msgspec
 import numpy as np
-from tokenizers import Tokenizer
 
 from bmtools.corpus.split import values_of
 from bmtools.errors import Reject, refuse
@@ -28,8 +27,6 @@ from bmtools.study.corpora.settings import NO_TOPIC, OTHERS, UNSTATED, DescribeC
 from bmtools.study.corpora.topics import Topics
 from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
 from bmtools.text.reservoir import word_keys
-from bmtools.vocab.encoding import Encoder
-from bmtools.vocab.tokenizer import unknown_ids
 from bmtools.vocab.words import ChunkWords
 
 TOTAL = "total"
@@ -41,7 +38,6 @@ _DIGITS = 4
 
 
 def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLike[str]], *,
-             vocabularies: Mapping[str, str] | None = None,
              topics: Mapping[str, Sequence[str]] | None = None, total: bool = False,
              reject: Reject = refuse, workers: Workers = ONE_WORKER, **settings: object,
              ) -> Iterator[JsonObject]:
@@ -53,7 +49,6 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
     Args:
         corpora: files of records, or files by the names that lines give them; the default names
             are without directories and endings, unless two files then have one name.
-        vocabularies: tokenizers as JSON, by name, to count tokens of.
         topics: keywords by topic, as from `read_topics`.
         total: add a line about all corpora together.
         reject: receives bad records.
@@ -70,14 +65,14 @@ def describe(corpora: Mapping[str, str | PathLike[str]] | Sequence[str | PathLik
     config: DescribeConfig
     [config] = split_settings(settings, DescribeConfig)
     keys = {**ORIGINS, **{key: key for key in config.key_list}}
-    make_worker = partial(BlockDescriber, keys, vocabularies or {}, topics or {}, config.uncased)
+    make_worker = partial(BlockDescriber, keys, topics or {}, config.uncased)
     everything, all_words = Statistics(), WordFrequencies()
     for name, path in _named(corpora).items():
         statistics, words = Statistics(), WordFrequencies()
         for found in collected(RecordReader([path]), make_worker, workers, reject, "describing"):
             block = decode_block(found)
             for own, frequencies in ((statistics, words), (everything, all_words))[:1 + total]:
-                own.merge(block.statistics)
+                own.merge(block)
                 frequencies.add(block.words)
         if not statistics.lengths:
             refuse_empty([path])
@@ -107,7 +102,6 @@ def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,
         "words": words, "distinct_words": sum(bands.values()), "frequency_bands": bands,
         "words_per_record": quantiles(statistics.lengths),
         "length_histogram": histogram(statistics.lengths),
-        **({"tokens": _tokens(statistics, words)} if statistics.tokens else {}),
         **{key: found for key, counts in statistics.values.items()
            if (found := _values(key, counts, config.most))},
         **({"topics": dict(statistics.topics.most_common())} if statistics.topics else {}),
@@ -117,17 +111,6 @@ def _line(name: str, statistics: Statistics, frequencies: WordFrequencies,
 def _sum(counts: Mapping[int, int]) -> int:
     """Add up numbers that are counted."""
     return sum(number * count for number, count in counts.items())
-
-
-def _tokens(statistics: Statistics, words: int) -> JsonObject:
-    found = {}
-    for name, counts in statistics.tokens.items():
-        total = _sum(counts.lengths)
-        found[name] = {
-            "tokens": total, "tokens_per_word": round(total / words, _DIGITS) if words else None,
-            "unknown_share": round(counts.unknown / total, _DIGITS) if total else None,
-            "tokens_per_record": quantiles(counts.lengths)}
-    return found
 
 
 def _values(key: str, counts: Counter[str], most: int) -> dict[str, int]:
@@ -148,24 +131,6 @@ def _values(key: str, counts: Counter[str], most: int) -> dict[str, int]:
 
 
 @dataclass
-class TokenCounts:
-    """Tokens of texts under a vocabulary, special ones left out.
-
-    Attributes:
-        lengths: number of records by their tokens.
-        unknown: tokens that stand for what the vocabulary cannot spell.
-    """
-
-    lengths: Counter[int] = field(default_factory=Counter)
-    unknown: int = 0
-
-    def merge(self, other: TokenCounts) -> None:
-        """Add the counts of other records."""
-        self.lengths.update(other.lengths)
-        self.unknown += other.unknown
-
-
-@dataclass
 class Statistics:
     """Statistics of some records, in memory that grows with what is distinct in them alone.
 
@@ -173,30 +138,28 @@ class Statistics:
         bytes: of titles and texts in UTF-8.
         characters: of titles and texts.
         lengths: number of records by their words.
-        tokens: by the name of the vocabulary.
         values: number of records by value, for each key; a list counts for each of its values.
             Of many values, those that came first.
         topics: number of records by their main topic.
         annotations: of sets.
         documents: hashes of their names, 8 bytes each.
+        words: how often each occurs, of a block; `WordFrequencies` has those of all.
     """
 
     bytes: int = 0
     characters: int = 0
     lengths: Counter[int] = field(default_factory=Counter)
-    tokens: dict[str, TokenCounts] = field(default_factory=dict)
     values: dict[str, Counter[str]] = field(default_factory=dict)
     topics: Counter[str] = field(default_factory=Counter)
     annotations: AnnotationCounts = field(default_factory=AnnotationCounts)
     documents: list[np.ndarray] = field(default_factory=list)
+    words: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: Statistics) -> None:
         """Add the statistics of other records."""
         self.bytes += other.bytes
         self.characters += other.characters
         self.lengths.update(other.lengths)
-        for name, tokens in other.tokens.items():
-            self.tokens.setdefault(name, TokenCounts()).merge(tokens)
         for key, counts in other.values.items():
             own = self.values.setdefault(key, Counter())
             for value, count in counts.items():
@@ -215,16 +178,8 @@ class Statistics:
         return len(self.documents[0]) if self.documents else 0
 
 
-@dataclass(frozen=True)
-class DescribedBlock:
-    """Statistics of a block, and how often its words occur."""
-
-    statistics: Statistics
-    words: Counter[str]
-
-
 _encode = msgspec.msgpack.Encoder(enc_hook=np.ndarray.tobytes).encode
-decode_block = msgspec.msgpack.Decoder(DescribedBlock, dec_hook=lambda kind, found: (
+decode_block = msgspec.msgpack.Decoder(Statistics, dec_hook=lambda kind, found: (
     np.frombuffer(found, "u8") if kind is np.ndarray else kind(found))).decode
 """Read what a `BlockDescriber` has found."""
 
@@ -234,19 +189,15 @@ class BlockDescriber:
 
     Args:
         keys: whose values are counted, by their names in the description.
-        vocabularies: tokenizers as JSON, by name.
         topics: keywords by topic; none if empty.
         uncased: count words without regard to case.
     """
 
-    def __init__(self, keys: Mapping[str, str], vocabularies: Mapping[str, str],
-                 topics: Mapping[str, Sequence[str]], uncased: bool) -> None:
+    def __init__(self, keys: Mapping[str, str], topics: Mapping[str, Sequence[str]],
+                 uncased: bool) -> None:
         self._keys, self._uncased = keys, uncased
         self._words = ChunkWords()
         self._topics = Topics(topics) if topics else None
-        backends = {name: Tokenizer.from_str(text) for name, text in vocabularies.items()}
-        self._encoders = {name: (Encoder(backend), sorted(unknown_ids(backend)))
-                          for name, backend in backends.items()}
 
     def __call__(self, block: Block) -> list[Outcome]:
         """Count what is in a block."""
@@ -256,25 +207,16 @@ class BlockDescriber:
         statistics = Statistics(
             sum(len(text.encode()) for text in texts), sum(map(len, texts)),
             Counter(map(self._words.number, texts)),
-            {name: self._tokens(texts, name) for name in self._encoders},
             {name: Counter(value for record in records for value in values_of(record, key)
                            or [UNSTATED]) for name, key in self._keys.items()},
-            self._count_topics(texts),
+            Counter(self._topics.main_topic(self._topics.count(text)) or NO_TOPIC
+                    for text in texts) if self._topics else Counter(),
             documents=[np.unique(word_keys(map(document_of, records), 0))])
         statistics.annotations.add(records)
         folded = [text.casefold() for text in texts] if self._uncased else texts
-        outcome.lines = _encode(DescribedBlock(statistics, self._words.frequencies(folded)))
+        statistics.words = self._words.frequencies(folded)
+        outcome.lines = _encode(statistics)
         return [outcome]
-
-    def _tokens(self, texts: Sequence[str], name: str) -> TokenCounts:
-        encoder, unknown = self._encoders[name]
-        found = encoder.encode(texts)
-        return TokenCounts(Counter(found.lengths.tolist()),
-                           int(np.isin(found.ids, unknown).sum()))
-
-    def _count_topics(self, texts: Sequence[str]) -> Counter[str]:
-        return Counter(self._topics.main_topic(self._topics.count(text)) or NO_TOPIC
-                       for text in texts) if self._topics else Counter()
 
 
 def quantiles(counts: Mapping[int, int]) -> JsonObject:

@@ -34,9 +34,8 @@ _HASH_DIGITS = 12
 _LONG = 7200  # seconds from which hours are shown
 # Their files tell of outputs, and are none.
 _DOCUMENTS = {"card", "energy", "lineage", "report", "table"}
-_LEAST_SHARE = 0.01  # of the energy, to be drawn
 _LENGTHS = ("median", "p95", "max")
-_NOT_COUNTED = {"length_histogram", "words_per_record", "tokens", "label_bias"}
+_NOT_COUNTED = {"length_histogram", "words_per_record", "label_bias"}
 """Keys of objects that do not count records or annotations by value."""
 
 
@@ -136,11 +135,6 @@ def corpora(study: Study) -> Iterator[Part]:
     yield from _tables("Corpora", lines, ("corpus",), (
         "records", "documents", "megabytes", "words", "distinct_words",
         *(f"{key} words" for key in _LENGTHS)))
-    tokens = [{"corpus": line["corpus"], "vocabulary": name, **found, **{
-        f"{key} a record": found["tokens_per_record"].get(key) for key in _LENGTHS}}
-        for line in lines for name, found in line.get("tokens", {}).items()]
-    yield from _tables("Tokens", tokens, ("corpus", "vocabulary"), (
-        "tokens", "tokens_per_word", "unknown_share", *(f"{key} a record" for key in _LENGTHS)))
     for key in dict.fromkeys(key for line in lines for key in line if key == "length_histogram" or
                              (isinstance(line[key], Mapping) and key not in _NOT_COUNTED)):
         yield from _counts(key, {line["corpus"]: line.get(key, {}) for line in lines})
@@ -215,17 +209,9 @@ def energy(study: Study) -> Iterator[Part]:
     *lines, whole = total(steps, EnergyConfig())
     yield statement([*lines, whole])
 
-    def share(line: JsonObject) -> float:
-        """The largest share of a command in all energy of a kind."""
-        return max((line[kind]["kwh"] / (whole[kind]["kwh"] or 1) for kind in kinds
-                    if kind in line), default=0)
-
-    shown = sorted((line for line in lines if share(line) >= _LEAST_SHARE), key=share)
-    shown = [*reversed(shown), whole]
-    yield dot_chart(f"Energy of commands, those of {_LEAST_SHARE:.0%} or more", "kWh",
-                    [line["command"] for line in shown], {
-                        kind: [Estimate(line[kind]["kwh"]) if kind in line else None
-                               for line in shown] for kind in kinds})
+    yield dot_chart("Energy of commands", "kWh", [line["command"] for line in [*lines, whole]], {
+        kind: [Estimate(line[kind]["kwh"]) if kind in line else None for line in [*lines, whole]]
+        for kind in kinds})
     yield Table("Energy and emissions of steps", [
         "step", "command", *(f"kWh {kind}" for kind in kinds),
         *(f"kg CO2eq {kind}" for kind in kinds), "hours", "GPU-hours", "hardware",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Shown = Literal["main", "all", "none"]
 """Published tables: those that compare models, all, or none."""
 _SUFFIX = ".toml"
-_MOST_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -135,21 +134,19 @@ class Suite:
     digits: int = 2
 
     def __post_init__(self) -> None:
-        if not 0 <= self.digits <= _MOST_DIGITS:
-            raise ValueError(f"digits: found {self.digits}, expected 0 to {_MOST_DIGITS}")
-        groups = {group for one in self.sets for group in one.groups}
-        for average in self.averages:
-            if unknown := set(average.groups) - groups:
-                raise ValueError(f"average {average.name!r}: found group {min(unknown)!r}, "
-                                 f"{suggestion(min(unknown), sorted(groups))}")
+        groups = sorted({group for one in self.sets for group in one.groups})
         known = [*self.rows(), *(one.name for one in self.averages)]
+        for place, names, allowed in (
+                *((f"average {one.name!r}", one.groups, groups) for one in self.averages),
+                *((one.table, [*one.scores, *one.deviations], known) for one in self.published)):
+            for name in names:
+                if name not in allowed:
+                    raise ValueError(f"{place}: found {name!r}, {suggestion(name, allowed)}")
         for table in self.published:
-            for row, values in [*table.scores.items(), *table.deviations.items()]:
-                if row not in known:
-                    raise ValueError(f"{table.table}: found {row!r}, {suggestion(row, known)}")
-                if len(values) != len(table.models):
-                    raise ValueError(f"{table.table}, {row}: found {len(values)} values, expected "
-                                     f"one for each of {len(table.models)} models")
+            if any(len(values) != len(table.models) for values in (
+                    *table.scores.values(), *table.deviations.values())):
+                raise ValueError(f"{table.table}: expected a value for each of "
+                                 f"{len(table.models)} models in each row")
 
     def rows(self, sets: Sequence[SuiteSet] | None = None) -> list[str]:
         """List the rows of scores of some sets, or of all."""

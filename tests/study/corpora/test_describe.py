@@ -96,26 +96,6 @@ def test_case_may_be_ignored(source: Path) -> None:
     assert folded["words"] == kept["words"]
 
 
-def test_tokens_are_those_of_compare_vocab(run: Any, source: Path, data: Path) -> None:
-    vocabulary = data / "vocab/bert-base-uncased.txt"
-    [line] = run("describe", source, "--vocab", f"bert={vocabulary}").records
-    [expected] = run("compare-vocab", source, "--vocab", f"bert={vocabulary}").records
-    assert line["tokens"]["bert"]["tokens"] == expected["tokens"]
-    assert line["words"] == expected["words"]
-    assert line["tokens"]["bert"]["tokens_per_word"] == round(
-        expected["tokens"] / expected["words"], 4)
-
-
-def test_tokens_that_are_unknown(run: Any, tmp_path: Path) -> None:
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asma"]))
-    source = write(tmp_path / "c.jsonl", [{"id": "1", "text": "asma tosse asma"},
-                                          {"id": "2", "text": "febbre"}])
-    [line] = run("describe", source, "--vocab", f"v={vocabulary}").records
-    assert (line["tokens"]["v"]["tokens"], line["tokens"]["v"]["unknown_share"]) == (4, 0.5)
-    assert line["tokens"]["v"]["tokens_per_record"]["max"] == 3
-
-
 def test_files_of_one_name_keep_their_paths(run: Any, tmp_path: Path) -> None:
     paths = [tmp_path / name / "train.jsonl" for name in "ab"]
     for path in paths:
