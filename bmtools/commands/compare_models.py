@@ -32,8 +32,8 @@ def command(step: CommandStep, models: tuple[Path, ...], texts: str | None,
     """Compare models by size, speed and memory.
 
     Prints a JSON line per checkpoint or exported model: parameters, megabytes on disk, and
-    on the CPU, and the GPU if there is one, tokens a second and peak memory, measured here while
-    models take turns. `bmtools table` shows them next to scores.
+    tokens a second and peak memory on the CPU, measured here while models take turns.
+    `bmtools table` shows them next to scores.
     """
     from bmtools.study.reports.compare_models import compare_models
 

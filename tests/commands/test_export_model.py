@@ -68,8 +68,8 @@ def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., P
     assert exact == found and exact[0]["predicted"]["relations"]
     for name in ("tuned", "out"):  # compare-models runs both
         model = str(tmp_path / name)
-        model_speed._load(model, "cpu", [], SpeedConfig(batch_size=1, max_length=4, threads=1))
-        assert model_speed._turn(model, "cpu")[0] == 4 * 4
+        model_speed._load(model, [], SpeedConfig(batch_size=1, max_length=4, threads=1))
+        assert model_speed._turn(model)[0] == 4 * 4
 
 
 def test_a_crf_is_refused(run: Callable[..., Any], write_lines: Callable[..., Path],

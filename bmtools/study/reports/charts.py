@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bmtools.io.output import new_file
 from bmtools.study.reports.drawing import PALE, SERIES, written_figure
-from bmtools.study.reports.labels import short, truncate, wrap_path
+from bmtools.study.reports.labels import short, truncate, wrap_name
 from bmtools.study.reports.pages import inline_svg
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def dot_chart(title: str, unit: str, rows: Sequence[str],
             [handles[key]] = axes.plot(
                 [one.value for _, one in points], [row for row, _ in points], color=colour,
                 marker=_MARKERS[number % len(_MARKERS)], linestyle="", markersize=5)
-        axes.set_yticks(range(len(rows)), [wrap_path(row, _LABEL_WIDTH, 2) for row in rows])
+        axes.set_yticks(range(len(rows)), [wrap_name(row, _LABEL_WIDTH) for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlabel(unit)
         _scale(axes, log)

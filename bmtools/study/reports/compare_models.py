@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint
 
 _TEXTS, _RANDOM_BATCHES = 64, 4
-_GIVEN: dict[tuple[str, str], tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
+_GIVEN: dict[str, tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
 _Turn: TypeAlias = tuple[int, float, float]
 """Tokens of a turn, seconds of the model, and seconds of the tokenizer."""
 
@@ -46,11 +46,11 @@ def _process() -> Executor:
 
 def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | None = None,
                    **settings: object) -> list[JsonObject]:
-    """Measure models on the CPU and, where there is one, on the GPU: `compare_models(["a", "b"])`.
+    """Measure models on the CPU: `compare_models(["a", "b"])`.
 
     All read the same texts, cut and tokenized by each its own tokenizer; without any, sequences of
     the longest length, of random tokens. Masked language models predict one token of each text.
-    A GPU computes in bfloat16. In each turn every model runs once, so that noise falls on all.
+    In each turn every model runs once, so that noise falls on all.
 
     Args:
         models: directories of checkpoints, fine-tuned or exported ones among them.
@@ -59,9 +59,9 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | 
 
     Returns:
         for each model `parameters`, `megabytes` of its directory, the settings, and on the `cpu`
-        and the `gpu` `tokens_per_second` without padding in the best turn, `median` of all turns,
-        `texts_per_second` with the time of the tokenizer, and `peak_megabytes`: of the whole
-        process, and on a GPU of tensors.
+        `tokens_per_second` without padding in the best turn, `median` of all turns,
+        `texts_per_second` with the time of the tokenizer, and `peak_megabytes` of the whole
+        process.
 
     Raises:
         DataError: no text.
@@ -85,27 +85,20 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | 
 
 def _measure(models: Sequence[Path], texts: Sequence[str],
              config: SpeedConfig) -> Iterator[JsonObject]:
-    keys = [(str(path), device) for path in models for device in ("cpu", "cuda")]
+    turns: dict[str, list[_Turn]] = {str(path): [] for path in models}
     with ExitStack() as stack:
-        runners = {key: stack.enter_context(_process()) for key in keys if key[1] == "cpu"}
-        started = [runner.submit(_load, *key, texts, config) for key, runner in runners.items()]
-        has_gpu = [one.result() for one in started]
-        for key in keys if any(has_gpu) else ():
-            if key[1] != "cpu" and read_exported(Path(key[0])) is None:
-                runners[key] = stack.enter_context(_process())
-                runners[key].submit(_load, *key, texts, config).result()
-        turns: dict[tuple[str, str], list[_Turn]] = {key: [] for key in runners}
+        runners = {name: stack.enter_context(_process()) for name in turns}
+        for loaded in [runner.submit(_load, name, texts, config)
+                       for name, runner in runners.items()]:
+            loaded.result()
         for number in range(config.turns + 1):
-            for key, runner in runners.items():
+            for name, runner in runners.items():
                 set_status("measuring", number, config.turns + 1, "turns")
-                found = runner.submit(_turn, *key).result()
-                turns[key] += [found] if number else []
-        peaks = {key: runner.submit(_peak, *key).result() for key, runner in runners.items()}
+                turns[name].append(runner.submit(_turn, name).result())
+        peaks = {name: runner.submit(_peak, name).result() for name, runner in runners.items()}
     for path in models:
-        yield {**_size(path), **{
-            "cpu" if device == "cpu" else "gpu": _figures(turns[name, device], len(texts))
-            | {"peak_megabytes": round(peaks[name, device] / 1e6)}
-            for name, device in runners if name == str(path)}}
+        yield {**_size(path), "cpu": {**_figures(turns[str(path)][1:], len(texts)),
+                                      "peak_megabytes": round(peaks[str(path)] / 1e6)}}
 
 
 def _figures(turns: Sequence[_Turn], texts: int) -> JsonObject:
@@ -130,8 +123,8 @@ def _size(directory: Path) -> JsonObject:
             "parameters": parameters, "megabytes": round(directory_bytes(directory) / 1e6, 3)}
 
 
-def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> bool:
-    """Load a model and its inputs in this process; tells whether there is a GPU."""
+def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
+    """Load a model and its inputs in this process."""
     import torch
 
     from bmtools.models.checkpoint import load_for_inference
@@ -143,23 +136,20 @@ def _load(name: str, device: str, texts: Sequence[str], config: SpeedConfig) -> 
     kind = exported.model_class if exported else \
         (read_config(directory).get("architectures") or [""])[0]
     is_masked_lm = kind.endswith(("ForMaskedLM", "ForPreTraining"))
-    if is_masked_lm:
-        checkpoint = load_for_inference(directory, device, MASKED_LM)
-    else:
-        checkpoint = Predictor(directory, PredictConfig(device=device)).task.checkpoint
-    _GIVEN[name, device] = (checkpoint, is_masked_lm, texts, config)
-    return torch.cuda.is_available()
+    checkpoint = load_for_inference(directory, "cpu", MASKED_LM) if is_masked_lm else \
+        Predictor(directory, PredictConfig(device="cpu")).task.checkpoint
+    _GIVEN[name] = (checkpoint, is_masked_lm, texts, config)
 
 
-def _turn(name: str, device: str) -> _Turn:
+def _turn(name: str) -> _Turn:
     """Run a model over all batches: tokens, its seconds, and those of the tokenizer."""
     import torch
 
-    checkpoint, is_masked_lm, texts, config = _GIVEN[name, device]
+    checkpoint, is_masked_lm, texts, config = _GIVEN[name]
     start = time.perf_counter()
     ids = _encode(checkpoint, texts, config)
     encoded = time.perf_counter()
-    with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+    with torch.inference_mode():
         for first in range(0, len(ids), config.batch_size):
             _run(checkpoint, is_masked_lm, ids[first:first + config.batch_size])
     return sum(map(len, ids)), time.perf_counter() - encoded, encoded - start
@@ -199,21 +189,16 @@ def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) 
         model(inputs, mask, positions=torch.arange(len(ids)) * inputs.shape[1],
               mentions=is_first.expand(len(ids), 2, -1))  # each model takes what it knows
         return
-    inputs, mask = inputs.to(model.device), mask.to(model.device)
     if not is_masked_lm:
-        output = model(input_ids=inputs, attention_mask=mask)
-        found = output[0] if isinstance(output, dict) else getattr(output, "logits", output)
+        model(input_ids=inputs, attention_mask=mask)
     elif isinstance(model, InferenceModel):
-        found = model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])
+        model.head(FastEncoder(model.weights).states(inputs, mask)[:, 0])
     else:
-        found = lm_head(model)(encode(model, inputs, mask.bool())[:, 0])
-    found[:1].cpu()  # waits for a GPU
+        lm_head(model)(encode(model, inputs, mask.bool())[:, 0])
 
 
-def _peak(_name: str, device: str) -> int:
-    """Return the most memory so far: of this process, or of tensors on a GPU."""
-    import torch
-
+def _peak(_name: str) -> int:
+    """Return the most memory that this process has had."""
     from bmtools.models.memory import peak_bytes
 
-    return peak_bytes() if device == "cpu" else torch.cuda.max_memory_allocated()
+    return peak_bytes()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -27,7 +25,7 @@ def short_names(models: Sequence[str]) -> list[str]:
     for model, own in zip(models, parts, strict=True):
         distinct = next((count for count in range(1, len(own)) if all(
             other == own or other[-count:] != own[-count:] for other in parts)), len(own))
-        name = printable("/".join(own[-distinct:]) or model)
+        name = without_controls("/".join(own[-distinct:]) or model)
         if model.startswith(BASELINE) and not name.startswith(BASELINE):
             name = BASELINE + name
         seen[name] += 1
@@ -59,32 +57,22 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
-def printable(text: str) -> str:
-    """Replace what `without_controls` does, and show white space that is alone."""
-    spelled = without_controls(text)
-    return spelled if spelled.strip() else "\N{OPEN BOX}" * max(len(spelled), 1)
-
-
 def truncate(text: str, width: int) -> str:
     """Cut a printable text to `width` characters, the last of them an ellipsis."""
-    text = printable(text)
+    text = without_controls(text)
     return text if len(text) <= width else text[:width - 1] + _ELLIPSIS
 
 
-def wrap_path(name: str, width: int, max_lines: int) -> str:
-    """Break a path after its separators, and leave out the middle of long ones.
+def wrap_name(name: str, width: int) -> str:
+    """Break a name into two lines at most, after separators and without the middle of a long one.
 
     Args:
-        name: path or name of a model.
-        width: characters in a line.
-        max_lines: lines that are kept.
+        name: of a model or a value.
+        width: letters in a line.
     """
-    lines = [""]
-    for part in re.findall(r"[^/_.\- ]*[/_.\- ]|[^/_.\- ]+", printable(name)):
-        for piece in textwrap.wrap(part, width, drop_whitespace=False):
-            if len(lines[-1]) + len(piece) > width:
-                lines.append("")
-            lines[-1] += piece
-    if len(lines) > max_lines:
-        lines = [lines[0], _ELLIPSIS + lines[1 - max_lines], *lines[2 - max_lines:]]
-    return "\n".join(lines)
+    name = without_controls(name)
+    if len(name) <= width:
+        return name
+    end = max(name.rfind(sign, 0, width) for sign in "/_.- ") + 1 or width
+    rest = name[end:]
+    return f"{name[:end]}\n{rest if len(rest) <= width else _ELLIPSIS + rest[1 - width:]}"

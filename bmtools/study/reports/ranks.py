@@ -17,7 +17,7 @@ from bmtools.records import JsonMapping, JsonObject
 from bmtools.statistics.lines import rounded
 from bmtools.study.reports.charts import Cell, Chart, Estimate, Part, Table
 from bmtools.study.reports.drawing import BETTER, INK, PALE, SAME, STRONG, WORSE
-from bmtools.study.reports.labels import DASH, short_names, wrap_path
+from bmtools.study.reports.labels import DASH, short_names, wrap_name
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -146,7 +146,7 @@ def progression(names: Sequence[str], maskings: Sequence[Masking],
                 axes.vlines(number, one.low, one.high, color=STRONG, linewidth=2.2)
             axes.annotate(f"{one.value:.3f}", (number, one.high or one.value), (0, 9), ha="center",
                           textcoords="offset points", color=STRONG, fontweight="bold")
-        axes.set_xticks(range(len(names)), [wrap_path(name, _NAME_WIDTH, 2) for name in names],
+        axes.set_xticks(range(len(names)), [wrap_name(name, _NAME_WIDTH) for name in names],
                         rotation=30, ha="right")
         axes.set(xlim=(-0.6, len(names) - 0.4), ylim=(-0.09, 1.16), ylabel="reciprocal rank")
         return {}
@@ -198,7 +198,7 @@ def flow(one: str, other: str, ranks: Sequence[tuple[int | None, int | None]], t
                 if size:
                     axes.text(side * 1.12 - 0.06, top_edge - size / 2, f"{level}: {size}",
                               ha="left" if side else "right", va="center")
-            axes.text(side, gap, wrap_path(name, _NAME_WIDTH, 2), ha="center", fontweight="bold")
+            axes.text(side, gap, wrap_name(name, _NAME_WIDTH), ha="center", fontweight="bold")
         axes.set(xlim=(-0.35, 1.35))
         axes.axis("off")
         changes = Counter[int]()

@@ -137,7 +137,7 @@ class Suite:
         groups = sorted({group for one in self.sets for group in one.groups})
         known = [*self.rows(), *(one.name for one in self.averages)]
         for place, names, allowed in (
-                *((f"average {one.name!r}", one.groups, groups) for one in self.averages),
+                *((f"groups of average {one.name!r}", one.groups, groups) for one in self.averages),
                 *((one.table, [*one.scores, *one.deviations], known) for one in self.published)):
             for name in names:
                 if name not in allowed:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bmtools.errors import without_controls
 from bmtools.records import JsonMapping
-from bmtools.study.reports.labels import DASH, model_names, printable
+from bmtools.study.reports.labels import DASH, model_names
 from bmtools.study.suites.suite import Suite
 
 Table = tuple[str, list[str], list[list[str]]]
@@ -85,7 +86,7 @@ def _cell(line: JsonMapping, row: str, digits: int) -> str:
 def latex_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Spell a table in LaTeX, for the package booktabs."""
     def spelled(cells: Sequence[str]) -> str:
-        return " & ".join(printable(cell).translate(_ESCAPES) for cell in cells) + r" \\"
+        return " & ".join(without_controls(cell).translate(_ESCAPES) for cell in cells) + r" \\"
 
     return "\n".join([
         r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",

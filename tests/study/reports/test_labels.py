@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bmtools.study.reports.labels import printable, short_names
+from bmtools.study.reports.labels import short_names, wrap_name
 
 
 @pytest.mark.parametrize(("models", "names"), [
@@ -19,8 +19,8 @@ def test_names_are_as_short_as_they_can_be(models: list[str], names: list[str]) 
     assert short_names(models) == names
 
 
-def test_text_is_made_fit_to_print() -> None:
-    assert printable("a\x00b\ud800\uffff\n\tc\u200dd") == "a\ufffdb\ufffd\ufffd  c\u200dd"
-    assert printable("a\u202eb\u2067c\u2069d\x1b[31me\u200ff") == \
-        "a\ufffdb\ufffdc\ufffdd\ufffd[31me\u200ff"
-    assert (printable(""), printable("  ")) == ("\u2423", "\u2423\u2423")
+@pytest.mark.parametrize(("name", "wrapped"), [
+    ("model", "model"), ("runs/model-large", "runs/model-\nlarge"), ("a" * 14, "aaaaaaaaaaaa\naa"),
+    ("one two three four five six", "one two \n\u2026ur five six"), ("a\x1b", "a\ufffd")])
+def test_names_have_two_lines_at_most(name: str, wrapped: str) -> None:
+    assert wrap_name(name, 12) == wrapped

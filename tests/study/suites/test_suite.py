@@ -138,7 +138,7 @@ def test_one_model_has_one_score_in_all_tables() -> None:
     (('["f1"]', "[]"), "set 'A': found metrics [], expected names"),
     (("[80.5]", "[80.5, 3]"), "Table 1: expected a value for each of 1 models in each row"),
     (("{A =", "{B ="), "Table 1: found 'B', expected one of A, Mean"),
-    (('groups = ["G"]', 'groups = ["H"]'), "average 'Mean': found group 'G', expected H"),
+    (('groups = ["G"]', 'groups = ["H"]'), "groups of average 'Mean': found 'G', expected H"),
 ])
 def test_a_suite_of_ones_own(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     path = tmp_path / "own.toml"
