@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from bmtools.io.workers import InputFile, Outcome
+from bmtools.io.parts import InputFile
+from bmtools.io.workers import Outcome
 from bmtools.records import Record
 
 

@@ -17,11 +17,10 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import is_regular
-from bmtools.io.passes import PassRun, opened_pass
-from bmtools.io.record_shard import RecordShard, Shard
-from bmtools.io.resumable import run_directory
+from bmtools.io.parts import InputFile, RecordShard, Shard
+from bmtools.io.passes import PassRun, opened_pass, run_directory
 from bmtools.io.sources import STDIN
-from bmtools.io.workers import InputFile, Workers, files_of_shard
+from bmtools.io.workers import Workers
 from bmtools.records import JsonMapping
 
 PASS_OPTIONS = "workers part ray resume"
@@ -93,7 +92,7 @@ class Passes:
 
     def of_files(self, files: Sequence[InputFile]) -> Iterator[InputFile]:
         """Yield the files of the part, if there is one."""
-        return iter(files_of_shard(files, self.part) if self.part else files)
+        return iter(self.part.files(files) if self.part else files)
 
 
 def is_finished(output: str) -> bool:

@@ -26,7 +26,7 @@ from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, R
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.workers import RecordWorker
 
 

@@ -54,7 +54,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     punctuation aside. Lines that stay are copied as they are.
     """
     from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, EvaluationRuns
-    from bmtools.io.parallel import read_blocks
+    from bmtools.io.parts import read_blocks
 
     known = RecordReader(evaluation)
     runs = EvaluationRuns.of(known, config)

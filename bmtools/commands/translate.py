@@ -83,7 +83,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
-    from bmtools.io.resumable import opened_run
+    from bmtools.io.passes import opened_run
     from bmtools.translation.counts import translation_lines
     from bmtools.translation.run import TranslationRun
     from bmtools.translation.translate import translate

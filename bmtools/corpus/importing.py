@@ -17,10 +17,11 @@ import msgspec
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.io.archives import folder_files
 from bmtools.io.output import encode_lines, temporary_database
-from bmtools.io.passes import PassRun
+from bmtools.io.parts import InputFile
+from bmtools.io.passes import ASIDE, PassRun
 from bmtools.io.provenance.licence_check import declared_fault, is_allowed
 from bmtools.io.sources import STDIN
-from bmtools.io.workers import InputFile, Outcome
+from bmtools.io.workers import Outcome
 from bmtools.records import JsonObject, Record, passes_check
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class ImportedRecords:
 
     def resume(self, run: PassRun) -> None:
         """Look at what an interrupted run has written."""
-        for head in map(_heads.decode, run.aside_done()):
+        for head in map(_heads.decode, run.done(ASIDE)):
             self._ids.add(head.id, head.place)
             self.tasks.add(head.task)
 

@@ -14,7 +14,7 @@ import numpy as np
 from bmtools.errors import Reject
 from bmtools.io.jsonl import Block, as_records, decode_objects
 from bmtools.io.output import encode_lines
-from bmtools.io.spool import rereadable
+from bmtools.io.parts import rereadable
 from bmtools.records import RecordSource
 
 _MARK, _BOM = b"\x1e", b"\xef\xbb\xbf"  # at the beginning of a line; see `io.sources`

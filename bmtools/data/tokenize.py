@@ -39,11 +39,12 @@ from bmtools.io.directories import RUN, beside, discard_run, new_directory, refu
 from bmtools.io.failures import reading
 from bmtools.io.json_files import parse_json, read_manifest
 from bmtools.io.jsonl import Block, RecordReader
-from bmtools.io.parallel import map_parallel, read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.io.workers import map_parallel
 from bmtools.ragged import offsets
 from bmtools.records import ORIGINS, JsonObject, Record, full_text
 from bmtools.settings import split_settings

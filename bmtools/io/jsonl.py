@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from os import PathLike
 from typing import Any, TypeVar
@@ -66,6 +66,10 @@ class Block:
     def records(self, reject: Reject) -> Iterator[Record]:
         """Parse and check its records; see `parse_lines`."""
         return parse_lines(self.lines, self.name, reject, self.first_line - 1)
+
+    def without_lines(self) -> Block:
+        """Return the block as a note of where it is."""
+        return replace(self, lines=b"")
 
     def line_of(self, record: Record) -> int:
         """Return how many lines of the block are before that of a record."""

@@ -1,4 +1,4 @@
-"""Passes over records: by processes, shards of a job array or a Ray cluster, to the same bytes.
+"""Passes over records that can be resumed: by processes, job-array parts or Ray, to the same bytes.
 
 The input is taken in parts, blocks of lines or whole files, which do not depend on the workers.
 Each is worked on alone, and what becomes of it is written in the order of the parts. A command that
@@ -24,27 +24,284 @@ and, in `commands/clean.py`, `@takes_passes` of `bmtools.cli.pass_options`:
 
 A command that passes twice collects what the first pass yields, of any kind, in a file that stands
 as long as the run is open: `path = run.collect("signatures", read_blocks(records), make_worker)`.
+
+The finished work of a run into a file stands beside that file, in `FILE.run`.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import time
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
-from bmtools.errors import Reject, refuse
-from bmtools.io.directories import discard_run
+import msgspec
+
+from bmtools.errors import (
+    BmtoolsError,
+    BmtoolsWarning,
+    CheckpointError,
+    RecordError,
+    Reject,
+    refuse,
+    setting,
+)
+from bmtools.io.directories import RUN, beside, discard_run
+from bmtools.io.failures import NamedFile, naming, reading
+from bmtools.io.json_files import parse_json
+from bmtools.io.output import encode_lines
+from bmtools.io.parts import Part
 from bmtools.io.record_size import MEGABYTE
-from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage, opened_run
 from bmtools.io.step import Step
-from bmtools.io.workers import Outcome, Part, Worker, Workers, results_of
+from bmtools.io.workers import Outcome, Worker, Workers, results_of
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.status import set_status
 
-ASIDE = "aside.jsonl"
+RECORDS, REJECTS, ASIDE = "records.jsonl", "rejects.jsonl", "aside.jsonl"
+_SETTINGS, _PROGRESS = "settings.json", "progress.json"
+COMMIT_SECONDS = 1.0
+_WORTH_KEEPING_SECONDS = 10.0
+_CHUNK_BYTES = 1 << 20
+
+
+@contextmanager
+def opened_run(run: Run, resume: bool = False, overwrite: bool = False) -> Iterator[Run]:
+    """Open a run, and close it; a short new one that fails leaves nothing.
+
+    Args:
+        run: into a regular file, or a free name.
+        resume: go on with an unfinished run, if there is one.
+        overwrite: replace the file, and discard an unfinished run without `resume`.
+
+    Raises:
+        BmtoolsError: there is an unfinished run, and neither is on.
+    """
+    if run.directory.exists() and not resume:
+        if not overwrite:
+            raise BmtoolsError(f"{run.directory} holds an unfinished run; {setting('resume')} "
+                               f"continues it, {setting('overwrite')} starts again")
+        discard_run(run.directory)
+        run.existed = False
+    try:
+        yield run
+    except BaseException:
+        if not run.existed and time.monotonic() - run.began < _WORTH_KEEPING_SECONDS:
+            discard_run(run.directory)
+        elif run.directory.exists():
+            warnings.warn(BmtoolsWarning(f"what is done is in {run.directory}; "
+                                         f"{setting('resume')} goes on from there"), stacklevel=2)
+        raise
+    finally:
+        run.files.close()
+
+
+def run_directory(output: str) -> Path:
+    """Name the directory of an unfinished run that writes a file."""
+    return beside(Path(output), RUN)
+
+
+class ResumableRun:
+    """Run that writes a file, by way of a directory of that name with `.run`.
+
+    Args:
+        output: a regular file, or a free name.
+        step: command that the run belongs to; the energy of earlier sessions is added to its own.
+
+    Attributes:
+        directory: the one beside the file.
+        existed: whether it is an earlier run's.
+        began: when, on the monotonic clock.
+        files: closes those of its stages.
+    """
+
+    def __init__(self, output: str, step: Step | None = None,
+                 files: ExitStack | None = None) -> None:
+        self.output, self.step, self.files = output, step or Step(), files or ExitStack()
+        self.directory = run_directory(output)
+        self.existed = self.directory.exists()
+        self.began = time.monotonic()
+
+    def begin(self, settings: JsonMapping) -> str:
+        """Make the directory, or see that it is of such a run.
+
+        Args:
+            settings: by name, all that the output depends on beside the input.
+
+        Returns:
+            the name of the run.
+
+        Raises:
+            CheckpointError: the unfinished run has other settings, or is damaged.
+        """
+        self.began = time.monotonic()
+        path = self.directory / _SETTINGS
+        if not path.exists():
+            settings = {**settings, "run": os.urandom(8).hex()}
+            with naming(self.output):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                replace_whole(path, settings, self.output)
+        found = read_whole(path, JsonObject)
+        for name, value in msgspec.to_builtins(settings).items():
+            if name != "run" and found.get(name) != value:
+                raise CheckpointError(
+                    f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
+                    f"found {value}; resume with what it was started with, or start again with "
+                    f"{setting('overwrite')}")
+        noted = sorted(self.directory.glob(f"*{_PROGRESS}"), key=lambda one: one.stat().st_mtime_ns)
+        if noted:
+            self.step.resume_energy(read_whole(noted[-1], Progress).notes.get("energy", {}))
+        return str(found["run"])
+
+    def stage(self, name: str = "") -> Stage:
+        """Open a stage of the run, where it is; its files are closed with the run."""
+        return Stage(self, f"{name}-" if name else "")
+
+
+Run = TypeVar("Run", bound=ResumableRun)
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a stage.
+
+    Args:
+        inputs: done.
+        input_hash: of them.
+        sizes: bytes of its files, by name.
+        counts: for people.
+        notes: `energy` of the work so far.
+    """
+
+    inputs: int
+    input_hash: str
+    sizes: dict[str, int]
+    counts: JsonObject = field(default_factory=dict)
+    notes: JsonObject = field(default_factory=dict)
+
+
+class Stage:
+    """Stage of a run: files that grow, and how far they are.
+
+    Args:
+        run: that it belongs to, which closes its files.
+        prefix: of their names.
+
+    Attributes:
+        progress: as last noted.
+    """
+
+    def __init__(self, run: ResumableRun, prefix: str) -> None:
+        self._run, self._prefix = run, prefix
+        self._files: dict[str, io.BufferedRandom] = {}
+        path = self.path(_PROGRESS)
+        self.progress = read_whole(path, Progress) if path.exists() else Progress(0, "", {})
+
+    def file(self, name: str) -> io.BufferedRandom:
+        """Open a file at its end, without what was written after the last note of progress."""
+        if name not in self._files:
+            path, size = self.path(name), self.progress.sizes.get(name, 0)
+            with naming(self._run.output):
+                path.touch()
+                raw = self._run.files.enter_context(NamedFile(path, "r+", self._run.output))
+                if path.stat().st_size < size:
+                    raise CheckpointError(f"{path}: found fewer than {size:,} bytes; {_damaged()}")
+                raw.truncate(size)
+                raw.seek(size)
+            self._files[name] = self._run.files.enter_context(io.BufferedRandom(raw))
+        return self._files[name]
+
+    def content(self, name: str) -> Iterator[bytes]:
+        """Yield what is in a file, which stands at its end again afterwards."""
+        file = self.file(name)
+        file.seek(0)
+        yield from iter(partial(file.read, _CHUNK_BYTES), b"")
+
+    def commit(self, inputs: int, input_hash: str, counts: object) -> None:
+        """Note what is done; all of it is on the disk then."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        sizes = {name: file.tell() for name, file in self._files.items()}
+        self.progress = Progress(inputs, input_hash, sizes, msgspec.to_builtins(counts),
+                                 {"energy": self._run.step.energy()})
+        replace_whole(self.path(_PROGRESS), self.progress, self._run.output)
+
+    def rejecting(self, reject: Reject) -> Reject:
+        """Reject again what was rejected; return a function that remembers what is."""
+        file = self.file(REJECTS)
+        file.seek(0)
+        for line in file:
+            reject(RecordError(*msgspec.json.decode(line)))
+        if reject is refuse:  # which ends the run, and is known by its name
+            return reject
+
+        def remember(error: RecordError) -> None:
+            file.write(encode_lines([(error.place, error.reason, error.content)]))
+            reject(error)
+
+        return remember
+
+    def rest(self, items: Iterable[tuple[Item, str]]) -> Iterator[Item]:
+        """Skip what is done of the input.
+
+        Args:
+            items: each with the hash of all up to it.
+
+        Raises:
+            CheckpointError: it is not the input that the run was started with.
+        """
+        items = iter(items)
+        done = self.progress.inputs
+        if done and next((after for _, after in islice(items, done - 1, None)),
+                         None) != self.progress.input_hash:
+            raise CheckpointError(
+                f"{self._run.directory}: the unfinished run read other input than this; resume "
+                f"with the files it was started with, or start again with {setting('overwrite')}")
+        yield from (item for item, _ in items)
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file of this stage."""
+        return self._run.directory / (self._prefix + name)
+
+
+def replace_whole(path: Path, content: object, label: str) -> None:
+    """Replace a small JSON file in one step.
+
+    Args:
+        path: of the file.
+        content: what it gets.
+        label: name for messages where that fails.
+    """
+    partial = path.with_suffix(".new")
+    with naming(label):
+        with partial.open("wb") as stream:
+            stream.write(encode_lines([content]))
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+
+
+def read_whole(path: Path, shape: type[Any]) -> Any:
+    """Read a small JSON file of a run.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    with reading(path, "cannot be read", _damaged()):
+        return msgspec.convert(parse_json(path.read_text("utf-8")), shape)
+
+
+def _damaged() -> str:
+    return f"the unfinished run is damaged, start again with {setting('overwrite')}"
 
 
 @contextmanager
@@ -64,14 +321,13 @@ def opened_pass(output: str | None, settings: JsonMapping, workers: Workers,
     Raises:
         BmtoolsError: there is an unfinished run, which is another one or is not to be resumed.
     """
-    if output is None:
-        from tempfile import TemporaryDirectory
+    from tempfile import TemporaryDirectory
 
-        with TemporaryDirectory(prefix="bmtools-") as directory:
-            run = ResumableRun(str(Path(directory) / "pass"), step)
+    if output is None:
+        with TemporaryDirectory(prefix="bmtools-") as place, ExitStack() as files:
+            run = ResumableRun(f"{place}/pass", step, files)
             run.begin(settings)
-            with closing(run):
-                yield PassRun(run, workers, False)
+            yield PassRun(run, workers, False)
         return
     with opened_run(ResumableRun(output, step), resume, overwrite) as run:
         run.begin(settings)
@@ -111,7 +367,7 @@ class PassRun:
         """
         stage = self._run.stage(name)
         file = stage.file(RECORDS)
-        for outcome in self._outcomes(stage, parts, make_worker, self._workers, dict):
+        for outcome in self._outcomes(stage, parts, make_worker, self._workers):
             if reject is refuse:
                 outcome.hand_over(reject)
             file.write(outcome.lines)
@@ -137,8 +393,7 @@ class PassRun:
         stage = self._stage
         reject = stage.rejecting(reject) if self._lasts else reject
         set_status(activity, self.records, unit="records")
-        for outcome in self._outcomes(stage, parts, make_worker, workers or self._workers,
-                                      self._totals):
+        for outcome in self._outcomes(stage, parts, make_worker, workers or self._workers):
             outcome = amend(outcome) if amend else outcome
             if not self._lasts:
                 yield outcome.lines  # before an error: readers are told that there are no more
@@ -152,33 +407,31 @@ class PassRun:
                 (stage.file(ASIDE) if self._lasts else aside).write(outcome.aside)
         if self._lasts:
             yield from stage.content(RECORDS)
-        if self._lasts and aside is not None:
-            aside.writelines(stage.content(ASIDE))
+            if aside is not None:
+                aside.writelines(stage.content(ASIDE))
 
-    def done(self) -> Iterator[bytes]:
-        """Yield the lines that an interrupted run has written."""
-        return self._stage.lines(RECORDS)
-
-    def aside_done(self) -> Iterator[bytes]:
-        """Yield the lines that an interrupted run has written to the second file."""
-        return self._stage.lines(ASIDE)
-
-    def _totals(self) -> JsonObject:
-        return {"records": self.records, "counts": self.counts}
+    def done(self, name: str = RECORDS) -> Iterator[bytes]:
+        """Yield the lines that an interrupted run has written, to a second file too."""
+        self._stage.file(name).flush()
+        with self._stage.path(name).open("rb") as stream:
+            yield from stream
 
     def _outcomes(self, stage: Stage, parts: Iterator[Part], make_worker: Callable[[], Worker],
-                  workers: Workers, totals: Callable[[], JsonObject]) -> Iterator[Outcome]:
+                  workers: Workers) -> Iterator[Outcome]:
         """Yield the outcomes of the parts that are not done, and note those that are."""
-        last: tuple[int, str] | None = None
+        last: Part | None = None
         noted = time.monotonic()
+
+        def commit(part: Part) -> None:
+            counts = {"records": self.records, "counts": self.counts}
+            stage.commit(part.number + 1, part.after, counts if stage is self._stage else {})
+
         rest = stage.rest((part, part.after) for part in parts)
-        results = results_of(rest, make_worker, workers, stage.path("spool"))
-        with closing(results):
-            for number, after, outcomes in results:
+        with closing(results_of(rest, make_worker, workers, stage.path("spool"))) as results:
+            for last, outcomes in results:
                 yield from outcomes
-                last = number + 1, after
                 if self._lasts and time.monotonic() - noted > COMMIT_SECONDS:
-                    stage.commit(*last, totals())
+                    commit(last)
                     noted = time.monotonic()
         if last and self._lasts:
-            stage.commit(*last, totals())
+            commit(last)

@@ -1,4 +1,4 @@
-"""Ray clusters: connecting to one, and parts of the input mapped by its nodes through Ray Data."""
+"""Ray clusters: copies of a worker on the nodes, which do a lost one's work again."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from bmtools import __version__
 from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import require_extra
 from bmtools.io.failures import brief
-from bmtools.io.parallel import in_this_setting
-from bmtools.records import JsonObject
 from bmtools.status import set_status
 
 Part = TypeVar("Part")
-_PATIENCE = 20.0  # seconds for the address of a cluster to answer
-_BLOCK_BYTES = 8 << 20  # of results that a node gathers before it hands them over
+MakeWorker = Callable[[], Callable[[Any], Iterable[object]]]
+_CONNECT_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
+_LOOK_SECONDS = 5.0
+_AHEAD = 2  # parts for each copy, so that none waits for the driver
+_MOST_LOSSES = 3
 
 
 def connected(address: str) -> Any:
@@ -50,7 +53,7 @@ def connected(address: str) -> Any:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         if host and port.isdecimal():  # Ray itself tries for minutes
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
         raise BmtoolsError(f"{setting('ray')} {address}: no cluster answers ({brief(error)}); "
@@ -61,95 +64,206 @@ def connected(address: str) -> Any:
     return ray
 
 
-def map_on_ray(parts: Sequence[Part], make_worker: Callable[[], Callable[[Part], Iterable[bytes]]],
-               address: str) -> Iterator[Iterator[bytes]]:
-    """Map parts to results on a cluster, in the order of the parts, all of which have some.
+class _Actor:
+    """A copy of the worker on a node, made for its first part."""
 
-    Ray does the work of a lost node again, and has as many results wait as its object store holds.
+    def __init__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+        self._worker: Callable[[object], Iterable[object]] | None = None
 
-    Args:
-        parts: small descriptions of what the nodes read.
-        make_worker: called once in each process of the cluster.
-        address: of the cluster.
+    def start(self) -> None:
+        """Do nothing; the node has what it needs to begin."""
+
+    def work(self, part: object) -> Iterator[object]:
+        """Yield the results of a part."""
+        try:
+            self._worker = self._worker or made(self._pickled)
+            yield from self._worker(part)
+        except Exception as error:
+            import ray
+
+            reason = str(error) if isinstance(error, BmtoolsError) else brief(error)
+            raise BmtoolsError(f"{reason} (on node {ray.util.get_node_ip_address()})") from error
+
+
+def made(pickled: bytes) -> Any:
+    """Make the worker of this process.
 
     Raises:
-        BmtoolsError: no cluster answers, a node failed, or a worker raised one.
+        BmtoolsError: the command runs another version.
     """
-    ray = connected(address)
     from ray import cloudpickle
 
-    key = os.urandom(8).hex()
-    shared = ray.put(cloudpickle.dumps((__version__, in_this_setting(make_worker), list(parts))))
-
-    def work(batch: JsonObject) -> Iterator[JsonObject]:
-        yield from _work(int(batch["id"][0]), key, lambda: ray.get(shared))
-
-    try:
-        dataset = _data(ray).range(len(parts), override_num_blocks=len(parts)).map_batches(
-            work, batch_size=1)
-        rows = dataset.iter_batches(batch_size=1, prefetch_batches=1)
-        for _, results in groupby(map(_result, rows), itemgetter(0)):
-            yield map(itemgetter(1), results)
-    except ray.exceptions.RayError as error:
-        raise BmtoolsError(f"{setting('ray')} {address}: a node failed ({brief(error)}); "
-                           f"{setting('resume')} goes on from what is done") from error
-    finally:
-        ray.shutdown()
-
-
-def _data(ray: Any) -> Any:
-    """Return Ray Data, silent and with results in their order."""
-    import ray.data as data
-
-    context = data.DataContext.get_current()
-    context.execution_options.preserve_order = True
-    context.enable_progress_bars = context.print_on_execution_start = False
-    context.target_max_block_size = _BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    return data
-
-
-_worker: tuple[str, Any] = "", None  # of a process of the cluster, by the name of the work
-
-
-def _work(number: int, key: str, fetch: Callable[[], bytes]) -> Iterator[JsonObject]:
-    """Yield the results of a part; Ray would try in vain for ever where one cannot be worked on."""
-    global _worker
-    pickled = fetch() if _worker[0] != key else b""
-    try:
-        if pickled:
-            _worker = key, _made(pickled)
-        worker, parts = _worker[1]
-        for result in worker(parts[number]):
-            yield {"number": [number], "result": [result], "error": [""]}
-    except Exception as error:
-        reason = str(error) if isinstance(error, BmtoolsError) else brief(error)
-        yield {"number": [number], "result": [b""], "error": [f"{reason} ({_node()})"]}
-
-
-def _made(pickled: bytes) -> tuple[Callable[[Any], Iterable[bytes]], Sequence[Any]]:
-    """Return the worker of this process, and the parts."""
-    from ray import cloudpickle
-
-    version, make_worker, parts = cloudpickle.loads(pickled)
+    version, make_worker = cloudpickle.loads(pickled)
     if version != __version__:
         raise BmtoolsError(f"{setting('ray')}: found bmtools {__version__}, expected {version} as "
                            "where the command runs")
-    return make_worker(), parts
+    return make_worker()
 
 
-def _node() -> str:
-    import ray
+@dataclass(eq=False)
+class _Copy:
+    """An actor on a node, the future of its start, and its tasks."""
 
-    return f"on node {ray.util.get_node_ip_address()}"
+    actor: Any
+    node_id: str
+    node: str
+    starting: Any
+    is_ready: bool = False
+    tasks: list[_Task] = field(default_factory=list)
 
 
-def _result(row: JsonObject) -> tuple[int, bytes]:
-    """Return the number of a part and a result.
+@dataclass(eq=False)
+class _Task:
+    """A part, the stream of its results by a copy, and how many copies were lost over it."""
+
+    part: object
+    copy: _Copy | None = None
+    stream: Any = None
+    losses: int = 0
+
+
+class RayPool:
+    """Copies of a worker on the nodes of a cluster; nodes that join take part.
+
+    Args:
+        address: of the cluster.
+        make_worker: sent to the nodes, where its files must have the same paths.
+        cores: of each copy; None for those of a node, or of a node's GPU.
+        uses_gpu: whether a copy takes a GPU where there are some.
+
+    Attributes:
+        losses: copies that were lost.
 
     Raises:
-        BmtoolsError: the worker's.
+        BmtoolsError: no cluster answers.
     """
-    if row["error"][0]:
-        raise BmtoolsError(str(row["error"][0]))
-    return int(row["number"][0]), bytes(row["result"][0])
+
+    def __init__(self, address: str, make_worker: MakeWorker, cores: int | None = 1,
+                 uses_gpu: bool = False) -> None:
+        self._ray = connected(address)
+        from ray import cloudpickle
+
+        self._pickled = cloudpickle.dumps((__version__, make_worker))
+        self._address, self._cores, self._uses_gpu = address, cores, uses_gpu
+        self._copies: list[_Copy] = []
+        self._failures: Counter[str] = Counter()  # to start a copy, by node
+        self._looked = float("-inf")
+        self.losses = 0
+
+    @property
+    def ahead(self) -> int:
+        """Parts that can be under way at a time."""
+        return _AHEAD * max(1, len(self._copies))
+
+    def close(self) -> None:
+        """Leave the cluster; its copies of the worker end."""
+        self._ray.shutdown()
+
+    def map(self, parts: Iterable[Part]) -> Iterator[tuple[Part, Iterator[Any]]]:
+        """Yield parts with their results, in order; a few are worked on ahead."""
+        pending: deque[tuple[Part, Iterator[Any]]] = deque()
+        for part in parts:
+            pending.append((part, self.submit(part)))
+            if len(pending) > self.ahead:
+                yield pending.popleft()
+        yield from pending
+
+    def submit(self, part: object) -> Iterator[Any]:
+        """Begin a part, and return its results, which are waited for.
+
+        Raises:
+            BmtoolsError: the worker's own, with the node, or too many copies were lost.
+        """
+        task = _Task(part)
+        self._assign(task)
+        return self._results(task)
+
+    def _results(self, task: _Task) -> Iterator[Any]:
+        taken, is_done = 0, False
+        while not is_done:
+            stream = task.stream
+            try:
+                for number, future in enumerate(stream):
+                    result = self._ray.get(future)
+                    if number == taken:
+                        taken += 1
+                        yield result
+                is_done = True
+            except self._ray.exceptions.RayTaskError as error:
+                raise BmtoolsError(str(error.cause)) from error
+            except self._ray.exceptions.RayError as error:
+                if task.stream is stream:
+                    self._lose(task, brief(error))
+        if task.copy:
+            task.copy.tasks.remove(task)
+
+    def _assign(self, task: _Task) -> None:
+        """Give a task to the copy with the fewest."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not (ready := self._ready()):
+            if time.monotonic() > until:
+                raise BmtoolsError(
+                    f"{setting('ray')} {self._address}: no node with {self._cores or 1} cores has "
+                    f"been there for {_PATIENCE_SECONDS:.0f} seconds; add one, and go on with "
+                    f"{setting('resume')}")
+        task.copy = min(ready, key=lambda copy: len(copy.tasks))
+        task.copy.tasks.append(task)
+        task.stream = task.copy.actor.work.options(num_returns="streaming").remote(task.part)
+
+    def _lose(self, task: _Task, reason: str) -> None:
+        """Give the tasks of a lost copy to others."""
+        lost = task.copy
+        assert lost is not None
+        self._copies.remove(lost)
+        self.losses += 1
+        for one in lost.tasks:
+            one.losses += 1
+            if one.losses > _MOST_LOSSES:
+                raise BmtoolsError(f"{setting('ray')}: {one.losses} workers were lost over the "
+                                   f"part that begins {str(one.part)[:40]!r} ({reason}); they may "
+                                   "lack memory")
+            self._assign(one)
+
+    def _ready(self) -> list[_Copy]:
+        """Start copies on nodes that have room for more, and return those that have started."""
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._look_for_nodes()
+        starting = {copy.starting: copy for copy in self._copies if not copy.is_ready}
+        has_some = len(starting) < len(self._copies)
+        if not self._copies:
+            time.sleep(_LOOK_SECONDS / 10)
+        for future in self._ray.wait([*starting], num_returns=len(starting),
+                                     timeout=0 if has_some else _LOOK_SECONDS / 10)[0] \
+                if starting else ():
+            try:
+                self._ray.get(future)
+                starting[future].is_ready = True
+            except self._ray.exceptions.RayError as error:
+                copy = starting[future]
+                self._copies.remove(copy)
+                self._failures[copy.node_id] += 1
+                if not self._copies:
+                    raise BmtoolsError(f"{setting('ray')}: node {copy.node} cannot begin to work "
+                                       f"({brief(error)}); bmtools must be on each node") from error
+        return [copy for copy in self._copies if copy.is_ready]
+
+    def _look_for_nodes(self) -> None:
+        """Start copies on nodes that have room for more."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self._looked = time.monotonic()
+        for node in self._ray.nodes():
+            name, resources = node["NodeID"], node["Resources"]
+            cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
+            if not node["Alive"] or not cores or self._failures[name] > _MOST_LOSSES:
+                continue
+            copies = gpus if self._uses_gpu and gpus else cores // (self._cores or cores)
+            for _ in range(copies - sum(copy.node_id == name for copy in self._copies)):
+                actor = self._ray.remote(_Actor).options(
+                    num_cpus=self._cores or cores // copies,
+                    num_gpus=int(self._uses_gpu and gpus > 0),
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(name, soft=False),
+                ).remote(self._pickled)
+                self._copies.append(
+                    _Copy(actor, name, node["NodeManagerAddress"], actor.start.remote()))

@@ -1,32 +1,47 @@
-"""Workers: what they make of the parts of an input, in the order of these, wherever they are."""
+"""Workers: what they make of the parts of an input, in the order of these, wherever they are.
+
+Worker processes import this module and that of their work, so neither should import torch or
+transformers, which would cost each of them seconds and hundreds of megabytes.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
+import os
+import signal
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, groupby, islice
-from operator import attrgetter
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from bmtools.errors import BmtoolsError, RecordError, Reject, require_at_least, setting
+from bmtools.errors import (
+    BmtoolsError,
+    RecordError,
+    Reject,
+    require_at_least,
+    setting,
+    settings_spelled_as_flags,
+)
 from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import encode_lines
-from bmtools.io.parallel import load_blocks, map_parallel, read_blocks
-from bmtools.io.record_shard import Shard
-from bmtools.io.sources import is_compressed
-from bmtools.records import JsonMapping, Record
+from bmtools.io.parts import InputFile, Part, groups_of, read_blocks, read_group
+from bmtools.io.record_size import MEGABYTE, limiting_records, most_bytes
+from bmtools.io.system import usable_cores
+from bmtools.records import Record
 from bmtools.settings import Settings, option
 from bmtools.status import counted
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Made = TypeVar("Made")
 _LENGTH_BYTES = 8
-_GROUP = 8  # blocks that a node of a cluster takes at a time
+_PARTS_AHEAD = 2  # for each process
 
 
 class Workers(Settings, title="Processes"):
@@ -86,31 +101,6 @@ class Outcome:
             reject(RecordError(*msgspec.json.decode(line)))
 
 
-@dataclass(frozen=True)
-class InputFile:
-    """File that is worked on whole.
-
-    Args:
-        number: of files before it.
-        name: of the file.
-        after: hash of what tells this file and those before it from others.
-        options: of what is done with it.
-    """
-
-    number: int
-    name: str
-    after: str
-    options: JsonMapping = field(default_factory=dict)
-
-
-def files_of_shard(files: Sequence[InputFile], shard: Shard) -> list[InputFile]:
-    """Return the files of one of several contiguous parts, which have nearly as many bytes."""
-    starts = list(accumulate((Path(file.name).stat().st_size for file in files), initial=0))
-    first, end = (starts[-1] * part // shard.parts for part in (shard.number - 1, shard.number))
-    return [file for file, start in zip(files, starts, strict=False) if first <= start < end]
-
-
-Part = Block | InputFile
 Step = Callable[[Iterator[Record], Outcome], Iterable[Record]]
 Worker = Callable[[Any], Iterable[Outcome]]
 """What a process does with a part, of which it must make one outcome at least."""
@@ -132,9 +122,8 @@ class RecordWorker:
     def __call__(self, block: Block) -> Iterator[Outcome]:
         """Yield the outcome of a block."""
         outcome = Outcome()
-        records = block.records(outcome.reject)
         try:
-            outcome.add(self._step(records, outcome))
+            outcome.add(self._step(block.records(outcome.reject), outcome))
         except BmtoolsError:
             yield outcome
             raise
@@ -153,66 +142,65 @@ def collected(records: RecordReader, make_worker: Callable[[], Worker], workers:
         activity: a few words for the status.
     """
     blocks = counted(read_blocks(records), activity, unit="megabytes")
-    for _, _, outcomes in results_of(blocks, make_worker, workers):
+    for _, outcomes in results_of(blocks, make_worker, workers):
         for outcome in outcomes:
             outcome.hand_over(reject)
             yield outcome.lines
 
 
 def results_of(parts: Iterator[Part], make_worker: Callable[[], Worker], workers: Workers,
-             spool: Path | None = None) -> Generator[tuple[int, str, Iterable[Outcome]]]:
-    """Yield the number and hash of parts with their outcomes, in the order of the parts."""
-    if workers.ray:
-        from bmtools.io.ray_cluster import map_on_ray
+               spool: Path | None = None) -> Generator[tuple[Part, Iterable[Outcome]]]:
+    """Yield parts, without their lines where others read them, and their outcomes, in order.
 
-        groups = list(_groups(parts))
-        results = map_on_ray(groups, partial(_GroupWorker, make_worker), workers.ray)
-        for group, encoded in zip(groups, results if groups else (), strict=True):
-            yield group[-1].number, group[-1].after, map(_decode, encoded)
-        return
-    if workers.workers == 1:
+    Args:
+        parts: of the input; one that a cluster works on together with others stands for them.
+        make_worker: called once in each process, to which it is sent.
+        workers: do the work.
+        spool: beginning of the names of files by which the outcomes of files are sent.
+    """
+    if workers.ray:
+        from bmtools.io.ray_cluster import RayPool
+
+        with closing(RayPool(workers.ray,
+                             in_this_setting(partial(_GroupWorker, make_worker)))) as pool:
+            for group, encoded in pool.map(groups_of(parts)):
+                yield group[-1], map(_decode, encoded)
+    elif workers.workers == 1:
         worker = make_worker()
         for part in parts:
-            yield part.number, part.after, worker(part)
-        return
-    remedy = f"continue with {setting('resume')} and fewer {setting('workers')}"
-    with closing(map_parallel(parts, partial(_Sender, make_worker, spool), workers.workers,
-                              remedy)) as sent:
-        for number, after, outcomes, error in sent:
-            yield number, after, _received(outcomes, error)
+            yield part, worker(part)
+    else:
+        remedy = f"continue with {setting('resume')} and fewer {setting('workers')}"
+        with closing(map_parallel(parts, partial(_Sender, make_worker, spool), workers.workers,
+                                  remedy)) as sent:
+            for part, outcomes, error in sent:
+                yield part, _received(outcomes, error)
 
 
 class _Sender:
-    """Worker that sends what may be large by way of a file.
-
-    Args:
-        make_worker: called once.
-        spool: beginning of the names of files; None where all parts are blocks.
-    """
+    """Worker that sends the outcomes of files, which may be large, by way of a file."""
 
     def __init__(self, make_worker: Callable[[], Worker], spool: Path | None) -> None:
         self._worker, self._spool = make_worker(), spool
 
-    def __call__(self, part: Part) -> tuple[int, str, list[Outcome] | Path, BmtoolsError | None]:
-        """Return a part's number, its hash, its outcomes or their file, and what ended them."""
+    def __call__(self, part: Part) -> tuple[Part, list[Outcome] | Path, BmtoolsError | None]:
+        """Return a part, its outcomes or their file, and what ended them."""
         outcomes: list[Outcome] = []
-        path, error = self._path(part), None
+        error = None
+        path = self._spool.with_name(f"{self._spool.name}-{part.number}") \
+            if self._spool and isinstance(part, InputFile) else None
         try:
             if path is None:
                 outcomes.extend(self._worker(part))
             else:
                 with path.open("wb") as stream:
-                    for outcome in self._worker(part):
-                        encoded = _encode(outcome)
+                    for encoded in map(_encode, self._worker(part)):
                         stream.write(len(encoded).to_bytes(_LENGTH_BYTES) + encoded)
         except BmtoolsError as raised:
             error = raised
-        return part.number, part.after, path or outcomes, error
-
-    def _path(self, part: Part) -> Path | None:
-        if isinstance(part, Block) or self._spool is None:
-            return None
-        return self._spool.with_name(f"{self._spool.name}-{part.number}")
+        if isinstance(part, Block):
+            part = part.without_lines()
+        return part, path or outcomes, error
 
 
 def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterator[Outcome]:
@@ -228,29 +216,89 @@ def _received(sent: list[Outcome] | Path, error: BmtoolsError | None) -> Iterato
         raise error
 
 
-def _groups(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Group what one process of a cluster should read: blocks of a file, without their lines.
-
-    A compressed file can only be read from its beginning.
-    """
-    light = (replace(part, lines=b"") if isinstance(part, Block) else part for part in parts)
-    for name, own in groupby(light, attrgetter("name")):
-        size = sys.maxsize if is_compressed(name) else _GROUP
-        while group := list(islice(own, size)):
-            yield group
-
-
 class _GroupWorker:
-    """Worker on a cluster.
-
-    Args:
-        make_worker: called once.
-    """
+    """Worker on a cluster, which yields the encoded outcomes of a group of parts."""
 
     def __init__(self, make_worker: Callable[[], Worker]) -> None:
         self._worker = make_worker()
 
-    def __call__(self, group: list[Any]) -> Iterator[bytes]:
-        """Yield the encoded outcomes of a group."""
-        for part in load_blocks(group) if isinstance(group[0], Block) else group:
+    def __call__(self, group: Sequence[Part]) -> Iterator[bytes]:
+        for part in read_group(group):
             yield from map(_encode, self._worker(part))
+
+
+def map_parallel(parts: Iterable[Item], make_worker: Callable[[], Callable[[Item], Result]],
+                 processes: int, remedy: str) -> Generator[Result]:
+    """Map parts to results by processes of this machine, in the order of the parts.
+
+    Args:
+        parts: such as blocks; taken ahead by a few for each process, so that as many results wait.
+        make_worker: called once in each process, to which it must be possible to send it; a worker
+            gets its parts in their order.
+        processes: 0 for one a core; one works in this process, and so does a single part.
+        remedy: advice for the message where a process dies.
+
+    Raises:
+        BmtoolsError: a process died.
+    """
+    processes = processes or usable_cores()
+    parts = iter(parts)
+    ahead = list(islice(parts, 2))
+    parts = chain(ahead, parts)
+    if processes == 1 or len(ahead) < 2:
+        yield from map(make_worker(), parts)
+        return
+    import multiprocessing
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
+    # Forking would copy the locks of libraries that run threads by now, in whatever state.
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
+                               _start_worker, (in_this_setting(make_worker),))
+    try:
+        pending = deque(pool.submit(_work, part)
+                        for part in islice(parts, _PARTS_AHEAD * processes))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(_work, part) for part in islice(parts, 1))
+    except BrokenProcessPool as error:
+        raise BmtoolsError("a worker process ended, perhaps for lack of memory; "
+                           f"{remedy}") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_kept: list[Any] = []  # the worker of a worker process, and the settings of its life
+
+
+def in_this_setting(make_worker: Callable[[], Made]) -> Callable[[], Made]:
+    """Have a function called in another process spell settings and limit records as this one."""
+    return partial(_in_setting, make_worker, setting("x") != "x", most_bytes() // MEGABYTE)
+
+
+def _in_setting(make_worker: Callable[[], Made], as_flags: bool, megabytes: int) -> Made:
+    kept = ExitStack()  # never closed: they are those of the process
+    kept.enter_context(settings_spelled_as_flags(as_flags))
+    kept.enter_context(limiting_records(megabytes))
+    _kept.append(kept)
+    return make_worker()
+
+
+def _start_worker(make_worker: Callable[[], Callable[[Any], Any]]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    _kept.append(make_worker())
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent is killed; the pool's own pipes would never show it."""
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(part: Any) -> Any:
+    return _kept[-1](part)

@@ -23,7 +23,8 @@ import numpy as np
 from bmtools.errors import DataError, RecordError, setting
 from bmtools.io.jsonl import Block, RecordReader
 from bmtools.io.output import temporary_file
-from bmtools.io.parallel import map_parallel, read_blocks
+from bmtools.io.parts import read_blocks
+from bmtools.io.workers import map_parallel
 from bmtools.keyed_random import derive
 from bmtools.records import JsonObject, Record
 from bmtools.text.case_folding import Folding

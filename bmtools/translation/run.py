@@ -13,7 +13,7 @@ import msgspec
 from bmtools.errors import RecordError, Reject
 from bmtools.io.directories import discard_run
 from bmtools.io.output import encode_lines, open_output
-from bmtools.io.resumable import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
+from bmtools.io.passes import COMMIT_SECONDS, RECORDS, ResumableRun, Stage
 from bmtools.io.step import Step
 from bmtools.records import Record
 from bmtools.translation.cache import DATABASE

@@ -17,7 +17,7 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.installation import require_extra
 from bmtools.io.failures import naming
 from bmtools.io.jsonl import RecordReader, as_records
-from bmtools.io.record_shard import RecordShard, Shard, count_lines
+from bmtools.io.parts import RecordShard, Shard, count_lines
 from bmtools.records import JsonObject, Record
 from bmtools.settings import split_settings
 from bmtools.text.abbreviations import read_abbreviations
@@ -83,7 +83,7 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         raise ValueError(f"{setting(name)} means nothing without {setting('project')}")
     load, plain = partial(_open_engine, config, audit, terms), None
     if cluster.ray:
-        from bmtools.translation.ray_cluster import RayTranslator
+        from bmtools.translation.cluster import RayTranslator
 
         uses_gpu = config.model is not None and config.device != "cpu"
         translator: Translator = RayTranslator(cluster, load, uses_gpu)

@@ -12,7 +12,7 @@ import pytest
 
 from bmtools.corpus import importing
 from bmtools.corpus.importing import FileWorker
-from bmtools.io import passes, resumable
+from bmtools.io import passes
 
 CITATION = ("<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Article><Abstract><AbstractText>"
             "Pain of {0}. It went.</AbstractText></Abstract></Article></MedlineCitation>"
@@ -90,7 +90,7 @@ def test_a_killed_import_goes_on_at_the_file(
     monkeypatch.setattr(importing, "_CHUNK_BYTES", 300)
     whole = imported(*options)
     monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
-    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
+    monkeypatch.setattr(passes, "_WORTH_KEEPING_SECONDS", -1.0)
     read = FileWorker.__call__
     read_files: list[str] = []
 

@@ -21,7 +21,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import tokenize
 from bmtools.errors import BmtoolsError, CheckpointError, RecordError
-from bmtools.io import parallel as blocks
+from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary

@@ -15,7 +15,7 @@ from backports import zstd
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader, read_objects
 from bmtools.io.output import open_output, write_records
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.sources import open_bytes, read_lines, read_list, source_stem
 
 LINES = '{"id":"1","text":"è\u2028lì\u0085qui"}\n\n{"id":"2","text":"β"}\n'.encode()

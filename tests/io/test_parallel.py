@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.io import parallel as blocks
+from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import map_parallel, read_blocks
+from bmtools.io.parts import read_blocks
+from bmtools.io.workers import map_parallel
 
 
 @pytest.fixture(autouse=True)

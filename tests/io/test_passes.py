@@ -15,21 +15,11 @@ import pytest
 from pass_steps import TwoOutcomes, make_odd
 
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
-from bmtools.io import parallel, passes, resumable
+from bmtools.io import parts, passes
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import read_blocks
-from bmtools.io.passes import opened_pass
-from bmtools.io.record_shard import RecordShard, Shard
-from bmtools.io.resumable import run_directory
-from bmtools.io.workers import (
-    InputFile,
-    Outcome,
-    Part,
-    RecordWorker,
-    Workers,
-    _groups,
-    _GroupWorker,
-)
+from bmtools.io.parts import InputFile, Part, RecordShard, Shard, groups_of, read_blocks
+from bmtools.io.passes import opened_pass, run_directory
+from bmtools.io.workers import Outcome, RecordWorker, Workers, _GroupWorker
 
 ONE = Workers(1)
 ODD_WORKER = partial(RecordWorker, make_odd)
@@ -41,7 +31,7 @@ class _Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 200)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 200)
 
 
 @pytest.fixture
@@ -111,9 +101,9 @@ def test_a_shard_has_the_lines_that_begin_in_it(files: list[str]) -> None:
             one["id"] for one in map(json.loads, by_block.splitlines()) if "text" in one]
 
 
-def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
+def testgroups_of_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
     whole = work(RecordReader(files))
-    groups = list(_groups(read_blocks(RecordReader(files))))
+    groups = list(groups_of(read_blocks(RecordReader(files))))
     assert [len(group) for group in groups if group[0].name == files[1]] == [
         len({part.number for part in read_blocks(RecordReader([files[1]]))})]
     assert all(not part.lines for group in groups for part in group)  # type: ignore[union-attr]
@@ -131,7 +121,7 @@ def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[
 def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note progress after each part, and keep what a moment took."""
     monkeypatch.setattr(passes, "COMMIT_SECONDS", -1.0)
-    monkeypatch.setattr(resumable, "_WORTH_KEEPING_SECONDS", -1.0)
+    monkeypatch.setattr(passes, "_WORTH_KEEPING_SECONDS", -1.0)
 
 
 @pytest.mark.usefixtures("all_kept")

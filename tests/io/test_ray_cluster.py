@@ -1,4 +1,4 @@
-"""Passes over records on a Ray cluster of this machine, by Ray Data."""
+"""Passes over records on a Ray cluster of this machine, by copies of a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ray_nodes import kill_a_node
 
 from bmtools.errors import BmtoolsError
-from bmtools.io import parallel, ray_cluster
+from bmtools.io import parts, ray_cluster
 
 pytestmark = [pytest.mark.filterwarnings("default"),  # Ray's own
               pytest.mark.slow]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.filterwarnings("default"),  # Ray's own
 def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
         cluster: Any, run: Callable[..., Any], tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 4_000)
     source = tmp_path / "in.jsonl"
     lines = [json.dumps({"id": str(number), "text": f"Asthma {'and so ' * (number % 9)}on."}) + "\n"
              for number in range(5_000)]
@@ -39,17 +39,17 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
 
     alone = clean("alone")
     assert [one.count(b"\n") for one in alone[1:]] == [2_776, 2_223, 1]
-    take, taken = ray_cluster._result, []
+    submit, begun = ray_cluster.RayPool.submit, []
 
-    def taking(row: dict[str, Any]) -> tuple[int, bytes]:
-        taken.append(row)
-        if len(taken) == 12:
+    def submitting(self: Any, part: Any) -> Any:
+        begun.append(part)
+        if len(begun) == 6:
             kill_a_node(cluster)
-        return take(row)
+        return submit(self, part)
 
-    monkeypatch.setattr(ray_cluster, "_result", taking)
+    monkeypatch.setattr(ray_cluster.RayPool, "submit", submitting)
     assert clean("ray", "--ray", cluster.address) == alone
-    assert len(taken) > 60
+    assert len(begun) > 10
 
 
 def test_a_failure_names_the_node(cluster: Any, run: Callable[..., Any], tmp_path: Path) -> None:
@@ -66,4 +66,4 @@ def test_a_failure_names_the_node(cluster: Any, run: Callable[..., Any], tmp_pat
 def test_another_version_on_a_node_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle = pytest.importorskip("ray.cloudpickle", reason="the extra ray is not installed")
     with pytest.raises(BmtoolsError, match=r"found bmtools .*, expected 0\.0 as where the command"):
-        ray_cluster._made(cloudpickle.dumps(("0.0", list, [])))
+        ray_cluster.made(cloudpickle.dumps(("0.0", list)))

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.record_shard import RecordShard, Shard, count_lines
+from bmtools.io.parts import RecordShard, Shard, count_lines
 from bmtools.io.sources import is_compressed
 
 

@@ -15,7 +15,7 @@ from backports import zstd
 
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.record_size import limited_lines, limiting_records
 from bmtools.io.sources import read_lines
 

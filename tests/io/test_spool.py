@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.parts import rereadable
 from bmtools.io.sources import source_name
-from bmtools.io.spool import rereadable
 
 LINES = b'{"id": "1", "text": "asma"}\n{"id": "2", "text": "tosse"}\n'
 

@@ -17,7 +17,7 @@ import pytest
 
 from bmtools import text as search
 from bmtools.errors import BmtoolsError, DataError, RecordError
-from bmtools.io import parallel as blocks
+from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.keyed_random import derive
 from bmtools.text.case_folding import CASELESS

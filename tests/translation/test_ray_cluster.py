@@ -15,9 +15,9 @@ import pytest
 from ray_nodes import NODES, kill_a_node
 
 from bmtools.errors import BmtoolsError
-from bmtools.translation import ray_cluster
+from bmtools.io import ray_cluster
+from bmtools.translation.cluster import RayTranslator, _EngineWorker
 from bmtools.translation.engines.engine import Translation
-from bmtools.translation.ray_cluster import RayTranslator
 from bmtools.translation.settings import RayConfig
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
@@ -41,17 +41,18 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
     submit, begun = RayTranslator.submit, []
 
     def submitting(self: RayTranslator, sentences: Any) -> Any:
-        while not begun and not all(worker.is_loaded for worker in self._workers):
-            self._step()
-        begun.append(len(self._workers))
-        if len(begun) == 3:
+        while len(self._pool._ready()) < NODES and len(begun) < 3:
+            pass
+        begun.append(len(sentences))
+        result = submit(self, sentences)
+        if len(begun) == 4:
             kill_a_node(cluster)
-        return submit(self, sentences)
+        return result
 
     monkeypatch.setattr(RayTranslator, "submit", submitting)
     outcome = run(*command, "-o", together, "--ray", cluster.address)
     assert outcome.code == 0, outcome.err
-    assert begun[0] == NODES and len(begun) == 5
+    assert len(begun) == 6
     assert together.read_bytes() == alone.read_bytes()
     assert "1 worker of the Ray cluster lost" in outcome.err
     assert outcome.out == ""
@@ -101,21 +102,20 @@ class Cluster:
                 for name, resources in self.resources.items()]
 
     def remote(self, kind: Any) -> Any:
-        def start(load: Callable[[str], Any]) -> Any:
-            number = self.options[-1]["scheduling_strategy"].node_id.rstrip("f")
-            node = bytes.fromhex(number).decode()
-            actor = kind(partial(load, node))
-            return SimpleNamespace(**{name: SimpleNamespace(remote=partial(
-                partial, getattr(actor, name))) for name in ("load", "translate")})
-
         def with_options(**options: Any) -> Any:
             self.options.append(options)
-            return SimpleNamespace(remote=start)
+            node = options["scheduling_strategy"].node_id.rstrip("f")
+            actor = kind(bytes.fromhex(node).decode())
+            method = SimpleNamespace(remote=lambda part: [
+                lambda: next(iter(actor.work(part)))])
+            return SimpleNamespace(remote=lambda _pickled: SimpleNamespace(
+                start=SimpleNamespace(remote=lambda: actor.start),
+                work=SimpleNamespace(options=lambda **_options: method)))
 
         return SimpleNamespace(options=with_options)
 
-    def wait(self, futures: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
-        return futures[:1], futures[1:]
+    def wait(self, futures: list[Any], num_returns: int, timeout: float) -> Any:
+        return futures, []
 
     def get(self, future: Callable[[], Any]) -> Any:
         try:
@@ -131,10 +131,16 @@ class Cluster:
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
     def connected(cluster: Cluster, load: Callable[[str], Any], cores: int | None = None,
                   uses_gpu: bool = False) -> RayTranslator:
+        class Actor(ray_cluster._Actor):
+            def work(self, part: Any) -> Any:
+                self._worker = self._worker or _EngineWorker(
+                    partial(load, self._pickled))  # type: ignore[assignment, arg-type]
+                return self._worker(part)  # type: ignore[misc]
+
         monkeypatch.setattr(ray_cluster, "connected", lambda _address: cluster)
-        monkeypatch.setattr(ray_cluster, "in_this_setting", lambda load: load)  # it takes a node
-        monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", -1.0)
-        return RayTranslator(RayConfig("here", cores), load, uses_gpu)  # type: ignore[arg-type]
+        monkeypatch.setattr(ray_cluster, "_Actor", Actor)
+        monkeypatch.setattr(ray_cluster, "_LOOK_SECONDS", 0.0)
+        return RayTranslator(RayConfig("here", cores), lambda: None, uses_gpu)  # type: ignore
 
     return connected
 
@@ -175,29 +181,26 @@ def test_a_batch_that_costs_every_worker_ends_the_run(
         connect: Callable[..., RayTranslator]) -> None:
     engine = Engine(deaths=100)
     translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), lambda _node: engine)
-    with pytest.raises(BmtoolsError, match=r"4 workers were lost over the batch that begins "
-                       r"'death' .*; they may lack memory"):
+    with pytest.raises(BmtoolsError, match=r"4 workers were lost over the part that begins "
+                       r".*'death'.*; they may lack memory"):
         translator.translate(["death"])
 
 
 def test_another_engine_on_a_node_is_refused(connect: Callable[..., RayTranslator]) -> None:
     translator = connect(Cluster(a={"CPU": 1}, b={"CPU": 1}), Engine)
-    with pytest.raises(BmtoolsError, match=r"node b has another engine \(fingerprint 'upper b', "
+    with pytest.raises(BmtoolsError, match=r"a node has another engine \(fingerprint 'upper b', "
                        r"elsewhere 'upper a'\); install the same one"):
-        translator.translate(["a"])
-        translator.translate(["b"])
+        for wait in [translator.submit(["a"]), translator.submit(["b"])]:
+            wait()
 
 
-def test_nodes_that_cannot_load_the_engine_or_are_away(
-        connect: Callable[..., RayTranslator], monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(a={"CPU": 1})
-    with pytest.raises(BmtoolsError, match=r"node a cannot load the engine \(.*\); bmtools and the "
-                       "engine's files must be on each node"):
-        connect(cluster, lambda _node: 1 / 0)
-    assert cluster.resources == {}  # it has left
+def test_nodes_that_are_away(connect: Callable[..., RayTranslator],
+                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "_PATIENCE_SECONDS", -1.0)
+    cluster = Cluster(a={"CPU": 2}, head={})
     with pytest.raises(BmtoolsError, match="ray here: no node with 4 cores has been there"):
-        connect(Cluster(a={"CPU": 2}, head={}), lambda _node: Engine(), cores=4)
+        connect(cluster, lambda _node: Engine(), cores=4)
+    assert cluster.resources == {}  # it has left
 
 
 @pytest.mark.parametrize(("resources", "cores", "uses_gpu", "copies"), [

@@ -23,10 +23,8 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.installation import require_extra
 from bmtools.io.jsonl import Block, RecordReader, parse_records
 from bmtools.io.output import encode_lines
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import RecordShard, read_blocks, rereadable
 from bmtools.io.passes import PassRun, opened_pass
-from bmtools.io.record_shard import RecordShard
-from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers
 from bmtools.records import Record, RecordSource
 from bmtools.settings import split_settings

@@ -13,7 +13,7 @@ import numpy as np
 from bmtools.corpus.split import values_of
 from bmtools.errors import DataError, Reject
 from bmtools.io.jsonl import Block, RecordReader
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.workers import ONE_WORKER, Outcome, Workers, collected
 from bmtools.records import full_text
 from bmtools.status import counted

@@ -17,9 +17,9 @@ from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import temporary_file
+from bmtools.io.parts import rereadable
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.record_size import MEGABYTE
-from bmtools.io.spool import rereadable
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.keyed_random import derive
 from bmtools.records import JsonObject, Record, RecordSource

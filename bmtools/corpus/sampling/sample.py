@@ -24,10 +24,10 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, refuse_empty
 from bmtools.io.output import open_output
+from bmtools.io.parts import rereadable
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.sources import source_name
-from bmtools.io.spool import rereadable
 from bmtools.io.step import Step
 from bmtools.io.workers import ONE_WORKER, Workers
 from bmtools.records import JsonObject, Record, RecordSource

@@ -16,7 +16,7 @@ from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, Evaluat
 from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import read_blocks
 from bmtools.io.passes import opened_pass
 from bmtools.io.workers import Workers
 from bmtools.records import Record

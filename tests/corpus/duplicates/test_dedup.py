@@ -22,9 +22,8 @@ from bmtools.corpus.duplicates.sketches import Sketcher
 from bmtools.corpus.overlap import folded
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.parallel import read_blocks
+from bmtools.io.parts import RecordShard, Shard, read_blocks
 from bmtools.io.passes import opened_pass
-from bmtools.io.record_shard import RecordShard, Shard
 from bmtools.io.workers import Outcome, Workers
 
 Write = Callable[..., Path]
@@ -132,7 +131,7 @@ def test_a_crowd_of_equal_bands_is_compared_within_bounds(write_lines: Write) ->
 
 
 def test_other_corpora_stay(write_lines: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 1000)  # several blocks
+    monkeypatch.setattr("bmtools.io.parts._BLOCK_BYTES", 1000)  # several blocks
     rng = random.Random(4)
     texts = [" ".join(text_of(rng)) for _ in range(6)]
     old = write_lines("old.jsonl", *({"id": f"o{number}", "text": text}
@@ -146,7 +145,7 @@ def test_other_corpora_stay(write_lines: Write, monkeypatch: pytest.MonkeyPatch)
 
 def test_shards_one_after_the_other_are_the_whole(write_lines: Write,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.io.parallel._BLOCK_BYTES", 300)
+    monkeypatch.setattr("bmtools.io.parts._BLOCK_BYTES", 300)
     files = [str(write_lines(f"{name}.jsonl", *({"id": f"{name}{number}", "text": f"{number % 9}"}
                                                for number in range(20)))) for name in "ab"]
 

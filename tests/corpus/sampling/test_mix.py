@@ -13,7 +13,7 @@ import pytest
 from bmtools.corpus.sampling import mix as mixing
 from bmtools.corpus.sampling.settings import MixConfig
 from bmtools.errors import DataError, refuse
-from bmtools.io import parallel
+from bmtools.io import parts
 from bmtools.io.workers import Workers
 
 
@@ -66,7 +66,7 @@ def test_the_same_by_any_processes_buckets_and_orders(
     settings: dict[str, Any] = {"weights": "large=1,small=2,twin=1", "size": "20kB", "repeat": True}
     expected = mixed(corpora, **settings)
     monkeypatch.setattr(mixing, "_BUCKET_BYTES", 1_000)
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 2_000)
     assert mixed(corpora, **settings, jobs=2) == expected
     for name in corpora:
         write(Path(corpora[name]), own(corpora, name)[::-1])

@@ -15,7 +15,7 @@ import pytest
 from bmtools.corpus.sampling import sample as sampling
 from bmtools.corpus.sampling.settings import SampleConfig, parse_amount
 from bmtools.errors import DataError
-from bmtools.io import parallel
+from bmtools.io import parts
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.workers import Workers
 
@@ -95,7 +95,7 @@ def test_nested_whatever_the_order(records: list[dict[str, Any]], source: Path, 
 def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.MonkeyPatch,
                                              jobs: int) -> None:
     expected = ladder(source, words="100,1k,2k", by="meta.kind")
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 2_000)
     assert ladder(source, words="100,1k,2k", by="meta.kind", jobs=jobs) == expected
 
 
@@ -126,7 +126,7 @@ def test_blocks_without_a_record_change_no_share(source: Path, tmp_path: Path,
     lines = source.read_text().splitlines(keepends=True)
     spaced = tmp_path / "spaced.jsonl"
     spaced.write_text("".join([*lines[:150], "\n" * 9_000, *lines[150:]]))
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 2_000)
     assert ladder(spaced, share="0.1,0.5", by="meta.kind") == expected
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bmtools.io.energy import meter
 from bmtools.io.energy.meter import Meter
-from bmtools.io.resumable import ResumableRun
+from bmtools.io.passes import ResumableRun
 from bmtools.io.step import Step
 
 KWH = 3_600_000_000_000  # microjoules

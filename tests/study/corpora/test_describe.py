@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.io import parallel
+from bmtools.io import parts
 from bmtools.io.workers import Workers
 from bmtools.records import full_text
 from bmtools.study.corpora.describe import Statistics, describe, histogram, quantiles
@@ -75,7 +75,7 @@ def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.M
             topics={"Lung": ["asma", "toss*"]}, total=True, workers=Workers(jobs))]
 
     expected = lines(1)
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 3_000)
+    monkeypatch.setattr(parts, "_BLOCK_BYTES", 3_000)
     assert lines(jobs) == expected
 
 

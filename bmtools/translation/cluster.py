@@ -1,0 +1,108 @@
+"""Translation on a Ray cluster, whose nodes load copies of the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from bmtools.errors import BmtoolsError, setting
+from bmtools.io.ray_cluster import RayPool
+from bmtools.io.workers import in_this_setting
+from bmtools.status import set_status
+from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.settings import RayConfig
+
+_FACTS = tuple(Translator.__annotations__)
+_Answer = tuple[dict[str, Any], list[Translation], Counter[str]]
+
+
+class _EngineWorker:
+    """An engine on a node, which answers a batch by what it is, translations and counts."""
+
+    def __init__(self, load: Callable[[], Translator]) -> None:
+        self._engine = load()
+
+    def __call__(self, sentences: Sequence[str]) -> Iterator[_Answer]:
+        before = Counter(self._engine.counts)
+        translations = self._engine.translate(sentences) if sentences else []
+        yield ({name: getattr(self._engine, name) for name in _FACTS}, translations,
+               self._engine.counts - before)
+
+
+class RayTranslator:
+    """Translator whose batches are translated by copies of an engine on the nodes of a cluster.
+
+    Each batch is translated whole by one copy, so translations are those of a single machine.
+
+    Args:
+        config: of the cluster.
+        load: loads the engine; sent to the nodes, where its files must have the same paths.
+        uses_gpu: whether the engine takes a GPU where there is one.
+
+    Raises:
+        BmtoolsError: no cluster answers, or no node can load the engine.
+    """
+
+    name: str
+    details: dict[str, str]
+    licence: str
+    fingerprint: str
+    marks_unknown: bool
+    batch_sentences: int
+    attempts: int
+
+    def __init__(self, config: RayConfig, load: Callable[[], Translator],
+                 uses_gpu: bool = False) -> None:
+        assert config.ray is not None
+        self._counts: Counter[str] = Counter()
+        self._facts: dict[str, Any] = {}
+        self._pool = RayPool(config.ray, partial(_EngineWorker, in_this_setting(load)),
+                             config.ray_cores, uses_gpu)
+        try:
+            set_status("loading the engine on the cluster")
+            self.submit([])()
+        except BaseException:
+            self.close()
+            raise
+        for name, value in self._facts.items():
+            setattr(self, name, value)
+
+    @property
+    def ahead(self) -> int:
+        """Batches that can be under way at a time."""
+        return self._pool.ahead
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Counts of the copies, and how many of these were lost."""
+        return self._counts + Counter(lost_workers=self._pool.losses)
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences; see `Translator`."""
+        return self.submit(sentences)()
+
+    def submit(self, sentences: Sequence[str]) -> Callable[[], list[Translation]]:
+        """Begin a batch, and return a function that waits for its translations."""
+        return partial(self._receive, self._pool.submit(sentences))
+
+    def close(self) -> None:
+        """Leave the cluster; its copies of the engine end."""
+        self._pool.close()
+
+    def _receive(self, answers: Iterator[_Answer]) -> list[Translation]:
+        """Take the answer to a batch.
+
+        Raises:
+            BmtoolsError: another engine gave it.
+        """
+        [(facts, translations, counts)] = answers
+        self._facts = self._facts or facts
+        for name, value in self._facts.items():
+            if facts[name] != value:
+                raise BmtoolsError(
+                    f"{setting('ray')}: a node has another engine ({name} {facts[name]!r}, "
+                    f"elsewhere {value!r}); install the same one")
+        self._counts += counts
+        return translations
