@@ -14,7 +14,7 @@ from bmtools.corpus.formats.tally import Tally
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import read_lines, source_name, source_stem
-from bmtools.records import JsonObject, Record
+from bmtools.records import Record
 
 _DELIMITERS = "\t,;|"
 _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
@@ -41,15 +41,18 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
     """
     config, tally = config or TableConfig(), Tally(counts, reject)
     for name in names:
-        reader = None
+        header: list[str] = []
         for place, row in table_rows(name, config):
-            if reader is None:
+            if not header:
                 header, is_header = _header(row, config, headless)
-                reader = _Reader(header, config, place)
+                columns = _find_columns(header, config, place)
+                others = {one: number for number, one in enumerate(header)
+                          if config.header and number not in columns.values() and one}
                 if is_header:
                     continue
             with tally.rejecting():
-                yield reader.read(row, place, f"{source_stem(name)}:{place.rpartition(':')[2]}")
+                own_id = f"{source_stem(name)}:{place.rpartition(':')[2]}"
+                yield _record(row, columns, others, len(header), config, own_id, place)
 
 
 def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
@@ -113,72 +116,51 @@ def _find_columns(header: Sequence[str], config: TableConfig, place: str) -> dic
     return found
 
 
-class _Reader:
-    """Reader of one file's rows.
+def _record(row: Sequence[str], columns: Mapping[str, int], others: Mapping[str, int], most: int,
+            config: TableConfig, own_id: str, place: str) -> Record:
+    """Make a record of a row.
 
-    Args:
-        header: names of the columns.
-        config: which column is what.
-        place: of the header.
+    Raises:
+        RecordError: see `table_records`.
     """
-
-    def __init__(self, header: Sequence[str], config: TableConfig, place: str) -> None:
-        self._columns = _find_columns(header, config, place)
-        self._most = len(header)
-        self._needed = max(self._columns.values()) + 1
-        self._config = config
-        self._others = {name: number for number, name in enumerate(header)
-                        if config.header and number not in self._columns.values() and name}
-
-    def read(self, row: Sequence[str], place: str, default_id: str) -> Record:
-        """Make a record of a row.
-
-        Raises:
-            RecordError: see `table_records`.
-        """
-        if not self._needed <= len(row) <= self._most:
-            raise RecordError(place, f"found {len(row)} columns, expected {self._most} as in the "
-                                     "first line", list(row))
-        value = {key: row[number] for key, number in self._columns.items()}
-        if not value["text"]:
-            raise RecordError(place, "found nothing in the column of the text, expected text; "
-                                     f"{setting('columns')} names another", list(row))
-        others = {name: row[number] for name, number in self._others.items()
-                  if number < len(row) and row[number]}
-        document = {"document": value["document"]} if value.get("document") else {}
-        record = Record(id=value.get("id") or default_id, text=value["text"], place=place)
-        record |= {key: value[key] for key in ("text_pair", "question") if value.get(key)}
-        try:
-            record |= self._labels(value)
-        except ValueError as error:
-            raise RecordError(place, str(error), list(row)) from error
-        if others or document:
-            record["meta"] = others | document
-        return record
-
-    def _labels(self, value: Mapping[str, str]) -> JsonObject:
-        """Read label, labels and score of a row, those that have a column."""
-        found: JsonObject = {}
+    if not max(columns.values()) < len(row) <= most:
+        raise RecordError(place, f"found {len(row)} columns, expected {most} as in the first line",
+                          list(row))
+    value = {key: row[number] for key, number in columns.items()}
+    if not value["text"]:
+        raise RecordError(place, "found nothing in the column of the text, expected text; "
+                                 f"{setting('columns')} names another", list(row))
+    meta = {name: row[number] for name, number in others.items()
+            if number < len(row) and row[number]}
+    if value.get("document"):
+        meta["document"] = value["document"]
+    record = Record(id=value.get("id") or own_id, text=value["text"], place=place)
+    record |= {key: value[key] for key in ("text_pair", "question") if value.get(key)}
+    try:
         if "label" in value:
-            found["label"] = self._named(value["label"])
-        if "labels" in value:
-            parts = map(str.strip, value["labels"].split(self._config.labels_separator))
-            found["labels"] = list(dict.fromkeys(filter(None, parts)))
+            record["label"] = _named(value["label"], config.labels)
         if "score" in value:
-            found["score"] = _number(value["score"])
-        return found
+            record["score"] = _number(value["score"])
+    except ValueError as error:
+        raise RecordError(place, str(error), list(row)) from error
+    if "labels" in value:
+        parts = map(str.strip, value["labels"].split(config.labels_separator))
+        record["labels"] = list(dict.fromkeys(filter(None, parts)))
+    if meta:
+        record["meta"] = meta
+    return record
 
-    def _named(self, value: str) -> str:
-        """Translate a label by `label_names`.
 
-        Raises:
-            ValueError: it is empty, or not listed.
-        """
-        names = self._config.labels
-        if not value or (names and value not in names):
-            raise ValueError(f"found the label {value!r}, expected "
-                             f"{' or '.join(names) or 'the name of a class'}")
-        return names.get(value, value)
+def _named(value: str, names: Mapping[str, str]) -> str:
+    """Translate a label by `label_names`.
+
+    Raises:
+        ValueError: it is empty, or not listed.
+    """
+    if not value or (names and value not in names):
+        raise ValueError(f"found the label {value!r}, expected "
+                         f"{' or '.join(names) or 'the name of a class'}")
+    return names.get(value, value)
 
 
 def _number(value: str) -> float:

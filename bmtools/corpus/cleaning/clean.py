@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.corpus.cleaning.filters import source_filters, text_filters
@@ -162,61 +163,48 @@ def moved_record(record: Record, edited: Mapping[str, EditedText]) -> Record:
     """
     keys: JsonObject = {key: one.text for key, one in edited.items()}
     if "text" in edited:
-        move = _Mover(record, edited["text"])
-        if "entities" in record:
-            keys["entities"] = [move.entity(one, f"entities[{number}]")
-                                for number, one in enumerate(record["entities"])]
-        if "answers" in record:
-            keys["answers"] = [move.answer(one, f"answers[{number}]")
-                               for number, one in enumerate(record["answers"])]
+        move = partial(_moved, record, edited["text"])
+        for key in ("entities", "answers"):
+            if key in record:
+                keys[key] = move(record[key], key)
         if "entities" in record.get("predicted", {}):
-            keys["predicted"] = {**record["predicted"], "entities": [
-                move.entity(one, f"predicted.entities[{number}]")
-                for number, one in enumerate(record["predicted"]["entities"])]}
+            keys["predicted"] = {**record["predicted"], "entities": move(
+                record["predicted"]["entities"], "predicted.entities")}
         if sections := sections_of(record):
-            moved = [move.section(section) for section in sections]
+            moved = [(one, *edited["text"].moved(one["start"], one["end"])[:2])
+                     for one in sections]
             keys["meta"] = {**record["meta"], "sections": [
-                one for one in moved if one["start"] < one["end"]]}
+                {**one, "start": start, "end": end} for one, start, end in moved if start < end]}
     meta = keys.get("meta", record.get("meta", {}))
     if isinstance(meta.get("translation"), dict):
         keys["meta"] = {**meta, "translation": _moved_translation(meta["translation"], edited)}
     return record.replace(**keys)
 
 
-class _Mover:
-    """Mover of what has offsets into the text of a record."""
-
-    def __init__(self, record: Record, edited: EditedText) -> None:
-        self._record, self._edited = record, edited
-
-    def section(self, section: JsonObject) -> JsonObject:
-        start, end, _ = self._edited.moved(section["start"], section["end"])
-        return {**section, "start": start, "end": end}
-
-    def entity(self, entity: JsonObject, key: str) -> JsonObject:
-        start, end = self._span(entity["start"], entity["end"], key)
-        moved = {**entity, "start": start, "end": end}
-        if entity.get("spans"):
-            moved["spans"] = [list(self._span(first, last, key)) for first, last in entity["spans"]]
-        elif "text" in entity:
-            moved["text"] = self._edited.text[start:end]
-        return moved
-
-    def answer(self, answer: JsonObject, key: str) -> JsonObject:
-        if answer.get("start") is None:
-            return answer
-        start, end = self._span(answer["start"], answer["start"] + len(answer["text"]), key)
-        return {**answer, "text": self._edited.text[start:end], "start": start}
-
-    def _span(self, start: int, end: int, key: str) -> tuple[int, int]:
-        first, last, is_cut = self._edited.moved(start, end)
+def _moved(record: Record, edited: EditedText, found: Iterable[JsonObject],
+           key: str) -> list[JsonObject]:
+    """Move entities or answers, of which some have parts, and some only a start or none."""
+    def span(number: int, start: int, end: int) -> tuple[int, int]:
+        first, last, is_cut = edited.moved(start, end)
         if is_cut or (first == last and start < end):
-            rules = ", ".join(self._edited.counts)
             raise RecordError(
-                self._record.place, f"key '{key}': {self._record['text'][start:end][:40]!r} is "
-                f"partly or wholly removed or replaced by {rules}, so it has no place in the "
-                "cleaned text; leave out that rule or the annotation", self._record)
+                record.place, f"key '{key}[{number}]': {record['text'][start:end][:40]!r} is "
+                f"partly or wholly removed or replaced by {', '.join(edited.counts)}, so it has no "
+                "place in the cleaned text; leave out that rule or the annotation", record)
         return first, last
+
+    moved = []
+    for number, one in enumerate(found):
+        if one.get("start") is not None:
+            start, end = span(number, one["start"],
+                              one.get("end", one["start"] + len(one.get("text", ""))))
+            one = {**one, "start": start, **({"end": end} if "end" in one else {})}
+            if one.get("spans"):
+                one["spans"] = [list(span(number, *part)) for part in one["spans"]]
+            elif "text" in one:
+                one["text"] = edited.text[start:end]
+        moved.append(one)
+    return moved
 
 
 def _moved_translation(translation: JsonObject, edited: Mapping[str, EditedText]) -> JsonObject:

@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -75,8 +76,13 @@ def _read_epub(name: str, counts: Counter[str]) -> JsonObject:
                             for number, (title, text) in enumerate(parts, 1) if text)
     if not text:
         raise DataError(f"{place}: found no text in {len(parts)} files of the book, expected some")
-    return {**_about(book.package), "text": text,
-            "meta": filled(sections=sections, **_origin(book.package))}
+    stated = partial(_stated, book.package)
+    year = _YEAR.match(stated("date"))
+    about = filled(title=stated("title"), lang=two_letters(stated("language")),
+                   licence=licence_name(stated("rights")))
+    return {**about, "text": text, "meta": filled(
+        sections=sections, author=stated("creator"), date=stated("date"),
+        year=int(year[0]) if year else 0, rights=stated("rights"))}
 
 
 class _Book:
@@ -121,7 +127,8 @@ class _Book:
             elif "nav" in item.get("properties", "").split():
                 counts["tables of contents left out"] += 1
             else:
-                yield _part(self._html(path))
+                yield _part(self._parsed(path, etree.HTMLParser(
+                    encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)))
 
     def _scrambled(self) -> set[str]:
         """List the files that are encrypted, but for fonts."""
@@ -132,12 +139,8 @@ class _Book:
 
     def _xml(self, path: str) -> Element:
         """Parse an XML file, in which entities stay what they are, and nothing is fetched."""
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-        return self._parsed(path, parser)
-
-    def _html(self, path: str) -> Element:
-        return self._parsed(path, etree.HTMLParser(
-            encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True))
+        return self._parsed(path, etree.XMLParser(resolve_entities=False, no_network=True,
+                                                  huge_tree=False))
 
     def _parsed(self, path: str, parser: etree.XMLParser | etree.HTMLParser) -> Element:
         try:
@@ -181,19 +184,6 @@ def _part(root: Element) -> tuple[str, str]:
 
 def _plain(texts: Iterable[str]) -> str:
     return " ".join("".join(texts).split())
-
-
-def _about(package: Element) -> JsonObject:
-    """Read title, language and licence, as far as the book states them."""
-    return filled(title=_stated(package, "title"), lang=two_letters(_stated(package, "language")),
-                  licence=licence_name(_stated(package, "rights")))
-
-
-def _origin(package: Element) -> JsonObject:
-    date = _stated(package, "date")
-    year = _YEAR.match(date)
-    return filled(author=_stated(package, "creator"), date=date, year=int(year[0]) if year else 0,
-                  rights=_stated(package, "rights"))
 
 
 def _stated(package: Element, name: str) -> str:
