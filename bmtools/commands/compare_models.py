@@ -16,18 +16,18 @@ from bmtools.models.settings import SpeedConfig
 
 
 @click.command("compare-models", cls=Command, examples=(
-    "bmtools compare-models model --turns 1",
+    "bmtools compare-models model --texts notes.jsonl --turns 1",
     "bmtools compare-models base model --texts notes.jsonl --turns 1"),
     groups={"Scores": "output", "Speed": "texts batch-size max-length turns threads"},
     topics="checkpoints devices",
     meanings={"output": "Write the lines here; .gz and .zst compress."})
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")
-@click.option("--texts", type=input_file, metavar="FILE",
-              help="Records whose first texts are read; random tokens without.")
+@click.option("--texts", type=input_file, metavar="FILE", required=True,
+              help="Records whose first texts are read.")
 @takes_settings(SpeedConfig, "config")
 @prints_results
 @writes_records
-def command(step: CommandStep, models: tuple[Path, ...], texts: str | None,
+def command(step: CommandStep, models: tuple[Path, ...], texts: str,
             config: SpeedConfig, output: str) -> None:
     """Compare models by size, speed and memory.
 

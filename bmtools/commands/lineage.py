@@ -18,7 +18,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 
 @click.command("lineage", cls=Command, examples=(
     "bmtools lineage model",
-    "bmtools lineage scores.jsonl --search . --format mermaid -o lineage.mmd"),
+    "bmtools lineage scores.jsonl --search . --format json -o lineage.json"),
     groups={"Places": "search", "Output": "format output"},
     meanings={"output": "Write here; .gz and .zst compress."})
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
@@ -26,9 +26,9 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.option("--search", multiple=True, metavar="DIR",
               type=InputDirectory(is_hashed=False),
               help="Look for what records name in this directory and below, too; repeat it.")
-@click.option("--format", "form", type=click.Choice(["tree", "json", "mermaid"]),
+@click.option("--format", "form", type=click.Choice(["tree", "json"]),
               default="tree", show_default=True,
-              help="A tree for people, all records as JSON, or a graph for Mermaid.")
+              help="A tree for people, or all records as JSON.")
 @writes_records
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
             output: str) -> None:
@@ -43,18 +43,13 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     """
     from bmtools.cli.tables import print_renderable
     from bmtools.study.lineages.lineage import trace
-    from bmtools.study.lineages.views import (
-        lineage_json,
-        lineage_mermaid,
-        lineage_tree,
-        total_lines,
-    )
+    from bmtools.study.lineages.views import lineage_json, lineage_tree, total_lines
 
     lineage = trace(paths, search)
     with open_output(output) as stream:
         if form == "json":
             stream.write(encode_lines([lineage_json(lineage)]))
-        elif form == "tree":
+        else:
             text = sys.stdout if output == STDOUT else io.StringIO()
             seen: set[str] = set()
             for root in lineage.ends:
@@ -62,8 +57,6 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
             text.write("\n".join(["", *total_lines(lineage), ""]))
             if isinstance(text, io.StringIO):
                 stream.write(text.getvalue().encode())
-        else:
-            stream.write(lineage_mermaid(lineage).encode())
     missing = len(lineage.unresolved)
     links = count_of(len(lineage.edges), "links")
     finish(step, f"{count_of(len(lineage.nodes), 'contents')} and {links}" + (

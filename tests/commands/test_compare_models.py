@@ -81,15 +81,17 @@ def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: l
 
 @pytest.mark.slow
 def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
-    [line] = compare_models([tiny_checkpoint], turns=1, threads=1, batch_size=2, max_length=8)
-    assert line["texts"] == 0 and "texts_per_second" not in line["cpu"]
+    [line] = compare_models([tiny_checkpoint], [{"id": "a", "text": "Il rene."}], turns=1,
+                            threads=1, batch_size=2, max_length=8)
+    assert line["texts"] == 1
     assert 50 < line["cpu"]["peak_megabytes"] < 2_000
 
 
-def test_mistakes(run: Callable[..., Any], models: list[Path], tmp_path: Path) -> None:
+def test_mistakes(run: Callable[..., Any], models: list[Path], tmp_path: Path,
+                  corpus: Path) -> None:
     with pytest.raises(DataError, match=r"texts: found no text, expected records with text"):
         compare_models(models[:1], texts=[])
     assert run("compare-models").code == 2
     (tmp_path / "empty").mkdir()
-    done = run("compare-models", tmp_path / "empty")
+    done = run("compare-models", tmp_path / "empty", "--texts", corpus)
     assert done.code == 1 and len(done.err.splitlines()) == 1

@@ -63,25 +63,6 @@ def test_json_has_all_records(run: Run, scores: Path) -> None:
     assert json.loads(Path("l.json").read_text()) == found
 
 
-def test_a_graph_has_all_nodes_and_edges(run: Run, scores: Path) -> None:
-    lineage = trace([scores])
-    mermaid = run("lineage", scores, "--format", "mermaid").out
-    numbers = {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
-    assert set(re.findall(r'^  (n\d+)\["', mermaid, re.MULTILINE)) == set(numbers.values())
-    assert sorted(re.findall(r"^  (n\d+) -->.* (n\d+)", mermaid, re.MULTILINE)) == sorted(
-        (numbers[edge.parent], numbers[edge.child]) for edge in lineage.edges)
-
-
-def test_names_cannot_break_a_graph(run: Run, tmp_path: Path) -> None:
-    odd = tmp_path / 'a"b]<i>&#`\\.txt'
-    odd.write_text("uno\n")
-    out = tmp_path / "out.jsonl"
-    assert run("import", "text", odd, "-o", out).code == 0
-    mermaid = run("lineage", out, "--format", "mermaid").out
-    label = r"a#34;b]#60;i#62;#38;#35;#96;\.txt"
-    assert f"/{label}<br/>source<br/>" in mermaid and f'|"{label}"|' in mermaid
-
-
 def test_what_is_not_found_is_named_with_its_hash(run: Run, scores: Path, tmp_path: Path) -> None:
     (id,) = [node.id for node in trace([scores]).nodes if node.name == "notes.txt"]
     (tmp_path / "elsewhere").mkdir()

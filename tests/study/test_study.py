@@ -64,4 +64,4 @@ def test_suite_scores_average_lines(folder: Path) -> None:
 
 def test_compare_models_needs_one_that_can_be_loaded(folder: Path) -> None:
     with pytest.raises(BmtoolsError, match="large"):
-        bmtools.study.compare_models([folder / "out/large"])
+        bmtools.study.compare_models([folder / "out/large"], folder / "notes.jsonl")

@@ -1,4 +1,4 @@
-"""Lineage as a tree for people, as a graph for Mermaid, and as JSON."""
+"""Lineage as a tree for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -111,24 +111,3 @@ def lineage_json(lineage: Lineage) -> JsonObject:
                        **({"unchanged": list(node.unchanged)} if node.unchanged else {})}
                       for node in lineage.nodes],
             "edges": [vars(edge) for edge in lineage.edges], "totals": lineage.totals()}
-
-
-def lineage_mermaid(lineage: Lineage) -> str:
-    """Write a graph for Mermaid, as READMEs of GitHub and the Hub draw it."""
-    names = {node.id: f"n{number}" for number, node in enumerate(lineage.nodes)}
-    nodes = [f'  {names[node.id]}["{"<br/>".join(map(_escaped, _label(node)))}"]'
-             for node in lineage.nodes]
-    edges = [f'  {names[edge.parent]} -->|"{_escaped(edge.role)}"| {names[edge.child]}'
-             for edge in lineage.edges]
-    return "\n".join(["graph LR", *nodes, *edges, ""])
-
-
-def _label(node: Node) -> list[str]:
-    """Return name, commands and the beginning of the hash."""
-    return [node.name, *([SOURCE] if node.kind == SOURCE else dict.fromkeys(node.commands)),
-            node.id[:_HASH_DIGITS]]
-
-
-def _escaped(text: str) -> str:
-    """Write the characters that mean something to Mermaid or HTML as entities."""
-    return "".join(f"#{ord(one)};" if one in "\"<>&#`" else one for one in without_controls(text))

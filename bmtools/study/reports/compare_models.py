@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bmtools.models.checkpoint import Checkpoint
 
-_TEXTS, _RANDOM_BATCHES = 64, 4
+_TEXTS = 64
 _GIVEN: dict[str, tuple[Checkpoint, bool, Sequence[str], SpeedConfig]] = {}
 _Turn: TypeAlias = tuple[int, float, float]
 """Tokens of a turn, seconds of the model, and seconds of the tokenizer."""
@@ -44,17 +44,16 @@ def _process() -> Executor:
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
-def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | None = None,
+def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
                    **settings: object) -> list[JsonObject]:
-    """Measure models on the CPU: `compare_models(["a", "b"])`.
+    """Measure models on the CPU: `compare_models(["a", "b"], "notes.jsonl")`.
 
-    All read the same texts, cut and tokenized by each its own tokenizer; without any, sequences of
-    the longest length, of random tokens. Masked language models predict one token of each text.
-    In each turn every model runs once, so that noise falls on all.
+    All read the same texts, cut and tokenized by each its own tokenizer. Masked language models
+    predict one token of each text. In each turn every model runs once, so that noise falls on all.
 
     Args:
         models: directories of checkpoints, fine-tuned or exported ones among them.
-        texts: records, or a file of them, the first of which are read; random tokens without.
+        texts: records, or a file of them, the first of which are read.
         settings: fields of `SpeedConfig`.
 
     Returns:
@@ -74,9 +73,8 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource | 
         check_for_inference(path)
         if exported := read_exported(path):
             warn_if_outdated(path, exported)
-    read = [] if texts is None else [
-        record["text"] for record in islice(as_records(texts), _TEXTS)]
-    if texts is not None and not any(read):
+    read = [record["text"] for record in islice(as_records(texts), _TEXTS)]
+    if not any(read):
         raise DataError(f"{setting('texts')}: found no text, expected records with text")
     return [{**line, "threads": config.threads, "batch_size": config.batch_size,
              "max_length": config.max_length, "texts": len(read)}
@@ -106,7 +104,7 @@ def _figures(turns: Sequence[_Turn], texts: int) -> JsonObject:
     speeds = [tokens / seconds for tokens, seconds, _ in turns]
     both = min(seconds + encoding for _, seconds, encoding in turns)
     return {"tokens_per_second": round(max(speeds)), "median": round(median(speeds)),
-            **({"texts_per_second": round(texts / both, 1)} if texts else {})}
+            "texts_per_second": round(texts / both, 1)}
 
 
 def _size(directory: Path) -> JsonObject:
@@ -157,7 +155,7 @@ def _turn(name: str) -> _Turn:
 
 def _encode(checkpoint: Checkpoint, texts: Sequence[str],
             config: SpeedConfig) -> list[np.ndarray]:
-    """Encode the texts between special tokens, or draw tokens."""
+    """Encode the texts between special tokens."""
     import numpy as np
 
     from bmtools.models.architectures import max_tokens
@@ -165,10 +163,8 @@ def _encode(checkpoint: Checkpoint, texts: Sequence[str],
 
     tokenizer = checkpoint.tokenizer
     longest = min(config.max_length, max_tokens(checkpoint.model)) - 2
-    inner = [text.ids[:longest] for text in encode(tokenizer, texts)] if texts else \
-        np.random.default_rng(0).integers(
-            len(tokenizer), size=(_RANDOM_BATCHES * config.batch_size, longest))
-    return [np.array([tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]) for ids in inner]
+    return [np.array([tokenizer.cls_token_id, *text.ids[:longest], tokenizer.sep_token_id])
+            for text in encode(tokenizer, texts)]
 
 
 def _run(checkpoint: Checkpoint, is_masked_lm: bool, ids: Sequence[np.ndarray]) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.errors import DataError
 from bmtools.scoring.space_metrics import principal_components
 from bmtools.study.reports.charts import Cell, Chart, Table
 from bmtools.study.reports.drawing import RAMP
@@ -51,27 +49,15 @@ def space_charts(models: Sequence[str], spaces: Sequence[EmbeddingSpace],
                  config: EmbeddingSpaceConfig) -> Iterator[Chart]:
     """Draw the words of each model (BIOptimus, figure 5)."""
     for name, space in zip(short_names(models), spaces, strict=True):
-        yield _word_chart(name, project(space.word_means(), config.projection, config.seed),
+        yield word_chart(name, project(space.word_means(), config.projection, config.seed),
                           space.sample.counts, space.sample.bands)
 
 
-def vectors_charts(path: Path) -> Iterator[Chart]:
-    """Draw the words of a file of `score-space --vectors`, a chart for each model.
+def word_chart(name: str, points: np.ndarray, counts: np.ndarray, bands: np.ndarray) -> Chart:
+    """Draw the words of a model, at (words, 2) points, with their counts and bands from 0 on.
 
-    Raises:
-        DataError: the file holds other arrays.
+    The dots of each band are one line of strokes without length, which takes few bytes.
     """
-    with np.load(path, allow_pickle=False) as arrays:
-        if not {"models", "counts", "bands", "vectors_1"} <= {*arrays.files}:
-            raise DataError(f"{path}: found the arrays {', '.join(arrays.files)}, expected those "
-                            "of score-space --vectors")
-        for number, name in enumerate(short_names([*map(str, arrays["models"])]), 1):
-            points = project(arrays[f"vectors_{number}"].astype(np.float64), "pca", 0)
-            yield _word_chart(name, points, arrays["counts"], arrays["bands"] - 1)
-
-
-def _word_chart(name: str, points: np.ndarray, counts: np.ndarray, bands: np.ndarray) -> Chart:
-    """Draw the dots of each band as one line of strokes without length, which takes few bytes."""
     title = f"Words of {name} by frequency"
     rows: list[list[Cell]] = [
         [str(band + 1), int(own.min()), int(own.max()), len(own)] for band in np.unique(bands)

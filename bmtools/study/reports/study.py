@@ -27,7 +27,6 @@ from bmtools.study.lineages.graph import Lineage
 from bmtools.study.lineages.lineage import trace
 from bmtools.study.reports.charts import Chart
 from bmtools.study.reports.labels import short_names
-from bmtools.study.reports.space_plot import vectors_charts
 
 
 class _Keys(TypedDict, total=False):
@@ -59,7 +58,7 @@ _READ_BY = ("pretrain, distill, finetune, score-pppl, score-mrr, score-tasks, sc
             "score-masking, score-space, compare-vocab, compare-models or describe")
 _BASES = ("model", "base", "teacher", "student", "published")
 _TRAINING = ("training", "held-out", "retained")
-_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".npz", RECORD)
+_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", RECORD)
 _METRICS, _SEEDS, _STATE = "metrics.jsonl", "seeds.jsonl", "state.json"
 
 
@@ -157,14 +156,12 @@ def read_study(paths: Sequence[str | PathLike[str]]) -> Study:
     for path, is_named in sorted(found, key=lambda one: one[0].name not in (NAME, _STATE)):
         if path.name in (NAME, _STATE):
             _add_directory(study, path.parent, names[path.parent])
-        elif path.suffix == ".npz":
-            study.spaces += vectors_charts(path)
         elif path.name.endswith(RECORD):
             study.files[path.with_name(path.name.removesuffix(RECORD))] = read_object(
                 path, StepRecord)
         elif not (path.parent in names and path.name in (_METRICS, _SEEDS)):
             _add_lines(study, path, is_named, seen)
-    if not (study.directories or study.runs or study.spaces or study.files
+    if not (study.directories or study.runs or study.files
             or any(map(study.lines.get, {*_KINDS} - {"parts", "words", "stopped"}))):
         raise nothing_found(paths)
     return study

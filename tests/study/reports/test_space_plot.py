@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-from bmtools.errors import DataError
-from bmtools.study.reports.space_plot import project, vectors_charts
+from bmtools.study.reports.space_plot import project, word_chart
 
 
-def test_a_chart_for_each_model_with_its_bands(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "v.npz", models=np.array(["a/x", "b/$x$"]), bands=np.repeat([1, 2, 3], 5),
-             counts=np.array([4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]),
-             **{f"vectors_{number}": rng.normal(size=(15, 4)) for number in (1, 2)})
-    one, other = vectors_charts(tmp_path / "v.npz")
-    assert [chart.table.title for chart in (one, other)] == [
-        "Words of x by frequency", "Words of $x$ by frequency"]
-    assert one.table.rows == [["1", 600, 4000, 5], ["2", 11, 50, 5], ["3", 5, 9, 5]]
+def test_a_chart_has_its_bands() -> None:
+    chart = word_chart("$x$", np.random.default_rng(0).normal(size=(15, 2)), np.array(
+        [4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]), np.repeat([0, 1, 2], 5))
+    assert chart.table.title == "Words of $x$ by frequency"
+    assert chart.table.rows == [["1", 600, 4000, 5], ["2", 11, 50, 5], ["3", 5, 9, 5]]
     for part in ("600 to 4,000 times", "11 to 50 times", "5 to 9 times"):
-        assert part in one.svg("x")
-    np.savez(tmp_path / "o.npz", words=np.arange(3))
-    with pytest.raises(DataError, match="found the arrays words"):
-        next(vectors_charts(tmp_path / "o.npz"))
+        assert part in chart.svg("x")
 
 
 def test_components_are_laid_out_the_same_each_time() -> None:
