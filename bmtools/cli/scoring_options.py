@@ -8,7 +8,6 @@ from functools import partial
 
 import click
 
-from bmtools.cli.launcher import launch
 from bmtools.cli.options import (
     Decorator,
     Values,
@@ -22,7 +21,6 @@ from bmtools.cli.results import Closing, Line, prints_results, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
-from bmtools.io.sources import STDIN
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
@@ -38,31 +36,22 @@ takes_groups = click.option(
 
 
 def scores_checkpoints(kind: type) -> Decorator:
-    """Add the options of a measure: its processes, checkpoints, settings, statistics and outputs.
+    """Add the options of a measure: its checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`
-    and, as plain keywords, the fields of the settings. Put this before `reads_records`: the
-    processes are launched before anything is opened.
+    and, as plain keywords, the fields of the settings.
 
     Args:
         kind: dataclass of the measure's own settings.
     """
     kinds = (StatisticsConfig, InferenceConfig, kind)
 
-    def prepare(step: CommandStep, values: Values) -> None:
+    def prepare(_step: CommandStep, values: Values) -> None:
         for one in kinds:
             one(**{field.name: values[field.name] for field in fields(one)})  # checks them
-        processes = values.pop("processes")
-        if processes > 1 and (not values["files"] or STDIN in values["files"]):
-            raise click.UsageError("--processes: found stdin, which processes cannot share, "
-                                   "expected names of files")
-        launch(step.display, processes)
         values["progress"] = partial(counted, activity="scoring", unit="scores")
 
     return partial(add_options, [
-        click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
-                     help="Processes of this machine that share the records, one for each GPU; on "
-                          "a CPU --threads does the same in less memory."),
         takes_models,
         click.option("--baseline", type=InputFile(allow_dash=False), metavar="FILE",
                      help="Also score the token frequencies of these records, as a model without "

@@ -31,7 +31,7 @@ _existing = InputPath(Path)
 @click.command("find-contexts", cls=Command, examples=(
     "bmtools find-contexts corpus.jsonl --words terms.txt -o contexts.jsonl",
     "bmtools find-contexts corpus.jsonl --tokenizer vocabulary --base base -o contexts.jsonl"),
-    groups={"Words": "words tokenizer base uncased segmenter",
+    groups={"Words": "words tokenizer base uncased",
             "Sentences": "max-sentences unit lang seed", "Output": "output report"},
     meanings={"output": "Write the sentences here; .gz and .zst compress."})
 @reads_records
@@ -47,16 +47,13 @@ _existing = InputPath(Path)
               help="Tokenizer or checkpoint whose words are not looked for.")
 @click.option("--uncased", is_flag=True, help="Ignore case, where no tokenizer decides it.")
 @takes_settings(ContextConfig, "config")
-@click.option("--segmenter", default="tokenizer", show_default=True,
-              help="Segmenter that finds words where no spaces are written: tokenizer (words are "
-                   "found anywhere there), japanese, chinese, thai, or one from a package.")
 @click.option("--workers", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that search; 0: one for each core.")
 @writes_file("--report", "Write for each word how often it occurs and how many "
              "sentences were sampled.")
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str,
             words: str | None, tokenizer: Path | None, base: Path | None, uncased: bool,
-            config: ContextConfig, segmenter: str, workers: int, report: str | None) -> None:
+            config: ContextConfig, workers: int, report: str | None) -> None:
     """Sample sentences that contain new words, for init-weights.
 
     Each sentence is written once, with its sampled words and their first positions in it.
@@ -65,9 +62,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     from bmtools.text.find_contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
-                           segmenter=segmenter, processes=workers,
-                           progress=partial(counted, activity="searching",
-                                            unit="megabytes"))
+                           processes=workers,
+                           progress=partial(counted, activity="searching", unit="megabytes"))
     sentences = write_stream(step, sample.sentences(), output, "writing", "sentences")
     if report:
         write_records(sample.report(), report)

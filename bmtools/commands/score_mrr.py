@@ -8,16 +8,13 @@ from typing import Any
 
 import click
 
-from bmtools.cli.help import Choice
-from bmtools.cli.options import Command, reads_records, writes_file, writes_plot
+from bmtools.cli.options import Command, reads_records, writes_plot
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
-from bmtools.distributed import is_main_process
 from bmtools.errors import count_of
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
 from bmtools.records import JsonObject
 from bmtools.scoring.settings import MrrConfig
 
@@ -25,11 +22,11 @@ from bmtools.scoring.settings import MrrConfig
 @click.command("score-mrr", cls=Command, examples=(
     "bmtools score-mrr curated.jsonl --model base --model model",
     "bmtools score-mrr notes.jsonl --terms terms.txt --model model "
-    "--word-report words.jsonl"),
+    "--details words.jsonl"),
     essential="model terms top-k multi-token ignore-case baseline by output fail-under plot",
-    groups={"Model": "model baseline", "Masked words": "terms mask-unit",
-            "Measure": "top-k multi-token ignore-case beam-size context-tokens like",
-            "Scores": "by details word-report output fail-under fail-below-baseline",
+    groups={"Model": "model baseline", "Masked words": "terms",
+            "Measure": "top-k multi-token ignore-case beam-size like",
+            "Scores": "by details output fail-under fail-below-baseline",
             "Plots": "plot"}, topics="masking devices",
     meanings={"output": "Write the scores here; .gz and .zst compress.",
               "details": "Write a line for each masked word and checkpoint here."})
@@ -38,10 +35,6 @@ from bmtools.scoring.settings import MrrConfig
 @click.option("--terms", type=InputFile(allow_dash=False), metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they occur in texts "
                    "without a mask.")
-@click.option("--mask-unit", type=Choice(["word", "mention"]), default="word",
-              show_default=True, help="Mask single words of terms and entities, or all of one.")
-@writes_file("--word-report", "Write a line for each masked word here: its score under each "
-             "checkpoint, and whether it is found never, always or sometimes.")
 @writes_plot("scores, and how ranks change from checkpoint to checkpoint,")
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's mrr is below X.")
@@ -50,8 +43,8 @@ from bmtools.scoring.settings import MrrConfig
               help="Exit with 1 if a checkpoint's mrr is below that in this file: lines that "
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
 def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
-            baseline: str | None, output: str, word_report: str | None, plot: Path | None,
-            fail_under: float | None, fail_below_baseline: Path | None, **options: Any) -> None:
+            baseline: str | None, output: str, plot: Path | None, fail_under: float | None,
+            fail_below_baseline: Path | None, **options: Any) -> None:
     """Score checkpoints by mean reciprocal rank of masked words.
 
     Records have a text with one [MASK], whatever the checkpoint's own mask token is, the word
@@ -77,18 +70,12 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
 
     skipped: Counter[str] = Counter()
     lines = mrr(records, models, baseline=baseline, skipped=skipped,
-                on_score=keep if word_report or plot else None, **options)
-    if not is_main_process():
-        return
+                on_score=keep if plot else None, **options)
     for reason, count in skipped.items():
         if count:
             click.echo(f"bmtools: {count_of(count, reason)}", err=True)
     print_results(step, lines, output)
     checkpoints = lines[:len(models)]
-    if word_report:
-        from bmtools.study.reports.ranks import word_lines
-
-        write_records(word_lines(words), word_report)
     if plot:
         from bmtools.study.reports.report import plot_lines
 

@@ -11,7 +11,6 @@ from bmtools.cli.options import Command, reads_records
 from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import scores_checkpoints, scoring_closing
 from bmtools.cli.step import CommandStep
-from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader
 from bmtools.scoring.settings import PpplConfig
 
@@ -19,8 +18,8 @@ from bmtools.scoring.settings import PpplConfig
 @click.command("score-pppl", cls=Command, examples=(
     "bmtools score-pppl notes.jsonl --model model",
     "bmtools score-pppl notes.jsonl --model base --model model --by source"),
-    essential="model variant sample context-tokens baseline by details output fail-over device",
-    groups={"Model": "model baseline", "Measure": "variant sample context-tokens like",
+    essential="model variant like baseline by details output fail-over device",
+    groups={"Model": "model baseline", "Measure": "variant like",
             "Scores": "by details output fail-over"}, topics="masking devices",
     meanings={"output": "Write the scores here; .gz and .zst compress.",
               "details": "Write a line for each sentence and checkpoint here."})
@@ -41,8 +40,7 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
     from bmtools.scoring.regression_gate import check_bound
 
     lines = pppl(records, models, **options)
-    if is_main_process():
-        print_results(step, lines, output)
-        if fail_over is not None:
-            check_bound(lines[:len(models)], "pppl", at_most=fail_over)
-        finish(step, *scoring_closing(lines, "pppl", "sentences", output))
+    print_results(step, lines, output)
+    if fail_over is not None:
+        check_bound(lines[:len(models)], "pppl", at_most=fail_over)
+    finish(step, *scoring_closing(lines, "pppl", "sentences", output))

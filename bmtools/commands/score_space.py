@@ -16,7 +16,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.records import JsonObject
-from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig
 from bmtools.status import counted
 
 
@@ -41,14 +41,14 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")
-@takes_settings(StateReadingConfig, "inference")
+@takes_settings(InferenceConfig, "inference", without=("threads",))
 @writes_plot("the words of each model")
 @click.option("--vectors", type=OutputFile(Path), metavar="FILE",
               callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
-            config: EmbeddingSpaceConfig, inference: StateReadingConfig, plot: Path | None,
+            config: EmbeddingSpaceConfig, inference: InferenceConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
     """Score the spread of words in embedding space, and the separation of rare ones.
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import Identity
 
-from bmtools.distributed import world_size
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import usable_cores
 from bmtools.models.architectures import max_tokens
@@ -44,9 +43,9 @@ _LOGITS_ON_GPU = 2**27
 _TOKENS_ON_CPU = 4_096
 _TOKENS_ON_GPU = 65_536
 _BATCHES_AHEAD = 2  # for each thread
-_Batch = tuple[np.ndarray, np.ndarray, bool]
-"""Masked copies of one length that share a pass: (copies,) int64 index of each copy's sequence;
-their spans and whether all of them are predicted, see `MaskedCopies`."""
+_Batch = tuple[np.ndarray, np.ndarray]
+"""Masked copies of one length that share a pass: (copies,) int64 index of each copy's sequence, and
+their spans, see `MaskedCopies`."""
 
 
 class CheckpointPredictor:
@@ -76,7 +75,7 @@ class CheckpointPredictor:
         self.device = torch.device(model.device)
         self.dtype = autocast_dtype(checkpoint, config.precision)
         on_cpu = self.device.type == "cpu"
-        self.threads = (config.threads or max(1, usable_cores() // world_size())) if on_cpu else 0
+        self.threads = (config.threads or usable_cores()) if on_cpu else 0
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
         self.max_predictions = max(1, logits // model.config.vocab_size)
@@ -132,25 +131,23 @@ class CheckpointPredictor:
     def _batches(self, inputs: Sequence[MaskedCopies]) -> Iterator[_Batch]:
         by_length = defaultdict(list)
         for index, copies in enumerate(inputs):
-            by_length[len(copies.input_ids), copies.predict_all].append(index)
-        for (length, predict_all), indices in sorted(by_length.items(), reverse=True):
+            by_length[len(copies.input_ids)].append(index)
+        for length, indices in sorted(by_length.items(), reverse=True):
             sequences = np.repeat(indices, [len(inputs[index].spans) for index in indices])
             spans = np.concatenate([inputs[index].spans for index in indices])
-            predictions = int((spans[:, 1] - spans[:, 0]).max(initial=1)) if predict_all else 1
-            size = max(1, min(self.tokens_per_pass // length, self.max_predictions // predictions))
+            size = max(1, min(self.tokens_per_pass // length, self.max_predictions))
             for start in range(0, len(sequences), size):
-                yield sequences[start:start + size], spans[start:start + size], predict_all
+                yield sequences[start:start + size], spans[start:start + size]
 
     @torch.inference_mode()
     def _predict_batch(self, inputs: Sequence[MaskedCopies], batch: _Batch) -> MaskLogits:
         """Mask the copies of a batch and read the logits at their masked positions."""
-        sequences, spans, predict_all = batch
+        sequences, spans = batch
         input_ids = np.stack([inputs[index].input_ids for index in sequences])
         starts, ends = spans[:, :1], spans[:, 1:]
         masked = (starts <= np.arange(input_ids.shape[1])) & (np.arange(input_ids.shape[1]) < ends)
         input_ids[masked] = self.tokenizer.mask_token_id
-        copies, positions = np.nonzero(masked) if predict_all \
-            else (np.arange(len(input_ids)), starts[:, 0])
+        copies, positions = np.arange(len(input_ids)), starts[:, 0]
         # Copies and positions stay on the CPU: the encoder looks at their values there.
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype is not None):
             states = self._encoder.states_at(
@@ -160,7 +157,7 @@ class CheckpointPredictor:
         if logits.isnan().any():  # all comparisons with it are false, so it would rank first
             raise BmtoolsError(f"{self.name}: computed logits that are no numbers; score it with "
                                f"{setting('precision')} float32, or train it again")
-        return MaskLogits(sequences[copies], positions, logits)
+        return MaskLogits(sequences, positions, logits)
 
 
 def load_predictors(models: Models, config: InferenceConfig,

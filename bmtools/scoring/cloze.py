@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record, span_faults
 from bmtools.scoring.evaluation import gather_records
-from bmtools.scoring.settings import MaskUnit
 from bmtools.text.case_folding import Folding
 from bmtools.text.matching import Matcher
 from bmtools.text.word_lists import WordList
@@ -34,8 +32,8 @@ class _Span(NamedTuple):
     kind: str | None
 
 
-def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUnit = "word",
-                reject: Reject = refuse, skipped: Counter[str] | None = None,
+def make_clozes(records: Iterable[Record], terms: WordList | None, reject: Reject = refuse,
+                skipped: Counter[str] | None = None,
                 check: Callable[[Record], None] | None = None) -> Iterator[Record]:
     """Mask each word of each mention once, alone: one record for each, in order of position.
 
@@ -54,7 +52,6 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
     Args:
         records: sentences; long texts are copied whole for each word.
         terms: to mask beside entities.
-        unit: word, or mention to mask whole mentions.
         reject: receives records whose entities are outside their text.
         skipped: counts the records in which nothing was found, and the discontinuous entities,
             which are not masked.
@@ -86,7 +83,7 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
             except RecordError as error:
                 reject(error)
                 continue
-            spans = _choose_spans(record["text"], mentions, unit)
+            spans = _choose_spans(record["text"], mentions)
             skipped["records without a word to mask skipped"] += not spans
             yield from _mask_spans(record, spans)
 
@@ -106,20 +103,13 @@ def _entity_spans(record: Record, skipped: Counter[str]) -> Iterator[_Span]:
             yield _Span(entity["start"], entity["end"], entity["type"])
 
 
-def _choose_spans(text: str, mentions: Iterable[_Span], unit: MaskUnit) -> list[_Span]:
-    """Choose spans to mask, in order, so that none overlap."""
+def _choose_spans(text: str, mentions: Iterable[_Span]) -> list[_Span]:
+    """Choose words to mask, in order, so that none overlap."""
     ordered = sorted(mentions, key=_precedence)
-    if unit == "word":
-        ordered = sorted(chain.from_iterable(_word_spans(text, mention) for mention in ordered),
-                         key=_precedence)
-    else:
-        ordered = [_Span(mention.start + len(within) - len(within.lstrip()),
-                         mention.start + len(within.rstrip()), mention.kind)
-                   for mention in ordered
-                   if find_words(within := text[mention.start:mention.end])]
+    words = (word for mention in ordered for word in _word_spans(text, mention))
     masked = bytearray(len(text))
     chosen = []
-    for span in ordered:
+    for span in sorted(words, key=_precedence):
         if not any(masked[span.start:span.end]):
             masked[span.start:span.end] = b"\1" * (span.end - span.start)
             chosen.append(span)

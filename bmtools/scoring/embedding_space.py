@@ -29,7 +29,7 @@ from bmtools.models.transfer.context_embeddings import (
 from bmtools.records import Record, RecordSource
 from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress, signed
-from bmtools.scoring.settings import EmbeddingSpaceConfig, Models, StateReadingConfig
+from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig, Models
 from bmtools.scoring.space_sample import SampledWords, WordContext, cut_context, sample_contexts
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, rounded
@@ -39,6 +39,7 @@ from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _SPECIAL_TOKENS = 2  # around a context
+_TOKENS_PER_PASS = 4_096
 _COMPONENTS = (1, 3, 10)
 _PERCENTILES = (2.5, 97.5)
 _SIGNED = ("layers", "bands", "words_per_band", "occurrences", "min_count", "min_letters",
@@ -114,7 +115,7 @@ def embedding_space(records: RecordSource, models: Models, *,
         models: directory of a checkpoint, or several; changes are relative to the first one.
         reject: receives bad records.
         progress: wraps the iterator of records, as `tqdm` does.
-        settings: fields of `EmbeddingSpaceConfig` and `StateReadingConfig`.
+        settings: fields of `EmbeddingSpaceConfig` and `InferenceConfig`.
 
     Returns:
         a line for each model; see `compare_spaces`.
@@ -123,13 +124,13 @@ def embedding_space(records: RecordSource, models: Models, *,
         BmtoolsError: a checkpoint or device that cannot be used, or too little text.
         ValueError: a setting out of range.
     """
-    config, inference = split_settings(settings, EmbeddingSpaceConfig, StateReadingConfig)
+    config, inference = split_settings(settings, EmbeddingSpaceConfig, InferenceConfig)
     prepared = prepare_spaces(progress(as_records(records, reject)), models, config, inference)
     return [line for line, _ in compare_spaces(*prepared, config, inference)]
 
 
 def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingSpaceConfig,
-                   inference: StateReadingConfig,
+                   inference: InferenceConfig,
                    ) -> tuple[list[Checkpoint], SampledWords, list[WordContext]]:
     """Load models, and sample words and contexts from the text.
 
@@ -149,7 +150,7 @@ def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingS
 
 def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
                    contexts: Sequence[WordContext], config: EmbeddingSpaceConfig,
-                   inference: StateReadingConfig) -> Iterator[tuple[Line, EmbeddingSpace]]:
+                   inference: InferenceConfig) -> Iterator[tuple[Line, EmbeddingSpace]]:
     """Measure one model after the other on the same words in the same contexts.
 
     Yields:
@@ -335,7 +336,7 @@ def fit_contexts(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
 
 
 def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoint], layers: str,
-                 inference: StateReadingConfig) -> Iterator[WordVectors]:
+                 inference: InferenceConfig) -> Iterator[WordVectors]:
     """Yield each model's vectors of the occurrences that all models can read.
 
     Source: Ethayarajh 2019, section 3; words of several tokens are means over them, as in
@@ -368,6 +369,7 @@ def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
         ], dtype=bool)
         dtype = autocast_dtype(checkpoint, inference.precision)
         with torch.autocast(checkpoint.model.device.type, dtype=dtype, enabled=dtype is not None):
-            found = contextual_embeddings(checkpoint, kept, layers, inference.batch_tokens)
+            found = contextual_embeddings(checkpoint, kept, layers,
+                                          inference.batch_tokens or _TOKENS_PER_PASS)
         yield WordVectors(common, found.vectors.numpy(), (kept.ends - kept.starts)[order],
                           unknown[order])

@@ -1,17 +1,15 @@
-"""Steps that the measures share: windows of records on all ranks, comparisons, signatures."""
+"""Steps that the measures share: windows of records, comparisons, signatures."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import combinations, islice
 from os import PathLike
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
 from bmtools.installation import versions
 from bmtools.io.output import encode_lines, open_output
@@ -57,9 +55,6 @@ def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
                      reject: Reject) -> Iterator[Score]:
     """Score records under each predictor, window by window, in input order.
 
-    Under a launcher every process reads all records and scores every n-th window; the first one
-    gathers, rejects and yields, the others yield nothing.
-
     Args:
         records: read in windows of bounded size.
         predictors: each scores all records.
@@ -71,40 +66,19 @@ def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
     Yields:
         scores record by record, in the order of predictors.
     """
-    def score_window(window: list[Record]) -> tuple[list[Score], list[RecordError]]:
-        kept, inputs, refused = [], [], []
+    pending = iter(records)
+    while window := list(islice(pending, _WINDOW_RECORDS)):
+        kept, inputs = [], []
         for record in window:
             try:
                 inputs.append([prepare(predictor, record) for predictor in predictors])
                 kept.append(record)
             except RecordError as error:
-                refused.append(error)
+                reject(error)
         columns = [score(index, kept, [own[index] for own in inputs])
                    for index in range(len(predictors))]
-        return [one for row in zip(*columns, strict=True) for one in row], refused
-
-    pending = iter(records)
-    windows = iter(lambda: list(islice(pending, _WINDOW_RECORDS)), [])
-    for scores, refused in map(score_window, windows) if world_size() == 1 \
-            else _gather(windows, score_window):
-        for error in refused:
-            reject(error)
-        yield from scores
-
-
-def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Iterator[Score]:
-    """Apply a function to every n-th window on each rank; rank 0 yields all results in order."""
-    import torch
-    from accelerate import PartialState
-    from accelerate.utils import gather_object
-
-    state = PartialState(cpu=not torch.cuda.is_available())
-    while group := list(islice(windows, world_size())):
-        own = [function(group[rank()])] if rank() < len(group) else []
-        results = gather_object(own)
-        if is_main_process():
-            yield from results
-    state.destroy_process_group()
+        for row in zip(*columns, strict=True):
+            yield from row
 
 
 class ModelTotals(ABC, Generic[ScoredIn]):
@@ -146,7 +120,7 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored
     """Add scores to their predictors' totals, and compare the models.
 
     Args:
-        scores: as they come; under a launcher only in the main process.
+        scores: as they come.
         totals: one for each predictor.
         statistics: of comparisons.
         details: file for a line for each score; it appears only where there is a result.
@@ -154,12 +128,8 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals[Scored
         on_score: called with each score.
 
     Returns:
-        a line for each predictor, then one for each two models that are no baseline; nothing
-        outside the main process.
+        a line for each predictor, then one for each two models that are no baseline.
     """
-    if not is_main_process():
-        deque(scores, maxlen=0)
-        return []
     with open_output(str(details)) if details is not None else nullcontext() as stream:
         for score in progress(scores):
             own = totals[score.predictor]

@@ -17,9 +17,9 @@ from bmtools.records import MASK, RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.evaluation import ModelTotals, Progress, collect_scores, signed
-from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
+from bmtools.scoring.mrr_ranking import BEAM_SIZE, MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
-from bmtools.scoring.settings import InferenceConfig, MaskUnit, Models, MrrConfig
+from bmtools.scoring.settings import InferenceConfig, Models, MrrConfig
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import DIGITS, NO_VALUE, Line, content_key, data_fields
 from bmtools.statistics.ratios import Metric, interval
@@ -30,10 +30,10 @@ from bmtools.text.word_lists import read_word_list
 _HITS = (1, 5, 10)
 
 
-def mrr(records: RecordSource, models: Models, *,
-        terms: str | None = None, mask_unit: MaskUnit = "word", baseline: str | None = None,
-        by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
-        skipped: Counter[str] | None = None, progress: Progress[MaskScore] = iter,
+def mrr(records: RecordSource, models: Models, *, terms: str | None = None,
+        baseline: str | None = None, by: Sequence[str] = (), details: str | None = None,
+        reject: Reject = refuse, skipped: Counter[str] | None = None,
+        progress: Progress[MaskScore] = iter,
         on_score: Callable[[MaskScore], object] | None = None, **settings: object) -> list[Line]:
     """Score checkpoints by mean reciprocal rank: `mrr("curated.jsonl", ["base", "bio"], top_k=5)`.
 
@@ -43,7 +43,6 @@ def mrr(records: RecordSource, models: Models, *,
             of `terms` are masked, each once.
         models: directory of a checkpoint, or several.
         terms: file of terms to mask, one a line.
-        mask_unit: word, or mention to mask whole terms and entities.
         baseline: file of records whose token frequencies are scored too.
         by: keys of records; the maskings of each value are also scored apart, by `domain` if left
             out. Dots reach into objects: `meta.year`. `sentence` is the whole text, unless
@@ -57,8 +56,7 @@ def mrr(records: RecordSource, models: Models, *,
 
     Returns:
         a line for each model and baseline, see `MrrTotals.line`; one for each two models, see
-        `compare_models`; and one for several models, see `agreement`. Under a launcher none, but in
-        the main process.
+        `compare_models`; and one for several models, see `agreement`.
 
     Raises:
         BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
@@ -71,12 +69,12 @@ def mrr(records: RecordSource, models: Models, *,
     checkpoints = len(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
-    clozes = make_clozes(as_records(records, reject), term_list, mask_unit, reject, skipped,
-                         None if config.context_tokens else partial(check_text, predictors))
+    clozes = make_clozes(as_records(records, reject), term_list, reject, skipped,
+                         partial(check_text, predictors))
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
     lines = collect_scores(scores, totals, statistics, details, progress, on_score)
-    return [*lines, agreement(totals[:checkpoints])] if lines and checkpoints > 1 else lines
+    return [*lines, agreement(totals[:checkpoints])] if checkpoints > 1 else lines
 
 
 class MrrTotals(ModelTotals[MaskScore]):
@@ -171,9 +169,8 @@ class MrrTotals(ModelTotals[MaskScore]):
                      self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",
                      ties="lower-id",
                      match="caseless" if config.ignore_case or config.like else "exact",
-                     beam=max(config.beam_size, config.top_k)
+                     beam=max(BEAM_SIZE, config.top_k)
                      if config.multi_token == "joint" else None,
-                     context=config.context_tokens or None,
                      like=config.like, punctuation="dropped" if config.like else None,
                      **self.predictor.signature_fields),
         }

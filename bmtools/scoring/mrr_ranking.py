@@ -20,7 +20,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
+from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import MASK, Record
 from bmtools.scoring.evaluation import score_in_windows
 from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, token_text
@@ -32,7 +32,10 @@ Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
 """The last fields of `MaskScore`."""
 _MOST_BYTES = 4  # of a character, each at most a token
+BEAM_SIZE = 20
+"""Prefixes of a word of several tokens kept at each step; a word below them has no rank."""
 _LEAST_PROPOSALS = 5  # looked up, however few count
+_HINT = "split it into sentences first (bmtools import jsonl --sentences)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +80,7 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
     """Rank each masked word under each predictor, record by record in input order.
 
     Every token of the vocabulary is a proposal, pieces of words and special tokens included.
-
-    Raises:
-        BmtoolsError: more context than a predictor takes.
     """
-    for predictor in predictors:
-        special = predictor.tokenizer.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
-        most = (predictor.max_tokens - special - 1) // 2
-        if config.context_tokens > most:
-            raise BmtoolsError(f"{setting('context_tokens')}: found {config.context_tokens}, "
-                               f"expected at most {most}, as {predictor.name} takes "
-                               f"{predictor.max_tokens} tokens at a time")
     tokenizers = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
     lookups = {vocabulary: TargetLookup(tokenizer, config.ignore_case, bool(config.like))
                for vocabulary, tokenizer in tokenizers.items()}
@@ -101,14 +94,12 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
             raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
                                             f"{MASK} (bmtools import curated writes it)", record)
         try:
-            target = lookups[predictor.vocabulary].find(
-                record["text"], record["target"],
-                predictor.max_tokens if config.context_tokens else 0)
+            target = lookups[predictor.vocabulary].find(record["text"], record["target"])
         except ValueError as error:
             raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
                               record) from error
         masks = len(target.token_ids) if config.multi_token == "joint" and target.splits else 1
-        check_length(predictor, record, len(target.masked.input_ids) + masks - 1, _windows_hint())
+        check_length(predictor, record, len(target.masked.input_ids) + masks - 1, _HINT)
         return target
 
     rank = partial(_rank_targets, predictors, config)
@@ -125,12 +116,7 @@ def check_text(predictors: Sequence[Predictor], record: Record) -> None:
         text: str = record["text"]
         if len(text) * _MOST_BYTES > predictor.max_tokens:
             tokens = len(predictor.tokenizer.backend_tokenizer.encode(text).ids)
-            check_length(predictor, record, tokens, _windows_hint())
-
-
-def _windows_hint() -> str:
-    return (f"score it in windows ({setting('context_tokens')} 64) or shorten the text around the "
-            "mask")
+            check_length(predictor, record, tokens, _HINT)
 
 
 def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int,
@@ -182,7 +168,7 @@ def _rank_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
                   config: MrrConfig) -> list[Ranking]:
     """Rank words of several tokens among the words that a model proposes in their place."""
     searches = [_BeamSearch(target) for target in targets]
-    width = max(config.beam_size, config.top_k)
+    width = max(BEAM_SIZE, config.top_k)
     for step in range(max(len(target.token_ids) for target in targets)):
         _extend(predictor, [search for search in searches if step < len(search.target.token_ids)],
                 step, width)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-# Half a window is on either side of its mask, so tokens may be twice as long on average.
-_CHARACTERS_PER_TOKEN = 8
 _INVISIBLE = ("Cc", "Cf")  # control characters, and formats such as the zero-width space
 
 
@@ -77,7 +74,7 @@ class TargetLookup:
             for token_id in sorted(tokenizer.get_vocab().values()):
                 self._ids_by_folded[self._fold(token_id)].append(token_id)
 
-    def find(self, text: str, target: str, longest: int = 0) -> MaskedTarget:
+    def find(self, text: str, target: str) -> MaskedTarget:
         """Find the position and the tokens of a word.
 
         Where it is no token of its own, all its tokens together become one position to mask.
@@ -85,28 +82,25 @@ class TargetLookup:
         Args:
             text: contains `[MASK]` once.
             target: the word behind it.
-            longest: tokens of a window around the mask, special ones included; 0 for all.
 
         Raises:
             ValueError: the tokenizer makes nothing of the word.
         """
-        if longest:
-            text = _cut_text(text, longest * _CHARACTERS_PER_TOKEN)
         word = _visible_part(target)
         if not word:
             raise ValueError(f"the tokenizer makes nothing of {target!r}")
-        found = self._encode(text, word, longest)
+        found = self._encode(text, word)
         if self._published:
             bare = unicodedata.normalize("NFC", word.translate(_NO_PUNCTUATION)).strip().lower()
             return replace(found, correct_ids=tuple(self._ids_by_folded[bare]) if bare else ())
         if not found.correct_ids and self._ignore_case:
             for variant in (word.lower(), word.upper(), word.capitalize()):
-                other = self._encode(text, variant, longest)
+                other = self._encode(text, variant)
                 if other.correct_ids:
                     return replace(other, token_ids=found.token_ids)
         return found
 
-    def _encode(self, text: str, word: str, longest: int) -> MaskedTarget:
+    def _encode(self, text: str, word: str) -> MaskedTarget:
         begin = text.index(MASK)
         end = begin + len(word)
         whole = text[:begin] + word + text[begin + len(MASK):]
@@ -119,8 +113,6 @@ class TargetLookup:
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
         masked = MaskedCopies(ids, np.array([[start, start + 1]]))
-        if longest and len(encoding.ids) > longest:
-            masked = _cut_tokens(masked, encoding.special_tokens_mask, longest - (stop - start - 1))
         first, last = offsets[start][0], offsets[stop - 1][1]
         # Some tokenizers count the space before a word in, and not the accents that they drop or
         # join to their letters.
@@ -137,34 +129,6 @@ class TargetLookup:
         token = token_text(self._backend, token_id)
         return unicodedata.normalize("NFC", token).strip().lower() if self._published \
             else token.casefold()
-
-
-def _cut_text(text: str, reach: int) -> str:
-    """Cut a long text so far from its mask that no window gets there, at spaces if there are."""
-    mask = text.index(MASK)
-    first, last = 0, len(text)
-    if mask > 2 * reach:
-        first = max(mask - 2 * reach, text.rfind(" ", 0, mask - reach))
-    if last - mask > 2 * reach:
-        last = text.find(" ", mask + reach, mask + 2 * reach)
-        last = mask + 2 * reach if last < 0 else last
-    return text[first:last]
-
-
-def _cut_tokens(masked: MaskedCopies, special: Sequence[int], longest: int) -> MaskedCopies:
-    """Cut a sequence to a window with the mask in its middle, but at the ends of the text.
-
-    Args:
-        masked: one copy with one mask.
-        special: of the whole text, 1 at special tokens around it.
-        longest: tokens of the window, special ones included.
-    """
-    ids, position = masked.input_ids, int(masked.spans[0, 0])
-    prefix, suffix = special.index(0), special[::-1].index(0)
-    end, room = len(ids) - suffix, max(1, longest - prefix - suffix)
-    start = min(max(position - room // 2, prefix), end - room)
-    return MaskedCopies(np.concatenate([ids[:prefix], ids[start:start + room], ids[end:]]),
-                        masked.spans - start + prefix)
 
 
 def _visible_part(word: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse, setting
+from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.records import RecordSource
 from bmtools.scoring.checkpoint_predictor import load_predictors
@@ -22,7 +22,7 @@ from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, Models, PpplConfig
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import Line, content_key, data_fields, rounded, safe_exp
-from bmtools.statistics.ratios import Metric, SamplingError, interval
+from bmtools.statistics.ratios import Metric, interval
 from bmtools.statistics.settings import StatisticsConfig
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
@@ -33,7 +33,7 @@ def pppl(records: RecordSource, models: Models, *,
          reject: Reject = refuse, progress: Progress[SentenceScore] = iter,
          on_score: Callable[[SentenceScore], object] | None = None,
          **settings: object) -> list[Line]:
-    """Score checkpoints by pseudo-perplexity: `pppl("dev.jsonl", ["base", "bio"], sample=0.1)`.
+    """Score checkpoints by pseudo-perplexity: `pppl("dev.jsonl", ["base", "bio"])`.
 
     Args:
         records: a file or several, or dictionaries with `id` and `text`.
@@ -49,7 +49,7 @@ def pppl(records: RecordSource, models: Models, *,
 
     Returns:
         a line for each model and baseline, see `PpplTotals.line`; then one for each two models,
-        see `compare_models`. Under a launcher none, but in the main process.
+        see `compare_models`.
 
     Raises:
         BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
@@ -61,8 +61,7 @@ def pppl(records: RecordSource, models: Models, *,
     _warn_of_other_texts(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
-    scores = score_sentences(as_records(records, reject), predictors, config, reject,
-                             statistics.seed)
+    scores = score_sentences(as_records(records, reject), predictors, config, reject)
     totals = [PpplTotals(predictor, config, by, statistics) for predictor in predictors]
     return collect_scores(scores, totals, statistics, details, progress, on_score)
 
@@ -94,7 +93,6 @@ class PpplTotals(ModelTotals[SentenceScore]):
                  by: Sequence[str] = (), statistics: StatisticsConfig | None = None) -> None:
         super().__init__(predictor, by, statistics)
         self.config = config or PpplConfig()
-        self._sampling = SamplingError()
 
     def add(self, score: SentenceScore) -> None:
         """Count a sentence."""
@@ -107,17 +105,13 @@ class PpplTotals(ModelTotals[SentenceScore]):
         if len(nats) or not self.config.like:
             self._data += content_key(score.record["text"])
         self._groups.add(score.record)
-        if self.config.sample < 1 and len(nats):
-            starts = np.cumsum(score.predictions) - score.predictions
-            self._sampling.add(np.add.reduceat(nats, starts), score.predictions)
 
     def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
         """Return the metrics of some sentences, those that models are compared by.
 
         Under `like` these are the mean over sentences, too, and sentences that were left out do
-        not count. Of a sample, bits are those that its tokens let all tokens expect. Bits include
-        the spelling of unknown tokens, and models that fold case or accents alone have no bits in
-        common: they predict less text.
+        not count. Bits include the spelling of unknown tokens, and models that fold case or accents
+        alone have no bits in common: they predict less text.
         """
         sums = self._sums(members)
         keys = np.frombuffer(self._keys, np.uint64)[members]
@@ -125,8 +119,6 @@ class PpplTotals(ModelTotals[SentenceScore]):
         if self.config.like:
             counts = (sums.scored > 0).astype(float)
         bits = [(sums.nats + sums.spelling) / math.log(2), sums.characters * counts]
-        if self.config.sample < 1:
-            bits[1:1] = [sums.scored, sums.tokens]
         text = ", ".join(text_fields(self.predictor.tokenizer).values())
         metrics = {"bits_per_character": Metric(np.array(bits), keys, text),
                    "nats_per_token": Metric(np.array([sums.nats, sums.scored]), keys, vocabulary)}
@@ -147,19 +139,17 @@ class PpplTotals(ModelTotals[SentenceScore]):
             word between white space, which compare models with different vocabularies, as
             unknown tokens are spelled out (see `encode_sentence`); `unknown_bits_per_character`:
             what that takes of them, where there are unknown tokens; `by`: the same for each value
-            of a key; `sampling_error`: how far off a sample may be.
+            of a key.
 
         Raises:
             DataError: nothing was counted.
         """
         config, sums = self.config, self._sums()
-        sampled = config.sample < 1
         if not len(sums.nats):
             raise DataError("no sentences in the input; expected records with text")
         if not sums.scored.any():
-            raise DataError(f"none of {len(sums.nats)} sentences has a token to score: all are "
-                            f"left out, or {setting('sample')} drew none; expected shorter "
-                            "sentences or a larger share")
+            raise DataError(f"found {len(sums.nats)} sentences that are all too long, expected "
+                            "shorter ones")
         self._unknown_tokens.warn()
         by = self._groups.scores(self._scores)
         left_out = int((sums.scored == 0).sum()) if config.like else 0
@@ -167,14 +157,11 @@ class PpplTotals(ModelTotals[SentenceScore]):
             "model": self.predictor.name,
             **self._scores(slice(None)),
             **({"left_out": left_out} if left_out else {}),
-            **(self._sampling_fields(sums) if sampled else {}),
             **({"by": by} if by else {}),
             **data_fields(self._data),
             **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
                      unit="token", special=False, unknown="utf-8",
-                     sample=config.sample if sampled else None,
-                     sample_seed=self._statistics.seed if sampled else None,
-                     context=config.context_tokens or None, like=config.like,
+                     like=config.like,
                      **self.predictor.signature_fields),
         }
 
@@ -192,7 +179,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
         bits, nats = metrics["bits_per_character"].value, metrics["nats_per_token"].value
         unknown = bits * kept.spelling.sum() / (kept.nats + kept.spelling).sum() \
             if kept.spelling.any() else 0
-        mean = float(kept.pppl.mean()) if self.config.sample == 1 else math.nan
+        mean = float(kept.pppl.mean())
         bounds = interval([metrics["pppl" if self.config.like else "nats_per_token"].by_unit()],
                           self._statistics)
         if not self.config.like:
@@ -200,7 +187,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
         return {
             "pppl": rounded(mean if self.config.like else safe_exp(nats)),
             **({"interval": [rounded(bound) for bound in bounds]} if bounds else {}),
-            **({"mean_sentence_pppl": rounded(mean)} if self.config.sample == 1 else {}),
+            "mean_sentence_pppl": rounded(mean),
             "nats_per_token": rounded(nats),
             "bits_per_character": rounded(bits),
             **({"unknown_bits_per_character": rounded(unknown)} if unknown else {}),
@@ -209,12 +196,3 @@ class PpplTotals(ModelTotals[SentenceScore]):
             **{name: int(kept[name].sum())
                for name in ("tokens", "characters", "words", "unknown")},
         }
-
-    def _sampling_fields(self, sums: np.recarray) -> Line:
-        """Return how many tokens were scored, and how far off their score may be."""
-        error = self._sampling.half_width(self.config.sample, self._statistics.confidence)
-        nats = sums.nats.sum() / sums.scored.sum()
-        bounds = {} if error is None else {"sampling_error": {
-            "nats_per_token": rounded(error),
-            "pppl": [rounded(safe_exp(nats - error)), rounded(safe_exp(nats + error))]}}
-        return {"scored_tokens": int(sums.scored.sum()), **bounds}

@@ -5,7 +5,6 @@ Sources: Salazar et al. 2020, equations 2 and 3; Kauf and Ivanova 2023.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.keyed_random import derive, uniforms
+from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import Record
 from bmtools.scoring.evaluation import score_in_windows
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
@@ -27,7 +25,6 @@ from bmtools.vocab.words import word_starts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_SAMPLING = 1
 _BIOBIT_TOKENS = 170  # of a sentence, special tokens included
 _NATS_PER_BYTE = math.log(256)
 
@@ -41,7 +38,6 @@ class SentenceScore:
         predictor: index of the predictor.
         logprobs: (scored,) float64 in nats, of the scored tokens in the order of the text; none
             where the sentence is left out.
-        predictions: (copies,) int64, tokens scored in each masked copy, in the same order.
         tokens: tokens of the sentence, without special ones.
         unknown: how many of these are the unknown token.
         spelling_nats: what spelling out the unknown ones among the scored tokens takes.
@@ -50,7 +46,6 @@ class SentenceScore:
     record: Record
     predictor: int
     logprobs: np.ndarray
-    predictions: np.ndarray
     tokens: int
     unknown: int
     spelling_nats: float
@@ -70,35 +65,33 @@ class SentenceScore:
 
 
 class _MaskedSentence(NamedTuple):
-    """A sentence in as many windows as the model needs, none where it is left out, and counts."""
+    """A sentence's masked copies, without any if it is left out, and counts."""
 
-    windows: list[MaskedCopies]
+    copies: MaskedCopies
     tokens: int
     unknown: int
-    spelling_nats: float = 0.0
+    spelling_nats: float
 
 
 def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
-                    config: PpplConfig | None = None, reject: Reject = refuse,
-                    seed: int = 0) -> Iterator[SentenceScore]:
+                    config: PpplConfig | None = None,
+                    reject: Reject = refuse) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
     Every token but the special ones around a text is scored once. Unknown tokens count like
     others, and what spelling them out takes is given beside.
 
     Args:
-        records: sentences, or longer texts where `config.context_tokens` is set.
+        records: sentences.
         predictors: each scores all of them.
-        config: what is masked, and how much of it is scored.
+        config: what is masked.
         reject: receives records that a predictor cannot take; they are kept from all.
-        seed: of `config.sample`.
     """
-    mask = partial(_mask_sentence, config=config or PpplConfig(), seed=seed)
+    mask = partial(_mask_sentence, config=config or PpplConfig())
     return score_in_windows(records, predictors, mask, partial(_score_masked, predictors), reject)
 
 
-def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
-                   seed: int) -> _MaskedSentence:
+def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig) -> _MaskedSentence:
     """Encode a sentence and choose what to mask in it.
 
     Raises:
@@ -110,29 +103,19 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
                                         "expected a sentence", record)
     tokens, unknown = len(sentence.positions), int(np.count_nonzero(sentence.spelling_nats))
     if config.like and len(sentence.input_ids) > _BIOBIT_TOKENS:
-        return _MaskedSentence([], tokens, unknown)
-    if not config.context_tokens:
-        check_length(predictor, record, len(sentence.input_ids),
-                     f"score it in windows ({setting('context_tokens')} 64) or split it into "
-                     "sentences first (bmtools import jsonl --sentences)")
-    spans = masked_spans(sentence, config.variant)
-    if config.sample < 1:
-        spans = sample_spans(spans, config.sample, f"{record.get('id')}\0{record['text']}", seed)
-    try:
-        windows = split_into_windows(sentence, spans, config, predictor.max_tokens)
-    except ValueError as error:
-        raise RecordError(record.place, f"{error}, as {predictor.name} takes "
-                                        f"{predictor.max_tokens} at a time", record) from error
-    costs = np.append(0, sentence.spelling_nats.cumsum())
-    ends = spans[:, 1] if config.variant == "whole-word" else spans[:, 0] + 1
-    return _MaskedSentence(windows, tokens, unknown,
-                           float((costs[ends] - costs[spans[:, 0]]).sum()))
+        return _MaskedSentence(MaskedCopies(sentence.input_ids, np.zeros((0, 2), np.int64)),
+                               tokens, unknown, 0.0)
+    check_length(predictor, record, len(sentence.input_ids),
+                 "split it into sentences first (bmtools import jsonl --sentences)")
+    return _MaskedSentence(
+        MaskedCopies(sentence.input_ids, masked_spans(sentence, config.variant)), tokens, unknown,
+        float(sentence.spelling_nats.sum()))
 
 
 def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence[Record],
                   sentences: Sequence[_MaskedSentence]) -> list[SentenceScore]:
     """Predict the log probability of each scored token, in the order of the text."""
-    inputs = [window for sentence in sentences for window in sentence.windows]
+    inputs = [sentence.copies for sentence in sentences]
 
     def true_logprobs(batch: MaskLogits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         labels = torch.tensor([[inputs[sequence].input_ids[position]] for sequence, position in
@@ -145,17 +128,9 @@ def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence
                *predictors[index].predict(inputs, true_logprobs)]
     sequences, positions, logprobs = map(np.concatenate, zip(*batches, strict=True))
     logprobs = logprobs[np.lexsort((positions, sequences))]
-    scores, first = [], 0
-    for record, sentence in zip(records, sentences, strict=True):
-        # Scored tokens of each copy of each window.
-        predictions = np.concatenate([np.zeros(0, np.int64), *(
-            np.diff(window.spans)[:, 0] if window.predict_all
-            else np.ones(len(window.spans), np.int64) for window in sentence.windows)])
-        last = first + int(predictions.sum())
-        scores.append(SentenceScore(record, index, logprobs[first:last], predictions,
-                                    *sentence[1:]))
-        first = last
-    return scores
+    ends = np.cumsum([len(copies.spans) for copies in inputs])
+    return [SentenceScore(record, index, own, *sentence[1:]) for record, sentence, own in
+            zip(records, sentences, np.split(logprobs, ends[:-1]), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -167,16 +142,12 @@ class EncodedSentence:
         word_ids: (tokens,) int64, number of each token's word, as `bmtools.vocab.words` has them.
         positions: (scored,) int64, positions of all tokens but special ones, ascending.
         spelling_nats: (tokens,) float64, what spelling out each takes; 0 for known tokens.
-        prefix_length, suffix_length: special tokens that the tokenizer puts before and behind a
-            text.
     """
 
     input_ids: np.ndarray
     word_ids: np.ndarray
     positions: np.ndarray
     spelling_nats: np.ndarray
-    prefix_length: int
-    suffix_length: int
 
 
 def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSentence:
@@ -192,8 +163,6 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
     added = np.array(encoding.special_tokens_mask, dtype=bool)
     inner = np.flatnonzero(~added)
     word_ids = word_starts(tokenizer.backend_tokenizer, [text], [encoding]).cumsum()
-    prefix, suffix = (int(inner[0]), len(input_ids) - 1 - int(inner[-1])) if len(inner) \
-        else (len(input_ids), 0)
     unknown_id = tokenizer.unk_token_id
     if unknown_id is not None:  # SentencePiece models have special tokens among their pieces
         input_ids[~added & np.isin(input_ids, sorted(special_ids(tokenizer)))] = unknown_id
@@ -202,14 +171,14 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
         start, end = encoding.token_to_chars(position)
         spelled = text[start:end].strip().encode()
         spelling_nats[position] = (len(spelled) + 1) * _NATS_PER_BYTE
-    return EncodedSentence(input_ids, word_ids, inner, spelling_nats, prefix, suffix)
+    return EncodedSentence(input_ids, word_ids, inner, spelling_nats)
 
 
 def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:
     """Choose the span that each copy of a sentence masks, (copies, 2): first position and end.
 
     Sources: Salazar et al. 2020, section 2 (original); Kauf and Ivanova 2023, section 3
-    (within-word: left to right within a word; whole-word).
+    (within-word: left to right within a word).
     """
     positions = sentence.positions
     if variant == "original":
@@ -218,56 +187,4 @@ def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:
     begins = np.ones(len(positions), dtype=bool)
     begins[1:] = (words[1:] != words[:-1]) | (positions[1:] != positions[:-1] + 1)
     ends = np.append(positions[np.flatnonzero(begins)[1:] - 1], positions[-1:]) + 1
-    if variant == "whole-word":
-        return np.stack([positions[begins], ends], axis=1)
     return np.stack([positions, ends[np.cumsum(begins) - 1]], axis=1)
-
-
-def sample_spans(spans: np.ndarray, share: float, name: str, seed: int) -> np.ndarray:
-    """Sample spans; the draw depends on the sentence's name and a seed alone.
-
-    Args:
-        spans: (copies, 2).
-        share: probability of each.
-        name: distinguishes the sentence from others, also of the same text.
-        seed: of the draw.
-    """
-    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
-    return spans[uniforms(derive(seed, key), np.arange(len(spans)), _SAMPLING) < share]
-
-
-def split_into_windows(sentence: EncodedSentence, spans: np.ndarray, config: PpplConfig,
-                       max_tokens: int) -> list[MaskedCopies]:
-    """Cut a sentence into sequences that a model takes; one that fits stays whole.
-
-    A longer one is read through a sliding window, with the special tokens around each part. Each
-    span is predicted in one window, in which it sees at least `config.context_tokens` on either
-    side, where the text has them.
-
-    Args:
-        sentence: to be scored.
-        spans: masked in copies of it.
-        config: variant and context.
-        max_tokens: longest sequence, special tokens included.
-
-    Raises:
-        ValueError: twice the context and the longest span do not fit into a sequence.
-    """
-    predict_all = config.variant == "whole-word"
-    ids, context = sentence.input_ids, config.context_tokens
-    if len(ids) <= max_tokens:
-        return [MaskedCopies(ids, spans, predict_all)]
-    prefix, end = sentence.prefix_length, len(ids) - sentence.suffix_length
-    room = max_tokens - prefix - sentence.suffix_length
-    longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
-    stride = room - 2 * context - longest + 1
-    if stride < 1:
-        raise ValueError(f"{setting('context_tokens')}: found {context}, expected at most "
-                         f"{max(0, (room - longest) // 2)}")
-    starts = np.append(np.arange(prefix, end - room, stride), end - room)
-    # The last window that starts early enough; spans near the beginning are in the first.
-    chosen = np.searchsorted(starts, spans[:, 0] - context, side="right") - 1
-    chosen = chosen.clip(min=0)
-    return [MaskedCopies(np.concatenate([ids[:prefix], ids[start:start + room], ids[end:]]),
-                         spans[chosen == number] - start + prefix, predict_all)
-            for number, start in enumerate(starts.tolist()) if (chosen == number).any()]

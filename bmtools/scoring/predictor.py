@@ -32,13 +32,12 @@ class MaskedCopies:
 
     Args:
         input_ids: (tokens,) int64, special tokens included.
-        spans: (copies, 2) int64, the masked positions of each copy: the first, and the end.
-        predict_all: whether all masked positions of a copy are predicted, or the first alone.
+        spans: (copies, 2) int64, the masked positions of each copy: the first, which is predicted,
+            and the end.
     """
 
     input_ids: np.ndarray
     spans: np.ndarray
-    predict_all: bool = False
 
 
 class MaskLogits(NamedTuple):
@@ -74,7 +73,7 @@ class Predictor(Protocol):
 
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
-        """Predict each masked position once and yield what `reduce` makes of each batch's logits.
+        """Predict each copy's first mask and yield what `reduce` makes of each batch's logits.
 
         Batches come in any order; `reduce` may run in several threads at a time.
         """
@@ -106,9 +105,8 @@ class UnigramPredictor:
     def predict(self, inputs: Sequence[MaskedCopies],
                 reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
         """Yield what `reduce` makes of the same logits at every masked position."""
-        masked = [(index, position) for index, copies in enumerate(inputs)
-                  for start, end in copies.spans.tolist()
-                  for position in range(start, end if copies.predict_all else start + 1)]
+        masked = [(index, start) for index, copies in enumerate(inputs)
+                  for start in copies.spans[:, 0].tolist()]
         for start in range(0, len(masked), _BATCH_SIZE):
             batch = np.array(masked[start:start + _BATCH_SIZE], dtype=np.int64)
             yield reduce(MaskLogits(batch[:, 0], batch[:, 1], self._logits.expand(len(batch), -1)))

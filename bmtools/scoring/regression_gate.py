@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
-
-import msgspec
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.jsonl import read_objects
-from bmtools.records import JsonObject, readable
+from bmtools.records import JsonObject
 
 _NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
                            "transformers"))
 """Fields of a signature that tell models and machines apart, not ways of scoring."""
-
-
-class _Reference(TypedDict):
-    mrr: float
-    signature: str
 
 
 def read_reference(path: Path) -> list[JsonObject]:
@@ -34,11 +26,8 @@ def read_reference(path: Path) -> list[JsonObject]:
     """
     lines = []
     for place, line in read_objects(str(path)):
-        if "mrr" in line and "signature" in line:
-            try:
-                lines.append(msgspec.convert(line, _Reference) and line)
-            except msgspec.ValidationError as error:
-                raise DataError(f"{place}: {readable(str(error))}") from error
+        if isinstance(line.get("mrr"), int | float) and isinstance(line.get("signature"), str):
+            lines.append(line)
         elif "text" in line and not lines:
             return []
         elif "compared" not in line:
@@ -75,10 +64,6 @@ def check_regression(path: Path, reference: Sequence[JsonObject],
                     ("signature", _way_of_scoring(best), _way_of_scoring(line)),
                     ("maskings", best.get("maskings"), line["maskings"]),
                     ("data", best.get("data"), line["data"])):
-                if there is None:
-                    raise DataError(f"{path}: found no key {name!r} in the score of "
-                                    f"{best['model']}, expected it to tell other maskings from "
-                                    "these; score it again with this version")
                 if there != here:
                     raise DataError(f"{path}: found {name} {there!r}, expected {here!r} as in this "
                                     "run; score both on the same maskings in the same way")

@@ -14,9 +14,8 @@ from bmtools.recipes.settings import Masking
 from bmtools.settings import Settings, option
 
 Precision = Literal["float32", "bf16", "fp16"]
-Variant = Literal["original", "within-word", "whole-word"]
+Variant = Literal["original", "within-word"]
 Evaluation = Literal["biobit"]
-MaskUnit = Literal["word", "mention"]
 Projection = Literal["pca", "tsne"]
 Parsed = TypeVar("Parsed")
 Models = str | PathLike[str] | Iterable[str | PathLike[str]]
@@ -44,31 +43,20 @@ class InferenceConfig(Settings, title="Inference"):
 
 
 class PpplConfig(Settings, title="Pseudo-perplexity"):
-    """Pseudo-perplexity: which tokens are masked together, and how many are scored."""
+    """Pseudo-perplexity: which tokens are masked together."""
 
     variant: Variant = option(
         "original", "What is masked to score a token: original (the token alone; Salazar et al. "
-                    "2020), within-word (also the rest of its word, so that pieces do not give "
-                    "each other away; Kauf and Ivanova 2023) or whole-word (all tokens of its "
-                    "word, in one copy).")
-    sample: float = option(
-        1.0, "Share of the tokens (of the words, in variant whole-word) to score, drawn by id, "
-             "text and seed; the sampling error is reported.")
-    context_tokens: int = option(
-        0, "Score texts longer than the model takes in windows, in which each token sees at least "
-           "this many tokens on either side, where the text has them; 0 refuses such texts.")
+                    "2020) or within-word (also the rest of its word, so that pieces do not give "
+                    "each other away; Kauf and Ivanova 2023).")
     like: Evaluation | None = option(
         None, "biobit scores as the evaluation that Buonocore et al. published: the mean over "
               "sentences, without those above 170 tokens.")
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(0 < self.sample <= 1, "sample", self.sample, "above 0, at most 1")
-        require(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
-        plain = self.variant == "original" and self.sample == 1 and self.context_tokens == 0
-        require(plain or not self.like, f"like {self.like}",
-                f"{setting('variant')}, {setting('sample')} or {setting('context_tokens')} "
-                "beside it", "none of them")
+        require(self.variant == "original" or not self.like, f"like {self.like}",
+                setting("variant"), "no variant with it")
 
 
 class MrrConfig(Settings, title="Mean reciprocal rank"):
@@ -80,11 +68,6 @@ class MrrConfig(Settings, title="Mean reciprocal rank"):
                 "(by its first token alone), joint (by all its tokens behind as many masks) or "
                 "skip (left out of the mean).")
     ignore_case: bool = option(False, "Count a proposal that equals the word but for case.")
-    beam_size: int = option(20, "Prefixes that joint keeps at each step, left to right; a word "
-                                "that so many proposals surpass has no rank.")
-    context_tokens: int = option(0, "Score words of texts longer than the model takes in windows, "
-                                    "in which each word sees at least this many tokens on either "
-                                    "side, where the text has them; 0 refuses such texts.")
     like: Evaluation | None = option(
         None, "biobit scores as the evaluation that Buonocore et al. published: the first five, "
               "caseless, single tokens only, punctuation removed from words, reciprocal ranks "
@@ -94,12 +77,9 @@ class MrrConfig(Settings, title="Mean reciprocal rank"):
     def __post_init__(self) -> None:
         check_choices(self)
         require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
-        require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
-        require(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
-        plain = self.top_k == 5 and self.multi_token == "miss" and self.context_tokens == 0
-        require(plain or not self.like, f"like {self.like}",
-                f"{setting('top_k')}, {setting('multi_token')} or {setting('context_tokens')} "
-                "beside it", "none of them")
+        require((self.top_k == 5 and self.multi_token == "miss") or not self.like,
+                f"like {self.like}", f"{setting('top_k')} or {setting('multi_token')}",
+                "neither of them with it")
 
 
 @dataclass(frozen=True)
@@ -223,20 +203,6 @@ class EmbeddingSpaceConfig(Settings,
                 f"{setting('words_per_band')}")
         check_choices(self)
         parse_layers(self.layers)
-
-
-class StateReadingConfig(Settings, title="Inference"):
-    """Inference: passes through a checkpoint; only precision moves a vector beyond rounding."""
-
-    batch_tokens: int = option(4_096, "Tokens per pass through a model, padding included.")
-    device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
-                                 "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
-    precision: Literal["float32", "bf16", "fp16"] = option(
-        "float32", "Precision of matrix products.")
-
-    def __post_init__(self) -> None:
-        require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
-        check_choices(self)
 
 
 def _parse(name: str, text: str, parse: Callable[[str], Parsed], expected: str) -> list[Parsed]:

@@ -1,4 +1,4 @@
-"""Scores that are ratios of two sums: their intervals, comparisons and sampling errors.
+"""Scores that are ratios of two sums: their intervals and comparisons.
 
 The sums are nats over tokens or reciprocal ranks over maskings; a score may also be a product of
 such ratios. Sums are drawn by unit: a sentence, since measurements within one depend on each other.
@@ -7,10 +7,8 @@ A unit whose denominators are 0 does not count.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from statistics import NormalDist
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -138,46 +136,6 @@ class Metric:
         keys, numbers = np.unique(self.units[self.counted], return_inverse=True)
         return np.array([np.bincount(numbers, column, len(keys))
                          for column in self.sums[:, self.counted]])
-
-
-@dataclass
-class SamplingError:
-    """Sampling error of a ratio over sampled items, from running sums."""
-
-    _count: int = 0
-    _sums: np.ndarray = field(default_factory=lambda: np.zeros(2))
-    _products: np.ndarray = field(default_factory=lambda: np.zeros((2, 2)))
-
-    def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
-        """Add sampled items, (items,) each; those with a denominator of 0 do not count."""
-        columns = _counted([[numerators, denominators]])
-        self._count += columns.shape[1]
-        self._sums += columns.sum(axis=1)
-        self._products += columns @ columns.T
-
-    def half_width(self, share: float, confidence: float) -> float | None:
-        """Estimate how far the ratio may be from that over all items: half an interval's width.
-
-        Items are sampled independently of each other. By the normal approximation, linear in the
-        residuals of the ratio, with the correction for a finite population.
-
-        Source: Cochran 1977, chapter 6, whose share of the population is here the probability.
-
-        Args:
-            share: probability with which an item was sampled, more than 0 and at most 1.
-            confidence: level of the interval.
-
-        Returns:
-            half the width, 0 where all items were sampled; None with fewer than `FEWEST_UNITS`
-            items, or where a sum is infinite.
-        """
-        if self._count < FEWEST_UNITS or not np.isfinite(self._sums).all():
-            return None
-        total, size = self._sums
-        weights = np.array([1.0, -total / size])
-        residuals = max(float(weights @ self._products @ weights), 0.0)
-        variance = (1 - share) * self._count / (self._count - 1) * residuals / size**2
-        return NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
 
 
 def _counted(models: Sequence[Sums]) -> np.ndarray:

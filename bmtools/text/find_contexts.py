@@ -33,7 +33,6 @@ from bmtools.text.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
 from bmtools.text.segment import Span, stretch_spans, stretches
 from bmtools.text.settings import ContextConfig
 from bmtools.text.word_lists import StrPath, WordList, choose_words
-from bmtools.vocab.segmenters import Segmenter, load_segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")
 
@@ -114,8 +113,8 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
                   words: WordList | StrPath | Iterable[str] | None = None,
                   config: ContextConfig = ContextConfig(), *,  # noqa: B008 (frozen)
                   tokenizer: StrPath | None = None, base: StrPath | None = None,
-                  uncased: bool = False, segmenter: Segmenter | str | None = None,
-                  processes: int = 1, progress: Progress = iter) -> ContextSample:
+                  uncased: bool = False, processes: int = 1,
+                  progress: Progress = iter) -> ContextSample:
     """Sample, for each word, up to `config.max_sentences` of the sentences that contain it.
 
     Every sentence with a word has the same chance for it, however often the word occurs in it; a
@@ -133,25 +132,21 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
         tokenizer: tokenizer or checkpoint by whose rule case and accents are folded.
         base: tokenizer or checkpoint whose words are not looked for.
         uncased: ignore case, where no tokenizer decides it.
-        segmenter: finds words in scripts without spaces, or the name of one; is sent to the
-            processes.
         processes: that search; 0 for one a core. One works in this process.
         progress: passes blocks of text on, to show progress.
 
     Raises:
         DataError: there is no text, or no word.
-        BmtoolsError: a process died, or there is no such segmenter.
+        BmtoolsError: a process died.
     """
     targets = words if isinstance(words, WordList) \
         else choose_words(words, tokenizer, base, uncased)
-    if isinstance(segmenter, str):
-        segmenter = load_segmenter(segmenter)
     if not isinstance(records, RecordReader):
         names = [records] if isinstance(records, str | PathLike) else records
         records = RecordReader([str(name) for name in names])
     sample = ContextSample(targets.words, config, temporary_file())
     characters = 0
-    blocks = map_parallel(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
+    blocks = map_parallel(read_blocks(records), partial(BlockFinder, targets, config),
                         processes, f"try again with fewer {setting('workers')}")
     with closing(blocks):
         for block in progress(blocks):
@@ -177,13 +172,11 @@ class BlockFinder:
     Args:
         targets: words to look for.
         config: of the sample.
-        segmenter: finds words in scripts without spaces.
     """
 
-    def __init__(self, targets: WordList, config: ContextConfig,
-                 segmenter: Segmenter | None) -> None:
+    def __init__(self, targets: WordList, config: ContextConfig) -> None:
         self._config = config
-        self._matcher = Matcher(targets.folded, Folding(targets.rule), segmenter)
+        self._matcher = Matcher(targets.folded, Folding(targets.rule))
         self._keys = word_keys(targets.folded, config.seed)
         self._is_long = [" " in word for word in targets.folded]
         self._lowest: list[list[int]] = [[] for _ in targets.words]

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bmtools.text.case_folding import UNSPACED, WORD, Folded, Folding, as_codes, as_string
-from bmtools.vocab.segmenters import Segmenter
 
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of words or strings, their begins and their ends, each (spans,) int64."""
@@ -47,19 +46,16 @@ class Matcher:
 
     No letter, figure or mark may touch a word at either end. Scripts without spaces are the
     exception (Chinese, Japanese, Thai, Lao, Khmer, Burmese): words that begin or end in their
-    characters are found anywhere, also inside longer ones, unless a segmenter finds the borders
-    of words. White space within a word of several parts matches any white space.
+    characters are found anywhere, also inside longer ones. White space within a word of several
+    parts matches any white space.
 
     Args:
         words: folded, each once, each with a letter or figure.
         folding: how text is folded.
-        segmenter: finds words in scripts without spaces.
     """
 
-    def __init__(self, words: Sequence[str], folding: Folding,
-                 segmenter: Segmenter | None = None) -> None:
+    def __init__(self, words: Sequence[str], folding: Folding) -> None:
         self._folding = folding
-        self._segmenter = segmenter
         codes = [as_codes(word) for word in words]
         self._unspaced = np.array([(one >= UNSPACED).any() for one in codes], dtype=bool)
         runs: dict[bytes, int] = {}
@@ -107,8 +103,6 @@ class Matcher:
         lengths = np.fromiter(map(len, texts), np.int64, len(texts)) + len(_SEPARATOR)
         origins = np.cumsum(lengths) - lengths
         matches = _to_texts(words, starts, lasts, folded, joined, origins)
-        if self._segmenter is not None and self._windows:
-            matches = _select(matches, self._agrees(matches, texts, self._segmenter))
         if len(found) > 1:
             matches = _select(matches, np.lexsort((matches.ends, matches.starts, matches.texts)))
         return matches
@@ -170,23 +164,6 @@ class Matcher:
         begins, ends = kept[begins], kept[lasts] + 1
         free = _untouched(codes, begins, ends)
         return words[free], begins[free], ends[free]
-
-    def _agrees(self, matches: Matches, texts: Sequence[str], segmenter: Segmenter) -> np.ndarray:
-        """Mark the matches that begin and end where words do, (matches,) bool."""
-        agrees = ~self._unspaced[matches.words]
-        unspaced = np.flatnonzero(~agrees)
-        borders: set[int] = set()
-        last = -1
-        for match in unspaced[np.argsort(matches.texts[unspaced], kind="stable")].tolist():
-            number = int(matches.texts[match])
-            if number != last:
-                # White space is a border, whatever word it belongs to.
-                text, last = texts[number], number
-                blanks = [place for place, one in enumerate(text) if one.isspace()]
-                borders = {0, len(text), *segmenter(text), *blanks, *(one + 1 for one in blanks)}
-            agrees[match] = (matches.starts[match] in borders and matches.ends[match] in borders)
-        return agrees
-
 
 class _HashTable:
     """Strings of characters, looked up by their hash.

@@ -109,7 +109,9 @@ for part in train dev test; do
             "$DATA/it/ner/NCBI_DISEASE/${part}_corpus.txt" \
             --annotations "$DATA/it/ner/NCBI_DISEASE/${part}_annotations.txt"
 done
-bmtools score-pppl "$OUT/ncbi-test.jsonl" --context-tokens 64 --sample 0.1 -o "$OUT/pppl.jsonl" \
+missing ncbi-sentences.jsonl &&
+    bmtools import jsonl "$OUT/ncbi-test.jsonl" --sentences -o "$OUT/ncbi-sentences.jsonl"
+bmtools score-pppl "$OUT/ncbi-sentences.jsonl" -o "$OUT/pppl.jsonl" \
     --overwrite --model "$OUT/base" --model "$OUT/initialised" --model "$OUT/medical" \
     --model "$OUT/student" --baseline "$OUT/native.jsonl"
 missing tagger &&

@@ -88,7 +88,7 @@ CASES = {
               "nothing", records=TAGGED, option="--train"),
     "score-pppl": Case(
         ("--model", "MODEL"),
-        ("--variant [original|within-word|whole-word]", "--fail-over X", "lower"),
+        ("--variant [original|within-word]", "--fail-over X", "lower"),
         blank="FILE:1: key 'text': found no tokens to score, expected a sentence"),
     "translate": Case(
         ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", "MEMORY"),

@@ -77,14 +77,6 @@ def test_words_of_a_new_tokenizer(run: Run, corpus: Path, tiny_tokenizer: Path,
             assert line["text"][target["start"]:target["end"]] == target["word"]
 
 
-def test_case_counts_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None:
-    path = tmp_path / "words.txt"
-    path.write_text("ASMA\n")
-    arguments = ("find-contexts", corpus, "--words", path, "--workers", 1)
-    assert run(*arguments).records == []
-    assert len(run(*arguments, "--uncased").records) == 4
-
-
 def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_path: Path) -> None:
     big = tmp_path / "big.jsonl"
     big.write_text(corpus.read_text() * 2_000)

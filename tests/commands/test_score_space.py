@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.installation import install_command
-
 FEW = ("--bands", 2, "--set", "words_per_band=3", "--set", "min_count=2",
        "--occurrences", 2, "--set", "neighbours=2",
        "--resamples", 50, "--device", "cpu")
@@ -48,14 +46,6 @@ def test_a_line_for_each_checkpoint_a_picture_and_vectors(
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
-def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", *FEW, "--set", "words_per_band=2", "--set",
-                  "single_token_words=true", "--model",
-                  tiny_checkpoint, corpus)
-    assert outcome.code == 0, outcome.err
-    assert {band["tokens_per_word"] for band in outcome.records[0]["bands"]} == {1}
-
-
 def test_no_text_is_one_clear_line(run: Callable[..., Any], tiny_checkpoint: Path, tmp_path: Path,
                                    write_lines: Callable[..., Path]) -> None:
     blank = write_lines("blank.jsonl", {"id": "a", "text": " "})
@@ -81,12 +71,3 @@ def test_a_layer_that_is_not_there(run: Callable[..., Any], corpus: Path,
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (f"bmtools: --layers: found 7, but {tiny_checkpoint} has layers 1 to 1, "
                            "and 0 for its embeddings\n")
-
-
-@pytest.mark.usefixtures("no_matplotlib")
-def test_a_missing_matplotlib_is_told_before_any_work(
-        run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", "--model", tiny_checkpoint, "--plot", "p.svg", corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "
-                           f"{install_command('plot')}\n")

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from bmtools.errors import DataError, RecordError
+from bmtools.errors import RecordError
 from bmtools.io.jsonl import RecordReader
 from bmtools.records import MASK, Record, check
 from bmtools.scoring import cloze
 from bmtools.scoring.cloze import make_clozes
-from bmtools.scoring.settings import MaskUnit
 from bmtools.text.case_folding import CASELESS
-from bmtools.text.word_lists import WordList, read_word_list
+from bmtools.text.word_lists import WordList
 
 
 def listed(*terms: str) -> WordList:
@@ -34,10 +33,9 @@ def marked(text: str, *mentions: str, **keys: Any) -> Record:
     return Record(id="a", text=text, entities=entities, **keys)
 
 
-def masked_words(record: Record, terms: WordList | None = None,
-                 unit: MaskUnit = "word") -> list[str]:
+def masked_words(record: Record, terms: WordList | None = None) -> list[str]:
     """List the masked words, and check each record on the way."""
-    found = list(make_clozes([record], terms, unit))
+    found = list(make_clozes([record], terms))
     for number, one in enumerate(found, 1):
         check(one)
         assert one["id"] == f"{record['id']}-m{number}"
@@ -73,30 +71,9 @@ def test_words_of_terms(text: str, terms: list[str], words: list[str]) -> None:
     assert masked_words(plain(text), listed(*terms)) == words
 
 
-@pytest.mark.parametrize(("text", "terms", "mentions"), [
-    ("Il diabete mellito di tipo 2 e il diabete.", ["diabete", "diabete mellito di tipo 2"],
-     ["diabete mellito di tipo 2", "diabete"]),
-    ("acute renal failure syndrome", ["acute renal", "renal failure syndrome"],
-     ["renal failure syndrome"]),
-    ("acute renal failures", ["acute renal", "renal failure"], ["acute renal"]),
-    ("Crohn's disease", ["crohn's disease"], ["Crohn's disease"]),
-    ("A Ca2+ channel", ["Ca2+"], ["Ca2+"]),
-])
-def test_mentions_of_terms(text: str, terms: list[str], mentions: list[str]) -> None:
-    assert masked_words(plain(text), listed(*terms), "mention") == mentions
-
-
 def test_words_of_entities() -> None:
     record = marked("With severe (renal) failure.", "severe (renal) failure")
     assert masked_words(record) == ["severe", "renal", "failure"]
-    assert masked_words(record, unit="mention") == ["severe (renal) failure"]
-
-
-def test_white_space_and_signs_around_a_mention_stay() -> None:
-    record = Record(id="a", text="x  a b \n -- y", entities=[
-        {"start": 2, "end": 8, "type": "D"}, {"start": 8, "end": 12, "type": "D"}])
-    assert masked_words(record, unit="mention") == ["a b"]
-    assert masked_words(record) == ["a", "b"]
 
 
 def test_the_next_word_of_a_spelling_is_its_own() -> None:
@@ -110,16 +87,7 @@ def test_the_next_word_of_a_spelling_is_its_own() -> None:
 def test_a_position_is_masked_once() -> None:
     record = marked("Acute renal failure.", "Acute renal failure", "S:renal", "T:failure")
     assert masked_words(record, listed("renal failure")) == ["Acute", "renal", "failure"]
-    assert masked_words(record, listed("renal failure"), "mention") == ["Acute renal failure"]
     assert {one["type"] for one in make_clozes([record], listed("renal failure"))} == {"D"}
-
-
-def test_an_entity_counts_before_a_term_of_its_span() -> None:
-    record = marked("An ulcer and asthma.", "U:ulcer")
-    for unit in ("word", "mention"):
-        found = list(make_clozes([record], listed("ulcer", "asthma"), unit))
-        assert [(one["target"], one.get("type")) for one in found] == [
-            ("ulcer", "U"), ("asthma", None)]
 
 
 def test_other_keys_stay() -> None:
@@ -138,11 +106,6 @@ def test_keys_with_offsets_are_left_out() -> None:
     assert set(one) == {"id", "text", "target", "type"}
 
 
-def test_a_type_of_the_record_stays() -> None:
-    (one,) = make_clozes([marked("An ulcer.", "U:ulcer", type="note")], None)
-    assert one["type"] == "note"
-
-
 def test_maskings_pass_as_they_are() -> None:
     done = Record(id="a", text="An [MASK] ulcer.", target="acute")
     (same,) = make_clozes([done], listed("ulcer"))
@@ -157,13 +120,6 @@ def test_discontinuous_entities_are_passed_over_and_counted() -> None:
     found = make_clozes([record], None, skipped=skipped)
     assert [one["target"] for one in found] == ["liver", "failure"]
     assert +skipped == {"discontinuous entities skipped": 1}
-
-
-def test_records_without_a_word_are_counted() -> None:
-    skipped: Counter[str] = Counter()
-    records = [plain("Nothing here."), plain("An ulcer."), plain(""), marked("A -- b", "--")]
-    assert len(list(make_clozes(records, listed("ulcer"), skipped=skipped))) == 1
-    assert +skipped == {"records without a word to mask skipped": 3}
 
 
 def test_entities_outside_the_text_are_rejected() -> None:
@@ -192,30 +148,6 @@ def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     pending = iter(records)
     next(make_clozes(pending, listed("ulcer")))
     assert next(pending)["id"] == "3"
-
-
-def test_terms_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "terms.txt"
-    path.write_text("\ufeff\nulcer\r\n  renal  failure \nUlcer\n", encoding="utf-8")
-    assert read_word_list(str(path), CASELESS).words == ("ulcer", "renal  failure")
-    assert masked_words(plain("Renal failure, ulcer."), read_word_list(str(path), CASELESS)) == [
-        "Renal", "failure", "ulcer"]
-
-
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", ": found no words, expected one a line"),
-    (b"\n\n", ": found no words, expected one a line"),
-    (b"a\n--\n", ":2: found '--', of which no letter and no figure is left to look for; correct "
-                 "the line or leave it out"),
-    (b"a\n\xe0\n", ":2: byte 1 is not UTF-8; as Windows-1252 it reads 'à': type iconv -f "
-                  "WINDOWS-1252 -t UTF-8 {path}"),
-])
-def test_wrong_lists_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "terms.txt"
-    path.write_bytes(content)
-    with pytest.raises(DataError) as refused:
-        read_word_list(str(path), CASELESS)
-    assert str(refused.value) == f"{path}{message.replace('{path}', str(path))}"
 
 
 @pytest.mark.data

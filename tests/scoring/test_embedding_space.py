@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools import scoring
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.embedding_space import (
     EmbeddingSpace,
     WordStatistics,
@@ -27,7 +24,7 @@ from bmtools.scoring.embedding_space import (
     prepare_spaces,
     read_vectors,
 )
-from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,7 +46,7 @@ def lines_of(models: list[Any], chosen: EmbeddingSpaceConfig,
     records = [Record(id=str(number), text=text) for number, text in enumerate(texts)]
     return [line for line, _ in compare_spaces(
         [model.checkpoint for model in models], *sample_contexts(records, chosen), chosen,
-        StateReadingConfig())]
+        InferenceConfig())]
 
 
 def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
@@ -120,12 +117,6 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
     assert "layers:last|bands:2|words_per_band:10" in first["signature"]
 
 
-def test_bands_of_few_words_have_no_intervals(wordpiece: Any) -> None:
-    first, same = lines_of([wordpiece, wordpiece], settings())
-    assert first["intervals"] == same["intervals"] == {}
-    assert same["change"]["average_cosine"] == {"value": 0}
-
-
 def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
     [line] = lines_of([wordpiece], settings())
     frequent, rare = line["bands"]
@@ -138,13 +129,6 @@ def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
     assert line["chance_neighbours"] == 0.4
 
 
-def test_one_occurrence_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
-    [line] = lines_of([wordpiece], settings(occurrences=1, min_count=1, resamples=0))
-    assert line["self_similarity"] is None
-    assert line["intervals"] == {}
-    assert line["average_cosine"] is not None
-
-
 def test_models_of_few_tokens_and_few_words_read_the_same_occurrences(wordpiece: Any,
                                                                  known: Any) -> None:
     short = known({"cuore": 1, "sangue": 1, "asma": 1, "mellito": 1, "artrosi": 1}, tokens=3)
@@ -153,31 +137,20 @@ def test_models_of_few_tokens_and_few_words_read_the_same_occurrences(wordpiece:
     chosen = settings()
     words, contexts = sample_contexts(records, chosen)
     lines = [line for line, _ in compare_spaces([wordpiece.checkpoint, short.checkpoint], words,
-                                                contexts, chosen, StateReadingConfig())]
+                                                contexts, chosen, InferenceConfig())]
     assert [line["words"] for line in lines] == [6, 6]
     assert lines[1]["unknown"] == 2
     assert {band["tokens_per_word"] for band in lines[1]["bands"]} == {1}
-
-
-def test_scores_from_python(save: Callable[..., Path],
-                            wordpiece: CheckpointPredictor) -> None:
-    checkpoint = save(wordpiece)
-    texts = [{"id": str(number), "text": " ".join([*FREQUENT, *RARE])} for number in range(3)]
-    how = {"bands": 2, "words_per_band": 2, "min_count": 2, "neighbours": 2, "resamples": 0}
-    one, other = scoring.embedding_space(texts, [checkpoint, checkpoint], **how)
-    assert one["average_cosine"] == other["average_cosine"]
-    assert other["change"]["from"] == str(checkpoint)
 
 
 TEXT = "Il cuore pompa il sangue nelle arterie."
 LONG = " ".join(["Il cuore pompa"] * 30)
 
 
-
 def vectors(contexts: list[WordContext], *models: Any, layers: str = "last",
             **inference: Any) -> list[WordVectors]:
     return list(read_vectors(contexts, [model.checkpoint for model in models], layers,
-                             StateReadingConfig(**inference)))
+                             InferenceConfig(**inference)))
 
 
 def contexts_of(text: str, *words: str) -> list[WordContext]:
@@ -218,22 +191,6 @@ def test_all_layers_are_their_mean(wordpiece: Any) -> None:
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
 
 
-def test_the_size_of_batches_changes_nothing(any_model: Any) -> None:
-    contexts = [*contexts_of(TEXT, "cuore", "sangue"), *contexts_of("L'asma.", "asma"),
-                *contexts_of(TEXT[3:20], "pompa")]
-    [one], [other] = (vectors(contexts, any_model, batch_tokens=tokens) for tokens in (1, 4096))
-    np.testing.assert_allclose(one.vectors, other.vectors, atol=2e-6)
-    assert one.token_counts.tolist() == other.token_counts.tolist()
-
-
-def test_token_counts_and_unknown_words(wordpiece: Any) -> None:
-    contexts = contexts_of("\u0416\u0416\u0416 cuore", "\u0416\u0416\u0416", "cuore")
-    [found] = vectors(contexts, wordpiece)
-    own = wordpiece.tokenizer.backend_tokenizer.encode("cuore", add_special_tokens=False)
-    assert found.token_counts.tolist() == [1, len(own.ids)]
-    assert found.unknown.tolist() == [True, False]
-
-
 def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
     checkpoints = [wordpiece.checkpoint, modernbert.checkpoint]
     position = LONG.index("cuore", 200)
@@ -269,7 +226,7 @@ def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))
-    inference = StateReadingConfig(device="cpu")
+    inference = InferenceConfig(device="cpu")
     with pytest.raises(DataError, match="no words in the input"):
         prepare_spaces([], path, EmbeddingSpaceConfig(layers="-3,2"), inference)
     for number in (3, -4):

@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from bmtools.errors import RecordError, Reject
 from bmtools.records import Record
-from bmtools.scoring import evaluation
 from bmtools.scoring.evaluation import score_in_windows
 
 PREDICTORS: Any = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
@@ -45,18 +42,3 @@ def test_scores_come_in_order_and_refused_records_before_those_of_their_window()
     assert [event for event in events if event.startswith("s:")] == [
         f"s:{number}" for number in range(7, 600, 10)]
     assert events.index("s:247") < events.index("score of a0") < events.index("s:257")
-
-
-def test_a_refused_record_stops_where_nobody_collects() -> None:
-    def refuse(error: RecordError) -> None:
-        raise error
-
-    with pytest.raises(RecordError, match="s:7: found a seven"):
-        list(run(records(20), refuse))
-
-
-def test_no_more_is_read_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "_WINDOW_RECORDS", 4)
-    pending = records(100)
-    next(run(pending, lambda error: None))
-    assert next(pending)["id"] == "4"

@@ -13,7 +13,6 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from bmtools.errors import BmtoolsError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import save_checkpoint
@@ -111,11 +110,6 @@ def test_gradients_of_heads_equal_those_of_the_whole_model(
     found = {name: weight.grad for name, weight in model.named_parameters()
              if weight.grad is not None}
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-
-
-def test_deberta_is_refused_in_half_precision(saved: Callable[..., Path]) -> None:
-    with pytest.raises(BmtoolsError, match="precision: found bf16, which transformers cannot"):
-        pppl([{"id": "1", "text": "Il cuore."}], saved("deberta"), device="cpu", precision="bf16")
 
 
 @pytest.mark.parametrize(("family", "changes"), SCORED)

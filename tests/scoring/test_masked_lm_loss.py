@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from bmtools import scoring
 from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
-from bmtools.scoring.pppl_sentences import score_sentences
 from bmtools.scoring.settings import Combination, InferenceConfig, MaskedLmLossConfig
 from bmtools.statistics.settings import StatisticsConfig
 
@@ -74,14 +70,6 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
         "segmenter:tokenizer|precision:fp32|case:kept|accents:kept|bmtools:")
 
 
-def test_of_equal_logits_the_lowest_id_is_the_answer(
-        known: Callable[..., CheckpointPredictor]) -> None:
-    """A model that knows nothing is not right everywhere."""
-    [line] = scored(texts_of("il cuore", "cuore il"), [known({"il": 1, "cuore": 1})],
-                    settings(mask_rate="1", corruption="100/0/0"))
-    assert line["accuracy"] == 0.5
-
-
 @pytest.mark.parametrize("corruption", ["80/10/10", "40/40/20", "100/0/0"])
 def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
                                          corruption: str) -> None:
@@ -112,18 +100,6 @@ def loss_of_transformers(model: CheckpointPredictor, records: list[Record],
                 loss = model.checkpoint.model(input_ids=torch.tensor([ids]), labels=labels).loss
             nats, counts = nats + float(loss) * masked, counts + masked
     return nats, counts
-
-
-@pytest.mark.parametrize("name", ["tokens", "words", "spans"])
-@pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_the_share_masked_is_near_the_rate(known: Callable[..., CheckpointPredictor], name: str,
-                                           rate: float) -> None:
-    [line] = scored(drawn_texts(60, 70), [known(WEIGHTS)],
-                    settings(masking=name, mask_rate=str(rate), max_length=64))
-    assert line["masked_share"] == pytest.approx(rate, abs=0.02)
-    assert line["masked_tokens"] == pytest.approx(
-        line["tokens"] * 3 * line["masked_share"], abs=0.01)
-    assert (line["whole_words"] == 1) == (name != "tokens")
 
 
 def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
@@ -210,31 +186,6 @@ def test_replacements_add_up(known: Callable[..., CheckpointPredictor]) -> None:
         {"masked": 0.6, "random": 0.3, "same": 0.1}, abs=0.03)
 
 
-@pytest.mark.parametrize(("corruption", "replacements"), [
-    ("0/0/100", {"same"}), ("100/0/0", {"masked"}), ("50/0/50", {"masked", "same"})])
-def test_replacements_without_a_token_are_left_out(
-        known: Callable[..., CheckpointPredictor], corruption: str, replacements: set[str]) -> None:
-    [line] = scored(drawn_texts(8, 20), [known(WEIGHTS)],
-                    settings(mask_rate="0.4", corruption=corruption))
-    assert set(line["by_replacement"]) == replacements
-
-
-def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredictor]) -> None:
-    model, texts = known(WEIGHTS), drawn_texts(5, 20)
-    config = settings(mask_rate="0.2", repeats=4)
-    [line] = scored(texts, [model], config)
-    masker = SequenceMasker(model.tokenizer, config)
-    sequences = sequences_of(masker, texts)
-    losses = [0.0] * 5 + [math.log(16 / weight) for weight in WEIGHTS.values()]
-    found = []
-    for draw in range(4):
-        labels = masker.mask(sequences, config.combinations()[0], draw)[0].labels
-        found.append(math.exp(statistics.mean(losses[one] for one in labels if one >= 0)))
-    assert len(set(found)) > 1
-    assert line["perplexity_sd"] == pytest.approx(statistics.stdev(found), rel=1e-4)
-    assert "perplexity_sd" not in scored(texts, [model], settings(repeats=1))[0]
-
-
 @pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
 def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                             passes: dict[str, int]) -> None:
@@ -242,12 +193,6 @@ def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, reco
     alone, other = (CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(**chosen))
                     for chosen in ({"threads": 1}, passes))
     close(scored(records, [other], config), scored(records, [alone], config))
-
-
-def test_sequences_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:
-    texts = texts_of("il cuore", "il batte", "il . cuore", "batte . batte", "cuore . .")
-    evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings(mask_rate="1", repeats=2))
-    assert list(evaluation.run(texts)) == [2 * 9, 2 * 4]
 
 
 def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
@@ -341,25 +286,6 @@ def test_special_tokens_in_a_text_are_words_like_others(
     assert masker.maskable_counts(encoded).tolist() == [4, 2]
 
 
-def test_titles_count(known: Callable[..., CheckpointPredictor]) -> None:
-    texts = [Record(id="a", text="cuore", title="il")]
-    [line] = scored(texts, [known(WEIGHTS)], settings(mask_rate="1", corruption="100/0/0"))
-    assert line["perplexity"] == pytest.approx(2 ** 1.5, abs=1e-4)
-
-
-def test_scores_apart_by_a_key(known: Callable[..., CheckpointPredictor]) -> None:
-    texts = texts_of("il il", "cuore cuore", "cuore", "il batte")
-    for record, domain in zip(texts, "abb", strict=False):
-        record["meta"] = {"domain": domain}
-    [line] = scored(texts, [known(WEIGHTS)], settings(mask_rate="1", corruption="100/0/0"),
-                    by=["meta.domain"])
-    groups = line["by"]["meta.domain"]
-    assert {name: round(one["perplexity"], 3) for name, one in groups.items()} == {
-        "a": 2, "b": 4, "-": 4}
-    assert {name: one["records"] for name, one in groups.items()} == {"a": 1, "b": 2, "-": 1}
-    assert sum(one["masked_tokens"] for one in groups.values()) == line["masked_tokens"]
-
-
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
     config = settings(mask_rate="1", corruption="100/0/0")
     [even] = scored(texts_of(*["il", "il il", "il"] * 4), [known(WEIGHTS)], config)
@@ -373,50 +299,6 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
     assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
 
 
-def test_lines_tell_their_data_whatever_its_order_and_ids(
-        known: Callable[..., CheckpointPredictor]) -> None:
-    def data(*texts: str) -> set[str]:
-        return {line["data"] for line in scored(texts_of(*texts), [known(WEIGHTS)], settings())}
-
-    one = data("il cuore batte", "il")
-    assert len(one) == 1
-    assert data("il", "il cuore batte") == one
-    assert data("il", "il cuore il") != one
-
-
-def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredictor]) -> None:
-    model = known({"il": 1, "cuore": 0})
-    with torch.no_grad():
-        model.checkpoint.model.cls.predictions.bias[-1] = -math.inf
-    [line] = scored(texts_of("il cuore", "il"), [model],
-                    settings(mask_rate="1", corruption="100/0/0"))
-    assert line["perplexity"] == math.inf
-    assert "perplexity_sd" not in line and "interval" not in line
-
-
-def test_float64_is_made_on_the_cpu_alone(known: Callable[..., CheckpointPredictor],
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apple's GPUs have none; `score-pppl` sums in it too."""
-    plain = torch.Tensor.cpu
-
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
-        copy: Any = plain(tensor).clone()
-        copy.was_moved = True
-        return copy
-
-    def doubled(tensor: Any) -> torch.Tensor:
-        assert getattr(tensor, "was_moved", False), "Cannot convert a MPS Tensor to float64 dtype"
-        return tensor.to(torch.float64)
-
-    monkeypatch.setattr(torch.Tensor, "cpu", moved)
-    monkeypatch.setattr(torch.Tensor, "double", doubled)
-    model = known(WEIGHTS)
-    [line] = scored(texts_of("il cuore"), [model], settings(mask_rate="1"))
-    assert line["perplexity"] > 1
-    [score] = score_sentences(texts_of("il cuore"), [model])
-    assert len(score.logprobs) == 2
-
-
 def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointPredictor]) -> None:
     evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings())
     assert list(evaluation.run([])) == []
@@ -424,31 +306,6 @@ def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointP
         list(evaluation.lines())
     with pytest.raises(BmtoolsError, match="max_length: found 65, but known has 64 positions"):
         MaskedLmEvaluation([known(WEIGHTS)], settings(max_length=65))
-
-
-def test_scores_from_python(save: Callable[..., Path],
-                            wordpiece: CheckpointPredictor) -> None:
-    checkpoint = save(wordpiece)
-    texts = [{"id": str(number), "text": text} for number, text in enumerate(
-        ["Il paziente ha asma.", "Il cuore pompa il sangue."])]
-    config = {"max_length": 16, "repeats": 2, "resamples": 20, "threads": 1}
-    lines = scoring.masked_lm_loss(texts, checkpoint, masking="words", **config)
-    assert [(line["model"], line["masking"], line["records"]) for line in lines] == [
-        (str(checkpoint), "words", 2)]
-    with pytest.raises(ValueError, match="masking: found terms, expected terms as well"):
-        scoring.masked_lm_loss(texts, checkpoint, masking="terms")
-    with pytest.raises(TypeError, match="found words, expected some of"):
-        scoring.masked_lm_loss(texts, checkpoint, words=3)
-
-
-def test_combinations_are_all_of_them() -> None:
-    found = MaskedLmLossConfig("tokens, words", "0.15,.2", "80/10/10,100/0/0.0").combinations()
-    assert len(found) == 8
-    assert found[0] == Combination("tokens", 0.15, "80/10/10")
-    assert found[1] == Combination("tokens", 0.15, "100/0/0")
-    assert found[-1] == Combination("words", 0.2, "100/0/0")
-    assert found[0].shares == (0.8, 0.1)
-    assert sum(Combination("words", 0.2, "70/30/0").shares) == 1
 
 
 @pytest.mark.parametrize(("given", "message"), [

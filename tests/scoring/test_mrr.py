@@ -14,7 +14,7 @@ import torch
 from transformers import pipeline
 
 import bmtools.scoring
-from bmtools.errors import DataError, RecordError
+from bmtools.errors import RecordError
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.evaluation import compare_models
@@ -113,20 +113,6 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., Checkpoint
     assert "match:caseless" in skipping["signature"]
 
 
-def test_maskings_of_one_sentence_are_one_sentence(known: Callable[...,
-                                                                   CheckpointPredictor]) -> None:
-    records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("rene")]
-    assert totals(records, known(WEIGHTS))["sentences"] == 2
-
-
-def test_equal_logits_are_ranked_by_id(known: Callable[..., CheckpointPredictor]) -> None:
-    model = known({"il": 1, "cuore": 1, "rene": 2, ".": 1})
-    found = {word: scores([masked(word)], model)[0] for word in ("rene", "il", "cuore", ".")}
-    assert {word: one.rank for word, one in found.items()} == {
-        "rene": 1, "il": 2, "cuore": 3, ".": 4}
-    assert words(found["il"]) == ["rene", "il", "cuore", ".", "[PAD]"]
-
-
 def test_ranks_and_best_tokens_equal_a_sort() -> None:
     rng = torch.Generator().manual_seed(5)
     logits = torch.randint(0, 6, (40, 50), generator=rng).float()
@@ -166,22 +152,6 @@ def test_single_tokens_are_found_in_every_family(
         assert tokenizer.decode(pieces).strip() == target
         assert ids == [*whole[:position + 1], *whole[position + one.line()["tokens"]:]]
         assert one.rank is None
-
-
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
-def test_byte_level_words_come_with_their_space(
-        family: str, request: pytest.FixtureRequest) -> None:
-    model = request.getfixturevalue(family)
-    inner, first = scores([masked("malattia", "La [MASK] di"), masked("La", "[MASK] malattia")],
-                          model)
-    spaced = model.tokenizer.convert_tokens_to_ids("Ġmalattia")
-    assert inner.target.correct_ids == (spaced,)
-    assert first.target.correct_ids == (model.tokenizer.convert_tokens_to_ids("La"),)
-    caseless, = scores([masked("malattia", "La [MASK] di")], model, ignore_case=True)
-    assert set(caseless.target.correct_ids) == {
-        spaced, model.tokenizer.convert_tokens_to_ids("ĠMalattia")}
-    [accented] = scores([masked("già", "manca [MASK] al")], model)
-    assert model.tokenizer.decode([*accented.target.correct_ids]) == " già"
 
 
 def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
@@ -273,24 +243,6 @@ def test_like_biobit_finds_words_of_sentencepiece(unigram: CheckpointPredictor) 
     assert words(found)[0] == f" {token[1:]}"
 
 
-def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor]) -> None:
-    model = known(WEIGHTS)
-    records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
-    own_totals = MrrTotals(model, MrrConfig(), ["sentence", "target"])
-    for one in score_masked_words(records, [model], MrrConfig()):
-        own_totals.add(one)
-    by = own_totals.line()["by"]
-    assert {name: (one["mrr"], one["maskings"]) for name, one in by["sentence"].items()} == {
-        "il cuore .": (0.75, 2), "vede cuore .": (1, 1)}
-    assert {name: (one["mrr"], one["sentences"]) for name, one in by["target"].items()} == {
-        "cuore": (1, 2), "il": (0.5, 1)}
-    own_totals = MrrTotals(model, MrrConfig(), ["domian"])
-    for one in score_masked_words(records, [model], MrrConfig()):
-        own_totals.add(one)
-    with pytest.raises(DataError, match="by: found 'domian', which no record has"):
-        own_totals.line()
-
-
 def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
     """Sixty maskings of twelve sentences vary as twelve do."""
     model = known(WEIGHTS)
@@ -330,39 +282,14 @@ def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None
     (Record(id="1", text="[MASK] [MASK]", place="m.jsonl:5"),
      "m.jsonl:5: key 'text': found 2 [MASK], expected one"),
     (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
-                                          "64, special ones included; score it in "
-                                          "windows (context_tokens 64) or shorten the text around "
-                                          "the mask"),
+                                          "64, special ones included; split it into "
+                                          "sentences first (bmtools import jsonl --sentences)"),
 ])
 def test_bad_records_are_named(
         known: Callable[..., CheckpointPredictor], record: Record, message: str) -> None:
     refused: list[RecordError] = []
     assert not list(score_masked_words([record], [known(WEIGHTS)], MrrConfig(), refused.append))
     assert [str(error) for error in refused] == [message]
-
-
-def test_nothing_to_count_is_an_error(known: Callable[..., CheckpointPredictor]) -> None:
-    with pytest.raises(DataError, match="no masked words in the input"):
-        totals([], known(WEIGHTS))
-    with pytest.raises(DataError, match="all 1 masked words are of several tokens in known"):
-        totals([masked("60%")], known(WEIGHTS), multi_token="skip")
-
-
-def test_details_name_the_record(known: Callable[..., CheckpointPredictor]) -> None:
-    [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top_k=2)
-    assert one.line() == {
-        "id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1, "rank": 4,
-        "reciprocal_rank": 0, "probability": round(30 / 219, 6), "proposals": ["cuore", "il"],
-        "probabilities": [round(60 / 219, 6), round(50 / 219, 6)]}
-
-
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"top_k": 0}, "top_k: found 0"), ({"multi_token": "maybe"}, "multi_token: found maybe"),
-    ({"beam_size": 0}, "beam_size: found 0"), ({"like": "x"}, "like: found x, expected biobit"),
-    ({"like": "biobit", "top_k": 3}, "like biobit: found top_k, multi_token or context_")])
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MrrConfig(**settings)
 
 
 def test_one_call_from_python_does_what_the_command_does(

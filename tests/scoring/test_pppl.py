@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-import random
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +16,10 @@ import torch
 from transformers import BertTokenizer
 
 import bmtools.scoring
-from bmtools.errors import BmtoolsError, BmtoolsWarning, DataError, RecordError
+from bmtools.errors import BmtoolsWarning, RecordError
 from bmtools.records import Record
 from bmtools.scoring import pppl_sentences
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.evaluation import compare_models
 from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, encode_sentence, score_sentences
@@ -39,7 +37,7 @@ def totals(records: Sequence[Record], predictor: Any, seed: int = 0, by: Sequenc
            resamples: int = 100, **settings: Any) -> dict[str, Any]:
     chosen = PpplConfig(**settings)
     own_totals = PpplTotals(predictor, chosen, by, StatisticsConfig(resamples, seed=seed))
-    for sentence in score_sentences(records, [predictor], chosen, seed=seed):
+    for sentence in score_sentences(records, [predictor], chosen):
         own_totals.add(sentence)
     return own_totals.line()
 
@@ -64,12 +62,6 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
     assert line["vocabulary"] == model.vocabulary[:12]
 
 
-def test_unknown_tokens_count_and_are_reported(known: Callable[..., CheckpointPredictor]) -> None:
-    line = totals(texts_of("il rene"), known({"il": 1, "cuore": 1}))
-    assert (line["tokens"], line["unknown"]) == (2, 1)
-    assert line["pppl"] == math.inf  # no weight at all on [UNK] here
-
-
 def knows_little(known: Callable[..., CheckpointPredictor]) -> CheckpointPredictor:
     """A model of a vocabulary of full stops: p([UNK]) = p(.) = 1/2."""
     model = known({".": 1}, name="full stops")
@@ -90,29 +82,6 @@ def test_unknown_tokens_are_charged_for_their_characters(
     assert line["unknown_bits_per_character"] == pytest.approx(spelled / 10, abs=1e-6)
     assert line["bits_per_word"] == pytest.approx((3 + spelled) / 3, abs=1e-6)
     assert "unknown_bits_per_character" not in totals(texts_of("."), knows_little(known))
-
-
-def test_a_vocabulary_that_knows_little_is_not_the_better_model(
-        known: Callable[..., CheckpointPredictor]) -> None:
-    records = texts_of(*[f"{' '.join(['il cuore batte'] * times)} ." for times in range(1, 13)])
-    models = [knows_little(known), known({"il": 4, "cuore": 2, "batte": 1, ".": 1}, name="words")]
-    with pytest.warns(BmtoolsWarning, match="full stops: 234 of 246 tokens"):
-        first, second, compared = pppl_of(records, models)
-    assert first["pppl"] < second["pppl"]
-    assert first["bits_per_character"] > 8 > 1 > second["bits_per_character"]
-    assert compared["metric"] == "bits_per_character"
-    assert compared["difference"] == pytest.approx(
-        first["bits_per_character"] - second["bits_per_character"], abs=1e-5)
-
-
-@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
-def test_a_sample_charges_the_unknown_tokens_in_it(known: Callable[..., CheckpointPredictor],
-                                                   variant: str) -> None:
-    records = texts_of(*["il cuore batte ." * 5] * 60)
-    model = knows_little(known)
-    whole, part = (totals(records, model, variant=variant, sample=share) for share in (1, 0.3))
-    assert part["scored_tokens"] < 0.4 * whole["tokens"]
-    assert part["bits_per_character"] == pytest.approx(whole["bits_per_character"], rel=0.05)
 
 
 def pppl_of(records: Sequence[Record], models: Sequence[Any]) -> list[dict[str, Any]]:
@@ -185,23 +154,6 @@ def test_neither_batch_size_nor_order_matter(
         assert one.logprobs == pytest.approx(usual[one.record["id"]], abs=1e-5)
 
 
-def test_windows_are_bounded_and_read_once(known: Callable[..., CheckpointPredictor]) -> None:
-    read = 0
-
-    def endless() -> Iterator[Record]:
-        nonlocal read
-        while True:
-            read += 1
-            yield Record(id=str(read), text="il cuore")
-
-    one, two = known({"il": 1, "cuore": 1}), known({"cuore": 3, "il": 1}, name="two")
-    scores = score_sentences(endless(), [one, two])
-    first = [next(scores) for _ in range(4)]
-    assert [(s.record["id"], s.predictor) for s in first] == [
-        ("1", 0), ("1", 1), ("2", 0), ("2", 1)]
-    assert read <= 1_000
-
-
 def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., CheckpointPredictor]) -> None:
     refused: list[RecordError] = []
     wide = known({"il": 1})
@@ -211,34 +163,10 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., Checkpoint
                                                      reject=refused.append))
     assert [s.record["id"] for s in kept] == ["0", "0", "2", "2"]
     assert [str(error) for error in refused] == [
-        "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; score "
-        "it in windows (context_tokens 64) or split it into sentences first (bmtools import jsonl "
-        "--sentences)"]
+        "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; split "
+        "it into sentences first (bmtools import jsonl --sentences)"]
     with pytest.raises(RecordError):
         list(score_sentences(records, [wide, narrow]))
-
-
-def test_the_longest_sentence_fits(any_model: CheckpointPredictor) -> None:
-    texts = [" ".join(["la"] * words) for words in range(1, 80)]
-    lengths = [len(any_model.tokenizer(text)["input_ids"]) for text in texts]
-    longest = max(length for length in lengths if length <= any_model.max_tokens)
-    assert longest >= any_model.max_tokens - 1
-    [one] = score_sentences(texts_of(texts[lengths.index(longest)]), [any_model])
-    assert len(one.logprobs) == longest - 2
-    with pytest.raises(RecordError, match="takes at most"):
-        list(score_sentences(texts_of(texts[lengths.index(longest) + 1]), [any_model]))
-
-
-@pytest.mark.parametrize("text", ["", " \t", "\u200b"])
-def test_a_text_without_tokens_is_refused(known: Callable[..., CheckpointPredictor],
-                                          text: str) -> None:
-    with pytest.raises(RecordError, match="found no tokens to score, expected a sentence"):
-        list(score_sentences(texts_of(text), [known({"il": 1})]))
-
-
-def test_nothing_to_score_is_an_error(known: Callable[..., CheckpointPredictor]) -> None:
-    with pytest.raises(DataError, match="no sentences in the input"):
-        totals([], known({"il": 1}))
 
 
 def test_bf16_is_near_and_says_so(wordpiece: CheckpointPredictor, records: list[Record]) -> None:
@@ -315,84 +243,6 @@ def test_equals_minicons_in_every_family(
     assert texts
 
 
-def test_whole_words_are_masked_at_once(any_model: CheckpointPredictor,
-                                        records: list[Record]) -> None:
-    network, tokenizer = any_model.checkpoint.model, any_model.tokenizer
-    # Pieces across apostrophes would join words.
-    plain = texts_of(*(record["text"].replace("'", " ") for record in records))
-    for one in score_sentences(plain, [any_model], PpplConfig(variant="whole-word")):
-        encoding = tokenizer.backend_tokenizer.encode(one.record["text"])
-        ids = torch.tensor([encoding.ids])
-        # Signs are words by themselves; a token is in the word of its first character.
-        spans = [run.span() for run in re.finditer(r"[^\W_]+|\S", one.record["text"])]
-        words = [None if special else next(n for n, (_, last) in enumerate(spans) if begin < last)
-                 for (begin, _), special
-                 in zip(encoding.offsets, encoding.special_tokens_mask, strict=True)]
-        expected = []
-        for place, word in enumerate(words):
-            if word is None:
-                continue
-            copy = ids.clone()
-            copy[0, [at for at, other in enumerate(words) if other == word]] = \
-                tokenizer.mask_token_id
-            with torch.no_grad():
-                expected.append(network(input_ids=copy).logits[0, place].log_softmax(0)[
-                    ids[0, place]].item())
-        assert one.logprobs.tolist() == pytest.approx(expected, rel=1e-4)
-        assert one.predictions.sum() == len(expected)
-
-
-def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) -> None:
-    """Far tokens are predicted with the promised context, and in order."""
-    text = " ".join(["La malattia di Parkinson riduce la dopamina nel cervello."] * 12)
-    tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
-    ids = tokenizer(text)["input_ids"]
-    assert len(ids) > 2 * any_model.max_tokens
-    [one] = score_sentences(texts_of(text), [any_model], PpplConfig(context_tokens=20))
-    assert len(one.logprobs) == one.tokens == len(ids) - 2
-    # The first token's window is the beginning of the text, the last one's is its end.
-    room = any_model.max_tokens - 2
-    for place, window in ((1, [*ids[:room + 1], ids[-1]]), (-2, [ids[0], *ids[-room - 1:]])):
-        copy = torch.tensor([window])
-        copy[0, place] = tokenizer.mask_token_id
-        with torch.no_grad():
-            logits = network(input_ids=copy).logits[0, place]
-        expected = logits.log_softmax(0)[window[place]].item()
-        assert one.logprobs[0 if place == 1 else -1] == pytest.approx(expected, rel=1e-4)
-    with pytest.raises(RecordError, match="context_tokens: found 40, expected at"):
-        list(score_sentences(texts_of(text), [any_model], PpplConfig(context_tokens=40)))
-
-
-def test_short_texts_are_what_they_are_without_windows(
-        any_model: CheckpointPredictor, records: list[Record]) -> None:
-    usual = [one.logprobs for one in score_sentences(records, [any_model])]
-    config = PpplConfig(context_tokens=8)
-    again = [one.logprobs for one in score_sentences(records, [any_model], config)]
-    for one, other in zip(usual, again, strict=True):
-        assert other == pytest.approx(one, abs=1e-6)
-
-
-@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
-def test_a_sample_is_as_far_off_as_it_says(wordpiece: CheckpointPredictor, variant: str) -> None:
-    words = " ".join(record_text for record_text in TEXTS).split()
-    rng = random.Random(0)
-    records = texts_of(*(" ".join(rng.choices(words, k=12)) for _ in range(40)))
-    exact = totals(records, wordpiece, variant=variant)
-    within = 0
-    for seed in range(20):
-        line = totals(records, wordpiece, seed, variant=variant, sample=0.3)
-        error = line["sampling_error"]["nats_per_token"]
-        within += abs(line["nats_per_token"] - exact["nats_per_token"]) < error
-        assert line["tokens"] == exact["tokens"]
-        assert 0.2 < line["scored_tokens"] / line["tokens"] < 0.4
-        low, high = line["sampling_error"]["pppl"]
-        assert low < line["pppl"] < high
-        assert "mean_sentence_pppl" not in line
-    # 95 percent of 20 is 19; fewer than 15 has a chance below one in a thousand.
-    assert within >= 15
-    assert f"|sample:0.3|sample_seed:{19}|" in line["signature"]
-
-
 def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
         wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pppl_sentences, "_BIOBIT_TOKENS", 18)
@@ -439,18 +289,6 @@ def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -
     assert "interval" not in totals(several, model, resamples=0)
 
 
-def test_lines_tell_their_data_whatever_its_order_and_ids(
-        known: Callable[..., CheckpointPredictor], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pppl_sentences, "_BIOBIT_TOKENS", 6)
-    model = known({"il": 8, "cuore": 4})
-    one, other = texts_of("il cuore", "il"), texts_of("il", "il cuore")
-    assert totals(one, model)["data"] == totals(other, model)["data"]
-    longer = texts_of("il", "il cuore", "il il il il il")
-    assert totals(longer, model)["data"] != totals(one, model)["data"]
-    # What --like leaves out is no part of the data that was scored.
-    assert totals(longer, model, like="biobit")["data"] == totals(one, model)["data"]
-
-
 def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
         known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
@@ -465,26 +303,6 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
         ("bits_per_character", ["two", "wordpiece"])]
     expected = (6 * math.log(0.75) + math.log(0.25) - 7 * math.log(0.5)) / -7
     assert lines[1]["difference"] == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_change_nothing(
-        any_model: CheckpointPredictor, records: list[Record], threads: int) -> None:
-    usual = [one.logprobs for one in score_sentences(records, [any_model])]
-    again = CheckpointPredictor(any_model.checkpoint,
-                                InferenceConfig(threads=threads, batch_tokens=60))
-    for one, before in zip(score_sentences(records, [again]), usual, strict=True):
-        assert one.logprobs == pytest.approx(before, abs=1e-5)
-
-
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"variant": "odd"}, "variant: found odd, expected original or within-word or whole-word"),
-    ({"sample": 0}, "sample: found 0"), ({"sample": 1.5}, "sample: found 1.5"),
-    ({"context_tokens": -1}, "context_tokens: found -1"), ({"like": "mine"}, "like: found mine"),
-    ({"like": "biobit", "sample": 0.5}, "like biobit: found variant, sample or context_tokens")])
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PpplConfig(**settings)
 
 
 @pytest.mark.gpu
@@ -519,19 +337,3 @@ def test_one_call_from_python_does_what_the_command_does(
     [line] = bmtools.scoring.pppl(records, str(models[0]), resamples=0)
     assert line["pppl"] == pytest.approx((4 / 3 * 4 * 4 / 3) ** (1 / 3), abs=1e-5)
     assert bmtools.scoring.pppl([path, path], models[0])[0]["sentences"] == 4
-
-
-def test_wrong_calls_from_python() -> None:
-    with pytest.raises(TypeError, match="found top_k, expected some of batch_tokens, confidence"):
-        pppl("s.jsonl", "model", top_k=3)
-    with pytest.raises(ValueError, match="sample: found 2"):
-        pppl("s.jsonl", "model", sample=2)
-    with pytest.raises(BmtoolsError, match="nowhere"):
-        pppl([{"id": "a", "text": "il"}], "nowhere")
-
-
-def test_an_unknown_and_an_absent_device() -> None:
-    with pytest.raises(BmtoolsError, match="device: found 'tpu'"):
-        load_predictors("nowhere", InferenceConfig(device="tpu"))
-    with pytest.raises(BmtoolsError, match="found 'cuda:99', which cannot be used here"):
-        load_predictors("nowhere", InferenceConfig(device="cuda:99"))

@@ -14,11 +14,9 @@ from bmtools.scoring.pppl_sentences import (
     EncodedSentence,
     encode_sentence,
     masked_spans,
-    sample_spans,
-    split_into_windows,
 )
 from bmtools.scoring.predictor import special_ids
-from bmtools.scoring.settings import InferenceConfig, PpplConfig, Variant
+from bmtools.scoring.settings import InferenceConfig, Variant
 
 
 def read(model: Any, text: str) -> EncodedSentence:
@@ -30,7 +28,7 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
     rng = np.random.default_rng(seed)
     words = np.repeat(np.arange(tokens), rng.integers(1, 5, tokens))[:tokens]
     return EncodedSentence(np.arange(tokens + 3), np.array([-1, *words, -2, -3]),
-                           np.arange(1, tokens + 1), np.zeros(tokens + 3), 1, 2)
+                           np.arange(1, tokens + 1), np.zeros(tokens + 3))
 
 
 def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
@@ -42,15 +40,11 @@ def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
         end = position + 1
         while end in scored and sentence.word_ids[end] == word:
             end += 1
-        begins = position - 1 not in scored or sentence.word_ids[position - 1] != word
-        if variant == "original":
-            spans.append((position, position + 1))
-        elif variant == "within-word" or begins:
-            spans.append((position, end))
+        spans.append((position, position + 1 if variant == "original" else end))
     return spans
 
 
-@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
+@pytest.mark.parametrize("variant", ["original", "within-word"])
 def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredictor) -> None:
     texts = ["L'articolazione della spalla è dolente; perché?", "Il", "già al 60%", "...",
              "La malattia di Parkinsonxyz riduce la dopamina nel cervello."]
@@ -84,48 +78,3 @@ def test_unknown_tokens_are_spelled_out_in_bytes(unigram: CheckpointPredictor) -
     assert bits.tolist() == pytest.approx([0, 0, 8 * 7, 8 * 3, 8 * 5, 0, 0])
     sentence = read(unigram, "Il cuore 😀 batte.")
     assert sentence.spelling_nats.sum() / math.log(2) == pytest.approx(8 * 5)
-
-
-@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
-@pytest.mark.parametrize(("tokens", "most", "context"), [
-    (10, 13, 2), (11, 13, 2), (100, 23, 3), (100, 23, 8), (101, 64, 20), (500, 60, 1)])
-def test_windows_predict_everything_once_with_enough_context(
-        variant: Variant, tokens: int, most: int, context: int) -> None:
-    sentence = made_up(tokens)
-    spans = masked_spans(sentence, variant)
-    parts = split_into_windows(sentence, spans, PpplConfig(variant, context_tokens=context), most)
-    seen = []
-    for part in parts:
-        assert len(part.input_ids) <= most
-        assert part.input_ids[0] == 0
-        assert part.input_ids[-2:].tolist() == [tokens + 1, tokens + 2]
-        # Ids are positions here, so a part shows where it was cut out.
-        begin, end = int(part.input_ids[1]), int(part.input_ids[-3])
-        assert part.input_ids[1:-2].tolist() == list(range(begin, end + 1))
-        for first, stop in part.spans + begin - 1:
-            seen.append((first, stop))
-            assert first - begin >= min(context, first - 1)
-            assert end + 1 - stop >= min(context, tokens + 1 - stop)
-    assert sorted(seen) == sorted(map(tuple, spans))
-    assert (len(parts) == 1) == (tokens + 3 <= most)
-
-
-def test_a_context_that_leaves_no_room_is_refused() -> None:
-    sentence = made_up(100)
-    spans = masked_spans(sentence, "original")
-    with pytest.raises(ValueError, match="context_tokens: found 10, expected at most 9"):
-        split_into_windows(sentence, spans, PpplConfig(context_tokens=10), 23)
-    assert split_into_windows(sentence, spans, PpplConfig(context_tokens=9), 23)
-
-
-def test_samples_depend_on_name_and_seed_alone() -> None:
-    spans = masked_spans(made_up(20_000), "original")
-    kept = sample_spans(spans, 0.1, "Il cuore batte.", 0)
-    assert 1_850 < len(kept) < 2_150
-    assert (sample_spans(spans, 0.1, "Il cuore batte.", 0) == kept).all()
-    other = sample_spans(spans, 0.1, "Il rene.", 0)
-    another = sample_spans(spans, 0.1, "Il cuore batte.", 1)
-    for different in (other, another):
-        shared = len(set(map(tuple, different)) & set(map(tuple, kept)))
-        assert 120 < shared < 290
-    assert (sample_spans(spans, 1, "Il cuore batte.", 0) == spans).all()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.errors import BmtoolsError, DataError
+from bmtools.errors import BmtoolsError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.mrr_ranking import score_masked_words
@@ -62,12 +62,6 @@ def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
     assert "baseline:unigram+1" in line["signature"]
 
 
-def test_probabilities_add_up_to_one(counted: UnigramPredictor) -> None:
-    [batch] = counted.predict([counted_masking(counted, "il")], itself)
-    assert batch.logits.exp().sum().item() == pytest.approx(14)
-    assert batch.logits.softmax(1).sum().item() == pytest.approx(1)
-
-
 def counted_masking(predictor: Any, text: str) -> MaskedCopies:
     ids = np.array(predictor.tokenizer(text)["input_ids"])
     positions = np.arange(1, len(ids) - 1)
@@ -96,23 +90,6 @@ def test_one_baseline_for_each_vocabulary(
     other = known({"cuore": 1, "il": 1}, name="other")
     found = count(corpus("il cuore"), one, same, other)
     assert [baseline.vocabulary for baseline in found] == [one.vocabulary, other.vocabulary]
-
-
-def test_reading_goes_in_chunks(known: Callable[..., CheckpointPredictor],
-                                count: Callable[..., list[UnigramPredictor]]) -> None:
-    model = known({"il": 1, "cuore": 1})
-    [found] = count(corpus(*["il"] * 2_500, "cuore"), model)
-    [batch] = found.predict([counted_masking(found, "il")], itself)
-    assert batch.logits[0, 5:].exp().tolist() == pytest.approx([2_501, 2])
-
-
-@pytest.mark.parametrize(("texts", "message"), [
-    ((), "found no records, expected at least one"), (("",), "no words to count")])
-def test_nothing_to_count_is_an_error(
-        known: Callable[..., CheckpointPredictor], count: Callable[..., list[UnigramPredictor]],
-        texts: tuple[str, ...], message: str) -> None:
-    with pytest.raises(DataError, match=rf"corpus\.jsonl: {message}"):
-        count(corpus(*texts), known({"il": 1}))
 
 
 def test_logits_that_are_no_numbers_are_refused(

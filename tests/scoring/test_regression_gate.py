@@ -36,11 +36,6 @@ def test_the_best_earlier_score_is_the_reference(earlier: Path) -> None:
                                 f"({earlier})")
 
 
-def test_other_versions_and_precisions_may_be_compared(earlier: Path) -> None:
-    newer = SIGNATURE.replace("0.1.0", "9.9").replace("fp32", "bf16").replace("kept", "folded")
-    check_regression(earlier, read_reference(earlier), [line(0.5, signature=newer)], 1)
-
-
 @pytest.mark.parametrize(("changed", "message"), [
     ({"signature": SIGNATURE.replace("top5", "top10")},
      "found signature 'mrr:top5|multi_token:miss', expected 'mrr:top10|multi_token:miss'"),
@@ -51,16 +46,6 @@ def test_scores_made_otherwise_are_refused(
     with pytest.raises(DataError) as error:
         check_regression(earlier, read_reference(earlier), [line(0.5, **changed)], 1)
     assert message in str(error.value)
-
-
-def test_an_earlier_score_without_a_hash_is_to_be_made_again(earlier: Path) -> None:
-    reference = [{key: value for key, value in one.items() if key != "data"}
-                 for one in read_reference(earlier)]
-    with pytest.raises(DataError) as error:
-        check_regression(earlier, reference, [line(0.5)], 1)
-    assert str(error.value) == (
-        f"{earlier}: found no key 'data' in the score of older, expected it to tell other maskings "
-        "from these; score it again with this version")
 
 
 def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> None:

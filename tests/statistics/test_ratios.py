@@ -13,19 +13,12 @@ from scipy import stats
 
 from bmtools.scoring.evaluation import compare_models
 from bmtools.statistics import ratios, resampling
-from bmtools.statistics.ratios import Metric, SamplingError, Sums, interval, paired_difference
+from bmtools.statistics.ratios import Metric, Sums, interval, paired_difference
 from bmtools.statistics.resampling import FEWEST_UNITS, holm
 from bmtools.statistics.settings import StatisticsConfig
 
 MANY = StatisticsConfig(resamples=20_000)
 FEW = StatisticsConfig(resamples=200)
-
-
-def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
-                   confidence: float) -> float | None:
-    sums = SamplingError()
-    sums.add(numerators, denominators)
-    return sums.half_width(share, confidence)
 
 
 def expanded(units: int, confidence: float) -> float:
@@ -237,7 +230,6 @@ def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators:
     sums = np.array(numerators), np.array(denominators)
     other = np.ones(len(numerators)), np.ones(len(numerators))
     assert interval([sums], StatisticsConfig()) is None
-    assert sampling_error(*sums, 0.1, 0.95) is None
     for first, second in ((sums, other), (other, sums), (sums, sums)):
         found = paired_difference(first, second, StatisticsConfig())
         assert (found.interval, found.p_value) == (None, None)
@@ -295,30 +287,6 @@ def test_holm_decides_as_holm_does() -> None:
             rejected.add(int(number))
             left -= 1
         assert {n for n, p in enumerate(holm(found.tolist())) if p <= 0.05} == rejected
-
-
-@pytest.mark.parametrize(("share", "rows"), [(0.1, 5000), (0.5, 1000), (0.9, 600)])
-def test_a_sample_holds_the_whole_as_often_as_said(share: float, rows: int) -> None:
-    numerators, denominators = sentences(11, rows)
-    truth = ratio(numerators, denominators)
-    generator = np.random.default_rng(2)
-    hits = []
-    for _ in range(1500):
-        taken = generator.random(rows) < share
-        error = sampling_error(numerators[taken], denominators[taken], share, 0.95)
-        assert error is not None
-        hits.append(abs(ratio(numerators[taken], denominators[taken]) - truth) <= error)
-    assert abs(np.mean(hits) - 0.95) < 0.02
-
-
-def test_all_rows_leave_no_error() -> None:
-    assert sampling_error(*sentences(0, 40), 1, 0.95) == 0
-
-
-def test_a_sampling_error_by_hand() -> None:
-    """The ratio is 2, residuals are -1, 0 and 1: variance (1 - 0.5) * 12/11 * 8 / 24^2."""
-    error = sampling_error(np.tile([1.0, 4, 7], 4), np.tile([1, 2, 3], 4), 0.5, 0.95)
-    assert error == pytest.approx(1.959964 * math.sqrt(0.5 * 12 / 11 * 8 / 24**2))
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -12,17 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bmtools import text as search
-from bmtools.errors import BmtoolsError, DataError, RecordError
+from bmtools.errors import RecordError
 from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
-from bmtools.keyed_random import derive
 from bmtools.text.case_folding import CASELESS
 from bmtools.text.find_contexts import find_contexts
-from bmtools.text.reservoir import word_keys
 from bmtools.text.segment import sentence_spans
 from bmtools.text.settings import ContextConfig
 from bmtools.text.word_lists import WordList
@@ -127,11 +124,6 @@ def test_files_are_one_corpus_and_words_draw_alone(source: Path,
     assert alone == {word: expected[word] for word in ("asma", "rene")}
 
 
-def test_seeds_draw_anew(source: Path) -> None:
-    assert draw(source, max_sentences=5, seed=1) == draw(source, max_sentences=5, seed=1)
-    assert draw(source, max_sentences=5, seed=1) != draw(source, max_sentences=5, seed=2)
-
-
 def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) -> None:
     """A sentence that says a word five times is as likely as others; so is a repeated one."""
     texts = ["L'asma guarisce. Asma e asma e asma e asma e asma. Asma no.",
@@ -151,18 +143,6 @@ def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) ->
     assert statistic * (len(everywhere) - 1) / (len(everywhere) - most) < 24.3  # 7 degrees, 0.1 %
 
 
-def test_priorities_are_spread_and_known() -> None:
-    keys = word_keys(["asma", "rene"], 0)
-    documents, places = (grid.ravel() for grid in np.mgrid[:300, :100])
-    drawn = derive(np.repeat(keys[:1], len(places)), documents, places)
-    assert len(np.unique(drawn)) == len(drawn)
-    for shift in (0, 32, 60):
-        counts = np.bincount((drawn >> np.uint64(shift)).astype(np.int64) & 15, minlength=16)
-        assert ((counts - 1875) ** 2 / 1875).sum() < 37.7  # 15 degrees, 0.1 %
-    assert drawn[0] != derive(keys[1:], documents[:1], places[:1])[0]
-    assert (word_keys(["rene"], 0) == keys[1]).all() and (word_keys(["asma"], 1) != keys[0]).all()
-
-
 def test_records_may_be_sentences_already(write_lines: Callable[..., Path]) -> None:
     source = write_lines("lines.jsonl", {"id": "a", "text": "Asma lieve. Asma.  ",
                                          "licence": "CC0"})
@@ -170,22 +150,6 @@ def test_records_may_be_sentences_already(write_lines: Callable[..., Path]) -> N
     assert lines == [{"id": "a", "text": "Asma lieve. Asma.  ", "licence": "CC0",
                       "targets": [{"word": "asma", "start": 0, "end": 4}]}]
     assert [line["id"] for line in draw(source)[0]] == ["a#0", "a#12"]
-
-
-def test_a_word_across_two_sentences_is_none(write_lines: Callable[..., Path]) -> None:
-    source = write_lines("lines.jsonl", {"id": "a", "text": "Ha il diabete\n\nmellito. Asma."})
-    lines, report = draw(source)
-    assert [line["text"] for line in lines] == ["Asma."]
-    assert {one["word"]: one["sampled"] for one in report if one["occurrences"]} == {
-        "asma": 1, "diabete mellito": 0}
-
-
-@pytest.mark.parametrize("text", ["", " \n"])
-def test_no_text_is_an_error(write_lines: Callable[..., Path], text: str) -> None:
-    with pytest.raises(DataError, match="no text in the input; expected records with"):
-        draw(write_lines("blank.jsonl", {"id": "a", "text": text}))
-    with pytest.raises(DataError, match=r"none\.jsonl: found no records"):
-        draw(write_lines("none.jsonl"))
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -243,10 +207,7 @@ def test_a_plain_call_takes_files_lists_and_names(source: Path, tmp_path: Path) 
     listed = tmp_path / "words.txt"
     listed.write_text("\n".join(WORDS))
     for text, words in ((source, WORDS), ([str(source)], listed)):
-        found = search.find_contexts(text, words, ContextConfig(lang="it"), uncased=True,
-                                     segmenter="tokenizer")
+        found = search.find_contexts(text, words, ContextConfig(lang="it"), uncased=True)
         assert list(found.sentences()) == expected
-    with pytest.raises(BmtoolsError, match="segmenter: found klingon"):
-        search.find_contexts(source, WORDS, segmenter="klingon")
     with pytest.raises(ValueError, match="words: found none, expected words or a tokenizer"):
         search.find_contexts(source)

@@ -92,14 +92,6 @@ def test_the_same_as_looking_everywhere(rule: str, alphabet: list[str], words: l
     assert total > 80
 
 
-def test_texts_do_not_touch() -> None:
-    words = ["a b", "b", "癌", "癌 a"]
-    assert find(EXACT, words, "a", "b a", "", "b癌", "a") == [
-        (1, "b", 0, 1), (3, "b", 0, 1), (3, "癌", 1, 2)]
-    assert find(EXACT, words) == []
-    assert find(EXACT, words, "") == []
-
-
 @pytest.mark.parametrize(("words", "text", "expected"), [
     (["TNF-alpha", "TNF"], "TNF-alpha, TNF-alphas and aTNF-alpha", ["TNF", "TNF-alpha", "TNF"]),
     (["myocardial infarction"], "Myocardial\n infarction of myocardial infarctions",
@@ -139,14 +131,6 @@ def test_words_are_folded_once() -> None:
     assert [(words.words[number], text[start:end]) for number, start, end
             in zip(found.words, found.starts, found.ends, strict=True)] == [
                 ("TNF-ά", "TNF-ά"), ("α", "α"), ("α", "α")]
-
-
-def test_a_segmenter_says_where_japanese_words_end() -> None:
-    folding = Folding(EXACT)
-    words = ["肝", "炎", "肝炎", "B型"]
-    matcher = Matcher(words, folding, segmenter=lambda text: [0, 2, 3, 5])
-    found = matcher.find(["肝炎の治療", "B型 肝"])
-    assert [words[number] for number in found.words] == ["肝炎", "B型", "肝"]
 
 
 def test_equal_hashes_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:

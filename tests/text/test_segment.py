@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.errors import DataError
 from bmtools.text.abbreviations import read_abbreviations
 from bmtools.text.segment import sentence_spans, stretch_spans, stretches
 
@@ -82,11 +81,6 @@ def ends_a_sentence(excerpt: str, lang: str) -> bool:
     return excerpt.index("‖") in {end for _, end in spans}
 
 
-def test_the_number_of_an_item_belongs_to_it() -> None:
-    assert sentences("Seen:\n1. The liver. It was fine.\n12. Spleens of 5.\nThe end.", "en") == [
-        "Seen:", "1. The liver.", "It was fine.", "12. Spleens of 5.", "The end."]
-
-
 def test_own_abbreviations(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("# of our hospital\nriab.  # riabilitazione\n\nAmb. ...\n")
@@ -98,37 +92,9 @@ def test_own_abbreviations(tmp_path: Path) -> None:
         "Visto in Amb. Cardiologia dopo riab. (3 mesi) a casa.", "Sta bene."]
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"riab.\ndue parole\n", r"own\.txt:2: found 'due parole', expected an abbreviation, such as"),
-    (b"\xff\n", r"own\.txt: .*expected a text file in UTF-8"), (None, r"own\.txt: .*No such file")])
-def test_bad_abbreviations_are_named(tmp_path: Path, content: bytes | None, message: str) -> None:
-    own = tmp_path / "own.txt"
-    if content is not None:
-        own.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        read_abbreviations(own)
-
-
 def test_a_blank_line_ends_a_sentence_and_a_line_break_does_not() -> None:
     assert sentences("no point here\n \nnext one\ngoes on. Last.", "en") == [
         "no point here", "next one\ngoes on.", "Last."]
-
-
-def test_offsets_count_code_points() -> None:
-    text = "  😀 è qui.\u00a0 Bene \U0001d4b3.\n"
-    spans = sentence_spans(text, "it")
-    assert [text[start:end] for start, end in spans] == ["😀 è qui.", "Bene \U0001d4b3."]
-
-
-@pytest.mark.parametrize("lang", ["it-IT", "IT", "it_Latn"])
-def test_a_region_or_script_makes_no_difference(lang: str) -> None:
-    text = "Il sig. Bianchi sta bene. Davvero."
-    assert sentence_spans(text, lang) == sentence_spans(text, "it")
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\n "])
-def test_nothing_has_no_sentence(text: str) -> None:
-    assert sentence_spans(text, "en") == []
 
 
 def test_japanese_needs_no_spaces() -> None:
@@ -161,11 +127,6 @@ def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     text = piece * (100_000 // len(piece))
     assert_covering(text, sentence_spans(text, "it"))
     assert time.process_time() - started < 10
-
-
-def test_a_long_text_is_cut_as_its_parts_are() -> None:
-    part = "Smith et al. gave 5 mg i.v. to E. coli. The dose (Fig. 2) was low. Why?"
-    assert len(sentence_spans(" ".join([part] * 1000), "en")) == 3000
 
 
 @pytest.mark.data

@@ -70,12 +70,6 @@ def test_a_relation_across_a_border_joins_the_sentences() -> None:
     assert found[0]["relations"] == record["relations"]
 
 
-def test_a_mention_with_white_space_is_kept() -> None:
-    record = Record(id="1", text=" A cat. Dogs.  ", lang="en", entities=[
-        {"start": 0, "end": 6, "type": "X"}, {"start": 7, "end": 12, "type": "X"}])
-    assert [item["text"] for item in cut(record)] == [" A cat.", " Dogs."]
-
-
 def test_parts_of_a_discontinuous_entity_move_along() -> None:
     text = "Zero. left and right arm. One."
     record = Record(id="1", text=text, lang="en", entities=[
@@ -94,11 +88,6 @@ def test_a_section_ends_a_sentence_and_is_clipped() -> None:
         [{"label": "METHODS", "start": 0, "end": 6}]]
 
 
-def test_sections_of_another_make_are_left_alone() -> None:
-    record = Record(id="1", text="One. Two.", lang="en", meta={"sections": ["a", "b"]})
-    assert [item["meta"]["sections"] for item in cut(record)] == [["a", "b"]] * 2
-
-
 @pytest.mark.parametrize(("keys", "message"), [
     ({}, "no language"), ({"lang": "en", "answers": []}, "'answers'"),
     ({"lang": "en", "text_pair": "x"}, "'text_pair'")])
@@ -106,12 +95,6 @@ def test_records_that_cannot_be_split(keys: dict, message: str) -> None:
     record = Record(id="1", text="One. Two.", place="f:9", **keys)
     with pytest.raises(RecordError, match="f:9: .*" + message):
         list(sentence_records([record]))
-
-
-def test_a_text_without_words_is_counted() -> None:
-    counts: Counter[str] = Counter()
-    assert list(sentence_records([Record(id="1", text=" \n", lang="en")], counts)) == []
-    assert +counts == {"records without a word left out": 1}
 
 
 @pytest.mark.data

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from bmtools.errors import DataError
 from bmtools.text.case_folding import CASELESS, EXACT
-from bmtools.text.word_lists import WordList, folding_rule, new_words, read_word_list
-from bmtools.vocab.loading import load_vocabulary
+from bmtools.text.word_lists import WordList, new_words, read_word_list
 
 
 def wordpiece(*tokens: str, lowercase: bool = True) -> Tokenizer:
@@ -65,20 +64,3 @@ def test_byte_level_vocabularies_spell_words() -> None:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     assert new_words(backend, None) == WordList(("lymph", "perché"), ("lymph", "perché"), "null")
     assert new_words(backend, wordpiece("lymph")).words == ("perché",)
-
-
-def test_rules() -> None:
-    assert folding_rule(None) == EXACT
-    assert folding_rule(None, uncased=True) == CASELESS
-    assert json.loads(folding_rule(wordpiece("a")))["lowercase"] is True
-
-
-@pytest.mark.parametrize("stated", [None, True])
-def test_a_directory_is_opened(tmp_path: Path, stated: bool | None) -> None:
-    wordpiece("asma", "linfoma").save(str(tmp_path / "tokenizer.json"))
-    config = {"tokenizer_class": "BertTokenizer", "unk_token": "[UNK]", "pad_token": "[PAD]"}
-    if stated is not None:
-        config["do_lower_case"] = stated
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    found = new_words(load_vocabulary(tmp_path).backend, None)
-    assert {"asma", "linfoma"} <= set(found.words)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.records import JsonMapping, JsonObject
-from bmtools.statistics.lines import rounded
+from bmtools.records import JsonMapping
 from bmtools.study.reports.charts import Cell, Chart, Estimate, Part, Table
 from bmtools.study.reports.drawing import BETTER, INK, PALE, SAME, STRONG, WORSE
 from bmtools.study.reports.labels import DASH, short_names, wrap_name
@@ -45,31 +44,6 @@ def gather(lines: Iterable[JsonMapping]) -> tuple[list[str], list[Masking]]:
     models = list(dict.fromkeys(model for row in rows.values() for model in row))
     return models, [[row[model] for model in models] for row in rows.values()
                     if len(row) == len(models)]
-
-
-def word_lines(lines: Iterable[JsonMapping]) -> Iterator[JsonObject]:
-    """Summarize the maskings of each word, in order of appearance.
-
-    Args:
-        lines: of details.
-
-    Yields:
-        lines: `word`; number of `maskings`; `mrr` by model, over those that it counts; `found`:
-        never, always (first under all models, in each masking) or sometimes, over those that
-        all models count, or skipped where there are none.
-    """
-    models, maskings = gather(lines)
-    by_word: defaultdict[str, list[Sequence[float | None]]] = defaultdict(list)
-    for masking in maskings:
-        by_word[masking[0]["target"]].append([line["reciprocal_rank"] for line in masking])
-    for word, rows in by_word.items():
-        known = {value for row in rows if None not in row for value in row}
-        found = "skipped" if not known else "never" if known == {0} else \
-            "always" if known == {1} else "sometimes"
-        yield {"word": word, "maskings": len(rows), "found": found, "mrr": {
-            model: rounded(float(np.mean(own or np.nan))) for model, column in
-            zip(models, zip(*rows, strict=True), strict=True)
-            for own in [[value for value in column if value is not None]]}}
 
 
 def rank_parts(lines: Sequence[JsonMapping], scores: Sequence[JsonMapping]) -> Iterator[Part]:

@@ -13,7 +13,7 @@ import pytest
 
 from bmtools.study.reports.charts import Chart, Table
 from bmtools.study.reports.labels import DASH
-from bmtools.study.reports.ranks import count_flow, gather, level_names, rank_parts, word_lines
+from bmtools.study.reports.ranks import count_flow, gather, level_names, rank_parts
 from bmtools.study.reports.report import plot_lines
 
 MODELS = ["runs/start", "runs/middle", "runs/end"]
@@ -129,30 +129,6 @@ def test_each_format_is_written_and_repeats(tmp_path: Path, suffix: str) -> None
     if suffix == ".html":
         assert b"&lt;mask&gt;" in content and b"\x07" not in content
         assert "Mean reciprocal rank by domain" in content.decode()
-
-
-def words(*rows: Sequence[Any]) -> list[dict[str, Any]]:
-    return [{"model": model, "id": str(number), "target": target, "reciprocal_rank": value}
-            for number, (target, *values) in enumerate(rows)
-            for model, value in zip("ab", values, strict=True)]
-
-
-def test_words_by_whether_they_are_found() -> None:
-    lines = words(("cuore", 1.0, 1.0), ("rene", 0, 0), ("cuore", 1.0, 0.5), ("aria", 1.0, 1.0))
-    assert list(word_lines(lines)) == [
-        {"word": "cuore", "maskings": 2, "found": "sometimes", "mrr": {"a": 1, "b": 0.75}},
-        {"word": "rene", "maskings": 1, "found": "never", "mrr": {"a": 0, "b": 0}},
-        {"word": "aria", "maskings": 1, "found": "always", "mrr": {"a": 1, "b": 1}}]
-
-
-def test_words_that_a_model_leaves_out() -> None:
-    """A masking that one model skips tells nothing of how they compare."""
-    lines = words(("cuore", None, 1.0), ("cuore", 1.0, 1.0), ("rene", 0, None),
-                  ("aria", None, None))
-    assert list(word_lines(lines)) == [
-        {"word": "cuore", "maskings": 2, "found": "always", "mrr": {"a": 1, "b": 1}},
-        {"word": "rene", "maskings": 1, "found": "skipped", "mrr": {"a": 0, "b": None}},
-        {"word": "aria", "maskings": 1, "found": "skipped", "mrr": {"a": None, "b": None}}]
 
 
 def test_maskings_of_one_id_and_word_stay_apart() -> None:
