@@ -17,8 +17,8 @@ from packaging.utils import canonicalize_name
 from bmtools import __version__, installation
 from bmtools.cli.main import message_and_code
 from bmtools.installation import DISTRIBUTION, install_command, unmet_requirements
-from bmtools.models.exported.formats import FORMATS
-from bmtools.vocab.segmenters import _BUILT_IN
+from bmtools.models.exported.formats import FORMAT
+from bmtools.vocab.segmenters import _SEGMENTERS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -99,12 +99,12 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     named = {extra or package for file in files
              for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
-    named |= {kind.extra for kind in FORMATS.values()}
-    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "onnx", "openvino",
+    named.add(FORMAT)
+    assert named == {"cleaning", "ctranslate2", "dedup", "documents", "openvino",
                      "parquet", "plot", "ray", "translation"}
     # gunzip does without a hint, as it is only faster, and energy, as figures may be absent; web
     # names its packages one by one.
-    assert named | _BUILT_IN.keys() | {
+    assert named | _SEGMENTERS.keys() | {
         "all", "docs", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
@@ -27,13 +26,11 @@ from bmtools.cli.results import (
     prints_results,
     records_written,
 )
-from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import open_output
-from bmtools.models.settings import ExportConfig
 from bmtools.records import Record
 from bmtools.status import counted
 
@@ -117,17 +114,18 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
 
 @command.command("model", cls=Command, examples=(
     "bmtools export model tagger -o deployed",
-    "bmtools export model tagger --format openvino --int8 --calibration notes.jsonl -o ward"),
-    groups={"Model": "format int8 calibration"}, topics="checkpoints devices")
+    "bmtools export model tagger --int8 --calibration notes.jsonl -o ward"),
+    groups={"Model": "int8 calibration"}, topics="checkpoints devices")
 @click.argument("model", type=checkpoint_directory, metavar="CKPT")
 @click.option("--calibration", type=input_file, multiple=True, metavar="FILE",
               help="Records whose texts int8 is calibrated on, and outputs are compared on.")
-@takes_settings(ExportConfig, "config")
+@click.option("--int8", is_flag=True,
+              help="Round matrices, and the states they multiply, to eight bits.")
 @writes_directory
 @prints_results
-def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: ExportConfig,
+def model(step: CommandStep, model: Path, calibration: tuple[str, ...], int8: bool,
           output: Path, overwrite: bool) -> None:
-    """A checkpoint for another engine, checked against its own outputs.
+    """A checkpoint for OpenVINO, checked against its own outputs.
 
     Prints a JSON line: the precision, the size, and how far logits are from the checkpoint's on
     random tokens and on the texts. predict, score-pppl and score-mrr take the directory as --model.
@@ -136,8 +134,8 @@ def model(step: CommandStep, model: Path, calibration: tuple[str, ...], config: 
     from bmtools.study.cards.card import write_cards
     from bmtools.tasks.predict import load_for_export
 
-    line = export_model(model, output, calibration, overwrite=overwrite, load=load_for_export,
-                        step=step, **asdict(config))
+    line = export_model(model, output, calibration, int8=int8, overwrite=overwrite,
+                        load=load_for_export, step=step)
     write_cards(output)
     print_results(step, [line])
     finish(step, *model_closing(line))

@@ -1,4 +1,4 @@
-"""Writers of ONNX and OpenVINO models."""
+"""Writer of OpenVINO models."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""Export of checkpoints: a writer for each engine, whose outputs are checked."""
+"""Export of checkpoints to OpenVINO, whose outputs are checked."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import CheckpointError
 from bmtools.export.graph import Graph, Inputs, as_tensors, silenced
 from bmtools.io.directories import directory_bytes, new_directory, refuse_existing
 from bmtools.io.failures import reading, require_room
@@ -22,10 +22,9 @@ from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
 from bmtools.io.step import Step
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, weight_bytes
-from bmtools.models.exported.formats import COMMAND, FORMATS, Exported, Run
-from bmtools.models.exported.model import LOADERS, ONNX_FILE, OPENVINO_FILE, import_openvino
+from bmtools.models.exported.formats import COMMAND, FORMAT, Exported, Run, require_engine
+from bmtools.models.exported.model import OPENVINO_FILE, import_openvino, load_openvino
 from bmtools.models.model_files import WEIGHTS, read_config
-from bmtools.models.settings import ExportConfig
 from bmtools.records import JsonObject, RecordSource
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import save_tokenizer
@@ -39,23 +38,23 @@ _BATCH = 4
 
 
 def export_model(model: str | PathLike[str], output: str | PathLike[str],
-                 calibration: RecordSource = (), *, overwrite: bool = False,
+                 calibration: RecordSource = (), *, int8: bool = False, overwrite: bool = False,
                  load: Callable[[Path], Checkpoint | None] = lambda _: None,
-                 step: Step | None = None, **settings: Any) -> JsonObject:
-    """Write a checkpoint for another engine, and check its outputs against the checkpoint's.
+                 step: Step | None = None) -> JsonObject:
+    """Write a checkpoint for OpenVINO, and check its outputs against the checkpoint's.
 
-    Int8 rounds states, too. onnxruntime finds their range anew for each input; OpenVINO takes that
-    of the calibration, of texts or, without any, of random tokens.
+    Int8 rounds states also, in the ranges of the calibration: of texts or, without any, of random
+    tokens.
 
     Args:
         model: the checkpoint: masked language model, tagger, classifier or question answering.
         output: directory to write.
         calibration: file or records whose texts int8 is calibrated on, and outputs compared on.
+        int8: round matrices, and the states they multiply, to eight bits.
         overwrite: replace the content of the output directory.
         step: the command, if one runs.
         load: loads a model with a head of its own, and no other, as
             `bmtools.tasks.predict.load_for_export` does.
-        settings: fields of `ExportConfig`.
 
     Returns:
         `model`, `format`, `precision`, `engine`, `megabytes` and `difference`: the `max` and
@@ -67,10 +66,8 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
         DataError: nothing to calibrate on, or text in another script.
         BmtoolsError: packages are missing.
     """
-    config, source, target = ExportConfig(**settings), Path(model), Path(output)
-    name, kind = config.format, FORMATS[config.format]
-    kind.require(f"{setting('format')} {name}", *kind.needs_to_write,
-                 *kind.needs_for_int8 * config.int8)
+    source, target = Path(model), Path(output)
+    require_engine(COMMAND, *("nncf",) * int8)
     refuse_existing(target, overwrite)
     model_class = _model_class(source)
     checkpoint = load(source) or load_checkpoint(source, "cpu", model_class)
@@ -83,26 +80,27 @@ def export_model(model: str | PathLike[str], output: str | PathLike[str],
                                                   for start in range(0, len(held_out), _BATCH)]}
     with new_directory(target, overwrite) as directory:
         require_room(directory / WEIGHTS,
-                     weight_bytes(checkpoint.model) // (4 if config.int8 else 1))
+                     weight_bytes(checkpoint.model) // (4 if int8 else 1))
         checkpoint.model.config.save_pretrained(directory)
         set_status("tracing the model")
         program = graph.trace()
-        set_status(f"writing {name}")
-        with silenced(), reading(source, f"cannot be written as {name}", "try another format"):
-            _WRITERS[name](program, measured if config.int8 else (), directory)
-        run = LOADERS[name](directory, torch.get_num_threads(), 1)
-        set_status(f"comparing {name}")
+        set_status(f"writing {FORMAT}")
+        with silenced(), reading(source, "cannot be written", "use the checkpoint"):
+            _write_openvino(program, measured if int8 else (), directory)
+        run = load_openvino(directory, torch.get_num_threads(), 1)
+        set_status("comparing outputs")
         difference = {what: measure_difference(graph, run, inputs)
                       for what, inputs in checks.items() if inputs}
         worst = np.max([found["max"] for found in difference.values()])
-        if not config.int8 and not worst <= MOST_DIFFERENCE:
-            raise CheckpointError(f"{source}: logits in {name} differ by up to {worst:.2g}, "
-                                  f"expected {MOST_DIFFERENCE:g} or less; try another format")
+        if not int8 and not worst <= MOST_DIFFERENCE:
+            raise CheckpointError(f"{source}: exported logits differ by up to {worst:.2g}, "
+                                  f"expected {MOST_DIFFERENCE:g} or less; use the checkpoint")
         save_tokenizer(checkpoint.tokenizer, directory)
-        precision = "int8" if config.int8 else "float32"
-        exported = Exported(name, precision, model_class, tuple(measured[0]),
+        precision = "int8" if int8 else "float32"
+        exported = Exported(FORMAT, precision, model_class, tuple(measured[0]),
                             max_tokens(checkpoint.model), str(source))
-        line = {"format": name, "precision": precision, "engine": kind.engine(),
+        line = {"format": FORMAT, "precision": precision,
+                "engine": f"{FORMAT} {metadata.version(FORMAT)}",
                 "megabytes": round(directory_bytes(directory) / 1e6, 1),
                 "parameters": checkpoint.model.num_parameters(), "difference": difference}
         Manifest(COMMAND, {**read_manifest(source).get("settings", {}),
@@ -148,21 +146,6 @@ def _compare(graph: Graph, run: Run, inputs: Inputs) -> tuple[float, ...]:
                                      same.double().mean())))
 
 
-def _write_onnx(traced: Any, calibration: Sequence[Inputs], directory: Path) -> None:
-    """Write `model.onnx`; in int8 matrices are rounded row by row, states as they come."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    program = torch.onnx.export(traced, dynamo=True, verbose=False, output_names=["logits"])
-    assert program is not None
-    if not calibration:
-        program.save(directory / ONNX_FILE)
-        return
-    with tempfile.TemporaryDirectory(prefix="bmtools-", dir=directory) as temporary:
-        program.save(Path(temporary) / ONNX_FILE)
-        quantize_dynamic(Path(temporary) / ONNX_FILE, directory / ONNX_FILE, per_channel=True,
-                         weight_type=QuantType.QInt8)
-
-
 def _write_openvino(traced: Any, calibration: Sequence[Inputs], directory: Path) -> None:
     """Write `openvino_model.xml` and `.bin`; in int8 products take rounded weights and states."""
     openvino = import_openvino()
@@ -174,7 +157,3 @@ def _write_openvino(traced: Any, calibration: Sequence[Inputs], directory: Path)
         model = nncf.quantize(model, nncf.Dataset(calibration),
                               model_type=nncf.ModelType.TRANSFORMER, subset_size=len(calibration))
     openvino.save_model(model, directory / OPENVINO_FILE, compress_to_fp16=False)
-
-
-_WRITERS: dict[str, Callable[[Any, Sequence[Inputs], Path], None]] = {
-    "onnx": _write_onnx, "openvino": _write_openvino}

@@ -243,6 +243,6 @@ def warn_if_outdated(directory: Path, exported: Exported) -> None:
             if hash_directory(path) != recorded:
                 warnings.warn(
                     f"{directory}: exported before {path} changed; export it again: bmtools export "
-                    f"model {shlex.quote(str(path))} --format {exported.format} --overwrite -o "
+                    f"model {shlex.quote(str(path))} --overwrite -o "
                     f"{shlex.quote(str(directory))}", BmtoolsWarning, stacklevel=2)
             return

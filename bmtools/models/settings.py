@@ -20,17 +20,6 @@ READING_METHODS: tuple[Method, ...] = ("contextual", "focus")
 Casing = Literal["cased", "uncased"]
 
 
-class ExportConfig(Settings, title="Export of a model to another engine"):
-    """Export of a model to another engine."""
-
-    format: Literal["onnx", "openvino"] = option(
-        "onnx", "onnx (for onnxruntime) or openvino.")
-    int8: bool = option(False, "Round matrices, and the states they multiply, to eight bits.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-
 class SpeedConfig(Settings, title="Timing of models that take turns"):
     """Timing of models that take turns."""
 

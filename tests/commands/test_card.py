@@ -53,7 +53,7 @@ licence = "CC-BY-4.0"
 def chain(tmp_path_factory: pytest.TempPathFactory,
           corpus_records: list[dict[str, Any]]) -> Iterator[Path]:
     """Make a checkpoint of each kind."""
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
     folder = tmp_path_factory.mktemp("chain")
     corpus = [{**record, "licence": "CC-BY-4.0"} for record in corpus_records]
     notes = [{"id": "0", "text": "Il paziente ha asma.", "licence": "CC-BY-4.0", "lang": "it",
@@ -77,7 +77,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory,
                 "finetune ner --model distilled --train notes.jsonl --dev notes.jsonl "
                 "--test notes.jsonl --seeds 2 --epochs 1 --max-length 32 -o tagger",
                 "merge initialised pretrained -o merged",
-                "export model distilled --format onnx -o exported",
+                "export model distilled -o exported",
                 "score-pppl unseen.jsonl --model initialised --model pretrained -o pppl.jsonl"):
             words = line.split()
             _call([*words, *train] if words[0] in ("pretrain", "distill") else words)

@@ -40,7 +40,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def models(tiny_checkpoint: Path, make_tagger: Callable[[Path], Path],
            tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A checkpoint, the same for another engine, a tagger."""
-    exported = tmp_path_factory.mktemp("models") / "onnx"
+    exported = tmp_path_factory.mktemp("models") / "openvino"
     export_model(tiny_checkpoint, exported)
     return [tiny_checkpoint, exported, make_tagger(tiny_checkpoint)]
 
@@ -49,7 +49,7 @@ def test_measures(run: Callable[..., Any], here: list[tuple[str, str]],
                              models: list[Path], corpus: Path) -> None:
     done = run("compare-models", *models, "--turns", "2", "--threads", "1", "--texts", corpus)
     assert done.code == 0, done.err
-    assert [line["kind"] for line in done.records] == ["bert", "onnx", "bert"]
+    assert [line["kind"] for line in done.records] == ["bert", "openvino", "bert"]
     assert [line["model"] for line in done.records] == [*map(str, models)]
     first, exported, _ = done.records
     assert exported["parameters"] == pytest.approx(first["parameters"], rel=0.02)

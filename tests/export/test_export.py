@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, BmtoolsWarning, CheckpointError, DataEr
 from bmtools.export.export import export_model
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
-from bmtools.models.exported.model import LOADERS
+from bmtools.models.exported.model import load_openvino
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,18 +48,17 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path
 @pytest.fixture(scope="module")
 def exported(checkpoint: Path) -> Path:
     """The same in OpenVINO's format, beside it."""
-    export_model(checkpoint, checkpoint.parent / "exported", format="openvino")
+    export_model(checkpoint, checkpoint.parent / "exported")
     return checkpoint.parent / "exported"
 
 
-@pytest.mark.parametrize(("family", "head", "name"), [
-    ("Megatron-BERT", "SequenceClassification", "onnx"),
-    ("CamemBERT", "QuestionAnswering", "openvino"),
-    ("ModernBERT", "TokenClassification", "openvino")])
-def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str, name: str) -> None:
+@pytest.mark.parametrize(("family", "head"), [
+    ("Megatron-BERT", "SequenceClassification"), ("CamemBERT", "QuestionAnswering"),
+    ("ModernBERT", "TokenClassification")])
+def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str) -> None:
     source, target = save(tmp_path / "model", tokenizer, family, head), tmp_path / "exported"
-    line = export_model(source, target, format=name)
-    assert (line["format"], line["precision"]) == (name, "float32")
+    line = export_model(source, target)
+    assert (line["format"], line["precision"]) == ("openvino", "float32")
     assert 0 < line["difference"]["random"]["max"] < 1e-5
     # Shapes that the export did not see, with padding beyond ModernBERT's window of four tokens.
     mask = (torch.arange(38) < torch.tensor([38, 3, 20, 1])[:, None]).long()
@@ -77,13 +76,11 @@ def test_logits(tmp_path: Path, tokenizer: Any, family: str, head: str, name: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["onnx", "openvino"])
 def test_int8_is_near_on_texts_that_were_held_out(checkpoint: Path, tmp_path: Path,
-                                                  name: str,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     connected: list[Any] = []
     monkeypatch.setattr(socket.socket, "connect", lambda *where: connected.append(where))
-    line = export_model(checkpoint, tmp_path / "int8", TEXTS, format=name, int8=True)
+    line = export_model(checkpoint, tmp_path / "int8", TEXTS, int8=True)
     assert line["precision"] == "int8"
     difference = line["difference"]["texts"]
     assert 1e-4 < difference["max"] < 1 and difference["mean"] < 0.1
@@ -107,7 +104,7 @@ def test_openvino_computes_in_float32(exported: Path, monkeypatch: pytest.Monkey
         return model
 
     monkeypatch.setattr(openvino.Core, "compile_model", compiled)
-    LOADERS["openvino"](exported, 2, 2)
+    load_openvino(exported, 2, 2)
     assert str(hints["INFERENCE_PRECISION_HINT"]) == "<Type: 'float32'>"
     assert (hints["INFERENCE_NUM_THREADS"], hints["NUM_STREAMS"]) == (2, 2)
 
@@ -116,9 +113,9 @@ def test_openvino_computes_in_float32(exported: Path, monkeypatch: pytest.Monkey
 def test_what_differs_is_not_written(checkpoint: Path, tmp_path: Path,
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.export.export.MOST_DIFFERENCE", 1e-12)
-    with pytest.raises(CheckpointError, match=r"logits in openvino differ by up to .*e-0.*"
-                                              ", expected 1e-12 or less; try another format"):
-        export_model(checkpoint, tmp_path / "exported", format="openvino")
+    with pytest.raises(CheckpointError, match=r"exported logits differ by up to .*e-0.*"
+                                              ", expected 1e-12 or less; use the checkpoint"):
+        export_model(checkpoint, tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,12 +151,12 @@ def test_a_full_disk_is_told_before_anything_is_written(
         checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.export.export.weight_bytes", lambda _: 10 ** 18)
     with pytest.raises(BmtoolsError, match=r"no space left on device: 1,000,000,000,000\.0 MB nee"):
-        export_model(checkpoint, tmp_path / "out", format="openvino")
+        export_model(checkpoint, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_openvino_never_calls_home(exported: Path) -> None:
-    LOADERS["openvino"](exported, 1, 1)
+    load_openvino(exported, 1, 1)
     with pytest.raises(ImportError):
         __import__("openvino_telemetry")
     from openvino.tools.ovc import convert_impl, telemetry_utils

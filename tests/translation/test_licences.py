@@ -73,7 +73,7 @@ def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
     done("finetune", "ner", "--model", student, "--train", ner, "--dev", ner, "--seeds", "1",
          "--epochs", "1", "--max-length", "16", "-o", tagger)
     done("merge", tagger, tagger, "-o", merged)
-    done("export", "model", student, "--format", "onnx", "-o", graph)
+    done("export", "model", student, "-o", graph)
     own = {"text": ["CC-BY-NC-4.0"]}
     assert record_of(vocabulary) == (own, "CC-BY-NC-4.0")
     assert record_of(model) == (own, "CC-BY-NC-4.0")

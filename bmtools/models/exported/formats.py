@@ -1,14 +1,9 @@
-"""The table of formats that models are exported to, and directories of exported models.
-
-A new format adds its line to the table, a writer to `export.export` and a loader to
-`models.exported.model`. Importing this costs nothing.
-"""
+"""Directories of models that were exported to OpenVINO; importing this costs nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 COMMAND = "export model"
+FORMAT = "openvino"
+"""Name of the format, of its extra and of its package."""
 MASKED_LM = "AutoModelForMaskedLM"
 Run = Callable[[Mapping[str, "np.ndarray"]], "np.ndarray"]
 """A loaded model: from inputs by name, all int64, to logits, float32. Masked language models take
@@ -30,39 +27,14 @@ Run = Callable[[Mapping[str, "np.ndarray"]], "np.ndarray"]
 (batch, tokens, labels) or (batch, labels). As many threads as it has streams may call it."""
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format of exported models.
+def require_engine(name: str, *packages: str) -> None:
+    """Refuse a model whose engine is not installed.
 
-    Args:
-        extra: that installs its packages.
-        needs: packages that running an exported model needs.
-        needs_to_write: further ones that writing it needs; with int8 alone in `needs_for_int8`.
+    Raises:
+        BmtoolsError: names the first package that is missing, and the command that installs it.
     """
-
-    extra: str
-    needs: tuple[str, ...]
-    needs_to_write: tuple[str, ...] = ()
-    needs_for_int8: tuple[str, ...] = ()
-
-    def require(self, name: str, *packages: str) -> None:
-        """Refuse a format whose packages are not installed.
-
-        Raises:
-            BmtoolsError: names the first, and the command that installs it.
-        """
-        for package in (*self.needs, *packages):
-            require_extra(package, name, self.extra)
-
-    def engine(self) -> str:
-        """Name the engine with its version."""
-        return f"{self.needs[0]} {metadata.version(self.needs[0])}"
-
-
-FORMATS = {
-    "onnx": Format("onnx", ("onnxruntime",), ("onnx", "onnxscript")),
-    "openvino": Format("openvino", ("openvino",), needs_for_int8=("nncf",)),
-}
+    for package in (FORMAT, *packages):
+        require_extra(package, name, FORMAT)
 
 
 @dataclass(frozen=True)
@@ -70,7 +42,7 @@ class Exported:
     """Description of an exported model, as in its `bmtools.json`.
 
     Args:
-        format: name in `FORMATS`.
+        format: `FORMAT`.
         precision: of its products: float32 or int8.
         model_class: transformers' auto class of the checkpoint.
         inputs: names of what the model takes, in order.
@@ -100,9 +72,9 @@ def read_exported(directory: Path) -> Exported | None:
     except msgspec.ValidationError as error:
         raise CheckpointError(f"{directory / NAME}: exported: {readable(str(error))}; export the "
                               "model again") from error
-    if found.format not in FORMATS:
+    if found.format != FORMAT:
         raise CheckpointError(f"{directory / NAME}: found format {found.format!r}, expected "
-                              f"{' or '.join(FORMATS)}")
+                              f"{FORMAT}; export the model again")
     return found
 
 
@@ -121,7 +93,7 @@ def check_exported(directory: Path, exported: Exported, model_class: str = "") -
     if model_class and exported.model_class != model_class:
         raise CheckpointError(f"{directory}: found an exported {exported.model_class}, expected an "
                               f"{model_class}")
-    FORMATS[exported.format].require(f"{directory} ({exported.format})")
+    require_engine(f"{directory} ({exported.format})")
 
 
 def refuse_exported(directory: Path) -> None:

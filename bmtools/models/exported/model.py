@@ -1,14 +1,10 @@
-"""Exported models, in place of torch's, and the engines that run them.
-
-A loader gets the directory, the number of threads and the number of streams that call the model,
-and returns a `Run`. The engines' packages are imported when a model is loaded.
-"""
+"""Exported models, in place of torch's, run by OpenVINO, which is imported when one is loaded."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -21,7 +17,6 @@ from bmtools.io.failures import reading
 from bmtools.models.exported.formats import Exported, Run
 
 OPENVINO_FILE = "openvino_model.xml"
-ONNX_FILE = "model.onnx"
 
 
 class ExportedModel(nn.Module):
@@ -47,7 +42,7 @@ class ExportedModel(nn.Module):
 
     def load(self, threads: int, streams: int = 1) -> Run:
         """Load it, to be called by as many threads as there are streams, on as many cores."""
-        self._run = LOADERS[self.exported.format](self._directory, threads, streams)
+        self._run = load_openvino(self._directory, threads, streams)
         return self._run
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor,
@@ -64,19 +59,6 @@ class ExportedModel(nn.Module):
         logits: Tensor = self(input_ids, torch.ones_like(input_ids),
                               positions=sequences * input_ids.shape[1] + positions).logits
         return logits
-
-
-def load_onnx(directory: Path, threads: int, streams: int) -> Run:
-    """Load `model.onnx`; the threads that call it divide the cores among them."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = max(1, threads // streams)
-    options.inter_op_num_threads = 1
-    with reading(directory / ONNX_FILE, "onnxruntime could not load it", "export the model again"):
-        session = onnxruntime.InferenceSession(directory / ONNX_FILE, options,
-                                               providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, dict(inputs))[0]
 
 
 def import_openvino() -> Any:
@@ -106,7 +88,3 @@ def load_openvino(directory: Path, threads: int, streams: int) -> Run:
         return np.array(own.request.infer(dict(inputs))[0])
 
     return run
-
-
-LOADERS: dict[str, Callable[[Path, int, int], Run]] = {
-    "onnx": load_onnx, "openvino": load_openvino}
