@@ -7,18 +7,21 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from stat import S_ISFIFO
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Self
 
 import click
 
-from bmtools.cli.status_view import StatusView
+from bmtools.errors import count_of
 from bmtools.io.system import signals_deferred
+from bmtools.status import Status
+from bmtools.values import format_clock, format_duration, format_figure, heading
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.live import Live
 
 _LINE_SECONDS = 10.0
@@ -26,15 +29,103 @@ _BLOCK_SECONDS = 0.125
 # Commands that are done sooner show no block.
 _DELAY_SECONDS = 0.3
 _MAX_WIDTH = 100
+# Figures that count from the start; of the first one the rate is shown.
+_RATED = ("tokens", "sentences")
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Tell whether a stream is a terminal that can move its cursor."""
-    return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+class StatusView:
+    """Latest status of a command, as a line and as a block.
+
+    Args:
+        command: its name.
+
+    Attributes:
+        began: when, on the monotonic clock.
+        has_status: whether any status came yet.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.command, self.began, self.has_status = command, time.monotonic(), False
+        self._status = Status("loading libraries")
+        self._figures: dict[str, float] = {}
+        self._begun: dict[str, tuple[float, Status]] = {}
+
+    def update(self, status: Status) -> None:
+        """Take note of a status; called for each item of a stream."""
+        if not status.done or status.activity not in self._begun:
+            self._begun[status.activity] = time.monotonic(), replace(status)
+        # Figures stay while something without figures is done.
+        self._figures = status.figures or self._figures
+        self._status, self.has_status = status, True
+
+    def _measures(self) -> tuple[str, float | None, list[str]]:
+        """Return how much is done, the seconds left, and the figures with the rate of one."""
+        status, figures, now = self._status, self._figures, time.monotonic()
+        began, first = self._begun.get(status.activity, (now, status))
+        seconds, done = max(now - began, 1e-9), (status.done or 0) - (first.done or 0)
+        left = seconds / done * (status.total - (status.done or 0)) \
+            if status.total and done > 0 else None
+        counts = ""
+        if status.done:
+            counts = f"{status.done:,} of {count_of(status.total, status.unit)}" if status.total \
+                else f"{count_of(status.done, status.unit)}, {_per_second(done / seconds)} a second"
+        texts = [f"{heading(name)} {format_figure(name, value)}"
+                 for name, value in figures.items() if name not in _RATED and value is not None]
+        unit = next((unit for unit in _RATED if unit in figures), "")
+        if unit and (grown := figures[unit] - first.figures.get(unit, 0)) > 0:
+            texts.append(f"{_per_second(grown / seconds)} {unit}/s")
+        return counts, left, texts
+
+    def line(self) -> str:
+        """Describe the status in a line."""
+        counts, left, texts = self._measures()
+        parts = [counts, *texts, "" if left is None else f"{format_duration(left)} left"]
+        said = ", ".join(filter(None, parts))
+        return f"{self._status.activity}: {said or format_duration(time.monotonic() - self.began)}"
+
+    def block(self) -> RenderableType:
+        """Draw the status: activity and time, a bar where the total is known, figures."""
+        from rich.console import Group
+        from rich.constrain import Constrain
+        from rich.progress_bar import ProgressBar
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        status, (counts, left, texts) = self._status, self._measures()
+        spinner = Spinner("dots", Text.assemble((self.command, "bold"), f"  {status.activity}"))
+        spinner.start_time = 0.0
+        rows: list[tuple[RenderableType, Text]] = [
+            (spinner, Text(format_clock(time.monotonic() - self.began), "dim"))]
+        if status.total and status.done is not None:
+            bar = ProgressBar(status.total, min(status.done, status.total), style="bright_black",
+                              complete_style="green", finished_style="green")
+            clock = "-:--:--" if left is None else format_clock(left)
+            rows.append((bar, Text(
+                f"{min(status.done / status.total, 1):4.0%}  "
+                f"{status.done:>{len(f'{status.total:,}')},} of "
+                f"{count_of(status.total, status.unit)}  {clock} left")))
+            counts = ""
+        lines: list[RenderableType] = []
+        for row in rows:
+            grid = Table.grid(expand=True, padding=(0, 1))
+            grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+            grid.add_column(justify="right", no_wrap=True)
+            grid.add_row(*row)
+            lines.append(grid)
+        if shown := " · ".join(filter(None, [counts, *texts])):
+            lines.append(Text("  " + shown, "dim", no_wrap=True, overflow="ellipsis"))
+        return Constrain(Group(*lines), _MAX_WIDTH)
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:,.{0 if rate >= 10 else 1}f}"
 
 
 class Display:
     """Thread that shows a command's status on stderr until a `with` block ends, or `close`.
+
+    On a terminal, `sys.stderr` prints above the block while it is there.
 
     Args:
         command: its name.
@@ -46,8 +137,10 @@ class Display:
     def __init__(self, command: str) -> None:
         self.view = StatusView(command)
         self._stderr = sys.stderr
-        self._block = Block(sys.stderr, lambda: self.view.snapshot().block()) \
-            if is_terminal(sys.stderr) else None
+        self._has_block = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        self._live: Live | None = None
+        self._terminal = -1
+        self._lock = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -64,156 +157,67 @@ class Display:
         return time.monotonic() - self.view.began
 
     def _run(self) -> None:
-        seconds = _LINE_SECONDS
-        if self._block is not None:
-            if self._ended.wait(_DELAY_SECONDS):
-                return
+        if not self._has_block:
+            while not self._ended.wait(_LINE_SECONDS):
+                click.echo(self.view.line(), file=self._stderr)
+            return
+        seconds = _DELAY_SECONDS
+        while not self._ended.wait(seconds):
             seconds = _BLOCK_SECONDS
-        while True:
-            if self._block is None:
-                if self.view.began + seconds <= time.monotonic():
-                    click.echo(self.view.snapshot().line(), file=self._stderr)
-            # A command that waits for the one before it in a pipe leaves the terminal to that one.
-            elif self.view.has_status or not _reads_pipe():
-                self._block.show()
-            if self._ended.wait(seconds):
-                return
+            with self._lock:
+                if self._live is not None:
+                    self._live.refresh()
+                # One that waits for the command before it in a pipe leaves the terminal to that.
+                elif (self.view.has_status or not _reads_pipe()) and self._has_terminal():
+                    self._draw()
+
+    def _has_terminal(self) -> bool:
+        """Take the terminal, unless another command of a pipe has its block there."""
+        if self._terminal < 0:
+            try:
+                self._terminal = os.open(os.ttyname(self._stderr.fileno()),
+                                         os.O_WRONLY | os.O_NOCTTY)
+            except OSError:  # a terminal of another namespace has no name in this one
+                return True
+        try:
+            fcntl.flock(self._terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def _draw(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=self._stderr, force_terminal=True, highlight=False)
+        with signals_deferred():  # a handler that prints would erase a block that is half drawn
+            self._live = Live(console=console, auto_refresh=False, transient=True,
+                              redirect_stdout=False, get_renderable=self.view.block)
+            self._live.start(refresh=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Erase the block for a while."""
-        if self._block is None:
-            yield
-        else:
-            with self._block.erased():
+        with self._lock:
+            was_there = self._live is not None
+            try:
+                if self._live is not None:
+                    with signals_deferred():
+                        self._live.stop()
+                    self._live = None
                 yield
+            finally:
+                if was_there and not self._ended.is_set():
+                    self._draw()  # a Live that starts again erases the lines above it
 
     def close(self) -> None:
         """End the thread and erase the block."""
         self._ended.set()
         self._thread.join()
-        if self._block is not None:
-            self._block.close()
-
-
-class Block:
-    """Live block below what stderr prints; `sys.stderr` prints above it while it is there.
-
-    Args:
-        stream: a terminal.
-        draw: returns what the block shows now.
-        width: most characters of a line.
-    """
-
-    def __init__(self, stream: TextIO, draw: Callable[[], RenderableType],
-                 width: int = _MAX_WIDTH) -> None:
-        self._stream = stream
-        self._draw_lines = draw
-        self._width = width
-        self._live: Live | None = None
-        self._lock = threading.RLock()
-        try:
-            self._terminal = os.open(os.ttyname(stream.fileno()), os.O_WRONLY | os.O_NOCTTY)
-        except OSError:  # a terminal of another namespace has no name in this one
-            self._terminal = -1
-
-    def show(self) -> None:
-        """Draw the block anew, unless another command of a pipe has one on the same terminal."""
-        with self._lock:
-            if self._live is not None:
-                self._live.refresh()
-                return
-            if self._terminal >= 0:
-                try:
-                    fcntl.flock(self._terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    return
-            self._draw()
-            self._lines_above = _LinesAbove(self._stream, self._print_above)
-            sys.stderr = self._lines_above
-
-    def _draw(self) -> None:
-        from rich.live import Live
-
-        with signals_deferred():  # a handler that prints would erase a block that is half drawn
-            self._live = Live(console=live_console(self._stream, self._width), auto_refresh=False,
-                              transient=True, redirect_stdout=False, redirect_stderr=False,
-                              get_renderable=self._draw_lines)
-            self._live.start(refresh=True)
-
-    def _erase(self) -> None:
-        with signals_deferred():
-            if self._live is not None:
-                self._live.stop()
-            self._live = None
-
-    def _print_above(self, text: str) -> None:
-        with self.erased():
-            self._stream.write(text)
-            self._stream.flush()
-
-    @contextmanager
-    def erased(self) -> Iterator[None]:
-        """Take the block away for a while."""
-        with self._lock:
-            was_there = self._live is not None
-            try:
-                self._erase()
-                yield
-            finally:
-                if was_there:
-                    self._draw()  # a Live that starts again erases the lines above it
-
-    def close(self) -> None:
-        """Take the block away for good."""
-        with self._lock:
-            if self._live is not None:
-                self._erase()
-                if sys.stderr is self._lines_above:
-                    sys.stderr = self._stream
+        with self.paused(), suppress(OSError):
             if self._terminal >= 0:
                 os.close(self._terminal)  # which unlocks it
                 self._terminal = -1
-
-
-def live_console(stream: TextIO, width: int = _MAX_WIDTH) -> Console:
-    """Make the console of a terminal, which is not too wide to be read.
-
-    Args:
-        stream: the terminal.
-        width: most characters of a line.
-    """
-    from rich.console import Console
-
-    console = Console(file=stream, force_terminal=True, highlight=False)
-    console.width = min(console.width, width)
-    return console
-
-
-class _LinesAbove:
-    """Stand-in for stderr that passes on whole lines while a block is below them.
-
-    Args:
-        stream: that it wraps.
-        print_lines: prints text that ends with a line's end.
-    """
-
-    def __init__(self, stream: TextIO, print_lines: Any) -> None:
-        self._stream = stream
-        self._print_lines = print_lines
-        self._rest = ""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Print the lines that are complete, and keep the rest."""
-        if not isinstance(text, str):
-            raise TypeError(f"found {type(text).__name__}, expected text")
-        lines, end, self._rest = (self._rest + text).rpartition("\n")
-        if end:
-            self._print_lines(lines + end)
-        return len(text)
 
 
 def _reads_pipe() -> bool:
@@ -222,4 +226,3 @@ def _reads_pipe() -> bool:
         return S_ISFIFO(os.fstat(0).st_mode)
     except OSError:  # closed
         return False
-
