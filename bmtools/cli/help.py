@@ -16,11 +16,11 @@ from click.shell_completion import CompletionItem
 from bmtools.errors import did_you_mean, suggestion
 
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-_SHOWS_ALL = "bmtools.cli.help.shows_all"
+_SHOWS_ALL, _FIRST_NAMES = "bmtools.cli.help.shows_all", "bmtools.cli.help.first_names"
 _GIVEN = "bmtools.cli.help.given"
 _WIDEST_TERM = 24
-# As many options fit a screen, so `--help` lists them all.
-_FEW = 14
+# What fits a screen; `--help-all` shows the rest.
+_MOST_OPTIONS, _MOST_LINES, _FEWEST_EXAMPLES = 10, 40, 2
 _MOST_VALUES = 4
 _MOST_NAMES = 10
 # Kept apart by the wrapping of lines, which would break `--held-out` and `[default: 1]` in two.
@@ -122,7 +122,7 @@ class DocumentedCommand(click.Command):
 
     Args:
         examples: command lines; each runs in a directory that holds the files it names.
-        essential: the options that `--help` lists, by long name; all where there are few.
+        essential: the options that `--help` lists first, by long name.
         groups: names of options by the title of a group, where that is not the common one.
         meanings: what an option that several commands share means in this one, by long name.
         topics: topics of `bmtools help` that explain more.
@@ -145,16 +145,34 @@ class DocumentedCommand(click.Command):
         return {*self._essential, *" ".join(self._groups.values()).split(), *self._meanings}
 
     def get_help(self, ctx: click.Context) -> str:
-        return super().get_help(ctx).translate(_BREAKABLE)
+        """Return all of the help after `--help-all`, otherwise what fits a screen."""
+        whole, found = super().get_help(ctx), list(self.records(ctx))
+        if ctx.meta.get(_SHOWS_ALL):
+            return whole.translate(_BREAKABLE)
+        required = [long_name(one) for one in self.params if one.required]
+        names = [name for _, name, _ in found]
+        first = [name for name in dict.fromkeys(["files", *required, *self._essential, *names])
+                 if name in names]
+        for few in range(_MOST_OPTIONS + ("files" in names), 0, -1):
+            ctx.meta[_FIRST_NAMES] = first[:few]
+            whole = super().get_help(ctx)
+            if whole.count("\n") < _MOST_LINES:
+                break
+        return whole.translate(_BREAKABLE)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_help_text(self.help, self.examples, formatter)
+        is_short = _FIRST_NAMES in ctx.meta
+        sentence = (self.help or "").partition("\n\n")[0] if is_short else self.help
+        write_help_text(sentence, self.examples[:_FEWEST_EXAMPLES] if is_short else self.examples,
+                        formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each group that has something to list under its title."""
         groups: dict[str, list[tuple[str, str]]] = {}
+        shown = ctx.meta.get(_FIRST_NAMES)
         for title, name, (term, text) in self.records(ctx):
-            if self._shows(name, ctx):
+            if shown is None or name in shown:
+                title = title if shown is None else "Options"
                 groups.setdefault(title, []).append((term, text.translate(_UNBREAKABLE)))
         widest = max((len(term) for records in groups.values() for term, _ in records
                       if len(term) <= _WIDEST_TERM), default=0)
@@ -165,17 +183,15 @@ class DocumentedCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the way to the options that are not listed, and to topics."""
-        further = sum(not self._shows(name, ctx) for _, name, _ in self.records(ctx))
+        shown = ctx.meta.get(_FIRST_NAMES)
+        further = shown and sum(name not in shown for _, name, _ in self.records(ctx))
         formatter.write_paragraph()
         if further:
             formatter.write(f"{ctx.command_path} --help-all lists {further} further options.\n")
+        elif shown is not None:
+            formatter.write(f"{ctx.command_path} --help-all explains more.\n")
         if self.topics:
             formatter.write(f"bmtools help explains {', '.join(self.topics)}.\n")
-
-    def _shows(self, name: str, ctx: click.Context) -> bool:
-        few = sum(isinstance(one, click.Option) for one in self.params) <= _FEW
-        return (bool(ctx.meta.get(_SHOWS_ALL)) or few or not self._essential or name == "files"
-                or name in self._essential)
 
     def records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
         """Yield the group, the name, and flags and help of each parameter, in the order of help."""
