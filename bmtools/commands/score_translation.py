@@ -29,7 +29,7 @@ from bmtools.values import format_estimate
     "bmtools score-translation translated.jsonl italian.jsonl",
     "bmtools score-translation translated.jsonl italian.jsonl english.jsonl "
     "--glossary terms.tsv --baseline earlier.jsonl"),
-    groups={"Comparison": "plain source-lang target-lang glossary baseline",
+    groups={"Comparison": "source-lang target-lang glossary baseline",
             "Scores": "resamples output"},
     topics="records", meanings={"output": "Write the scores here; .gz and .zst compress."})
 @click.argument("hypotheses", type=InputRecords())
@@ -48,9 +48,8 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
             reject: Reject, output: str, **options: Any) -> None:
     """Score translations against references.
 
-    HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids, or, with
-    --plain, texts with as many lines. Prints a JSON line: chrF, BLEU and TER of sacrebleu with
-    its signatures and 95 % intervals, and the ratio of lengths; with SOURCES also the shares of
+    HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids. Prints a
+    JSON line: chrF, BLEU and TER of sacrebleu with its signatures and 95 % intervals, and the ratio of lengths; with SOURCES also the shares of
     numbers and terms kept, and how many translations each check of translate flags. A line for
     --baseline comes before, and one for the difference after, with p-values of the paired
     bootstrap.

@@ -16,7 +16,6 @@ from difflib import SequenceMatcher
 from importlib import util
 from itertools import pairwise
 
-from bmtools.errors import BmtoolsError, setting
 from bmtools.text.languages import load_identifier, primary_language
 from bmtools.translation.engines.engine import NOTHING_NEW, Layer, Translation, Translator
 from bmtools.translation.quantities import lost_numbers, lost_units
@@ -163,13 +162,13 @@ class AuditedTranslator(Layer):
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, by the attempt's settings and those after it."""
-        best = self._attempt(sentences, attempt)
+        best = self.engine.translate(sentences, attempt)
         faults = self._auditor.batch_faults(sentences, best)
         for further in range(attempt + 1, self.attempts):
             doubtful = [number for number, found in enumerate(faults) if found]
             if not doubtful:
                 break
-            others = self._attempt([sentences[number] for number in doubtful], further)
+            others = self.engine.translate([sentences[number] for number in doubtful], further)
             if further == attempt + 1:
                 self.own_counts["retried"] += sum(other != NOTHING_NEW for other in others)
             for number, other in zip(doubtful, others, strict=True):
@@ -180,14 +179,6 @@ class AuditedTranslator(Layer):
         self.own_counts.update(f"flagged_{name}" for found in faults for name in found
                                if found != _FAILED)
         return [_flagged(*pair) for pair in zip(best, faults, strict=True)]
-
-    def _attempt(self, sentences: Sequence[str], attempt: int) -> list[Translation]:
-        """Translate by the engine, which must answer one for one."""
-        found = self.engine.translate(sentences, attempt)
-        if len(found) != len(sentences):
-            raise BmtoolsError(f"{setting('engine')} {self.name} answered {len(sentences)} "
-                               f"sentences with {len(found)}, expected one for each")
-        return found
 
     def _faults_between(self, sentences: Sequence[str], translations: Sequence[Translation],
                         number: int, other: Translation) -> tuple[str, ...]:

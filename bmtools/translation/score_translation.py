@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bmtools.errors import DataError, Reject, refuse, require
-from bmtools.io.jsonl import RecordReader, refuse_empty
-from bmtools.io.sources import read_lines, source_name, source_stem
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.sources import source_name, source_stem
 from bmtools.records import JsonObject, distinct
 from bmtools.status import set_status
 from bmtools.text.languages import primary_language
@@ -35,7 +35,7 @@ class Segments:
 
     Args:
         name: of the file.
-        texts: by what they are matched by: id and key, or the number of the line.
+        texts: by id and key.
         lang: of the records; nothing where they do not tell.
     """
 
@@ -49,9 +49,6 @@ class Segments:
         Raises:
             DataError: names what one of both files lacks.
         """
-        if ("1", "") in others.texts and len(self.texts) != len(others.texts):
-            raise DataError(f"{self.name}: found {len(self.texts)} lines, expected "
-                            f"{len(others.texts)} as in {others.name}")
         for some, rest in ((self, others), (others, self)):
             missing = [key for key in rest.texts if key not in some.texts]
             if missing:
@@ -65,7 +62,6 @@ class Segments:
 
 def score_translation(hypotheses: str, references: str, sources: str | None = None, *,
                       baseline: str | None = None, glossary: Path | None = None,
-                      plain: bool = QualityConfig.plain,
                       source_lang: str = QualityConfig.source_lang,
                       target_lang: str = QualityConfig.target_lang,
                       resamples: int = QualityConfig.resamples,
@@ -81,8 +77,7 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
         sources: file of what was translated.
         baseline: file of other translations to compare with.
         glossary: TSV or TMX of terms and their translations; needs sources.
-        plain: see `QualityConfig`, likewise the following.
-        source_lang: ISO 639-1.
+        source_lang: see `QualityConfig`, likewise the following.
         target_lang: ISO 639-1.
         resamples: of the bootstrap.
         reject: receives bad records.
@@ -93,20 +88,20 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
     Raises:
         DataError: files that do not match, or hold no text.
     """
-    config = QualityConfig(plain, source_lang, target_lang, resamples)
+    QualityConfig(source_lang, target_lang, resamples)
     require(not glossary or bool(sources), "glossary", glossary, "a file of sources as well")
     set_status("scoring")
-    gold = read_segments(references, config, reject)
+    gold = read_segments(references, reject)
     if not any(text.strip() for text in gold.texts.values()):
         raise DataError(f"{gold.name}: found no text, expected translations by people")
-    systems = [read_segments(name, config, reject) for name in filter(None, (baseline, hypotheses))]
+    systems = [read_segments(name, reject) for name in filter(None, (baseline, hypotheses))]
     texts = {source_stem(one.name): one.matching(gold) for one in systems}
     require(len(texts) == len(systems), "baseline", baseline,
             "a file of another name than that of the hypotheses")
     kept: dict[str, JsonObject] = {name: {} for name in texts}
     target = target_lang or gold.lang
     if sources:
-        segments = read_segments(sources, config, reject)
+        segments = read_segments(sources, reject)
         originals, source = segments.matching(gold), source_lang or segments.lang
         auditor = Auditor(source, target) if source and target else None
         terms = TermFinder(dict(read_pairs(glossary, source, target))) if glossary else None
@@ -116,20 +111,14 @@ def score_translation(hypotheses: str, references: str, sources: str | None = No
                        _TOKENIZERS.get(primary_language(target))))
 
 
-def read_segments(name: str, config: QualityConfig, reject: Reject = refuse) -> Segments:
-    """Read the texts of a file: those of each record, or its lines."""
-    shown = source_name(name)
-    if config.plain:
-        lines = {(str(number), ""): line for number, line in read_lines(name)}
-        if not lines:
-            refuse_empty([name], what="lines")
-        return Segments(shown, lines)
+def read_segments(name: str, reject: Reject = refuse) -> Segments:
+    """Read the texts of each record of a file."""
     texts: dict[tuple[str, str], str] = {}
     languages: Counter[str] = Counter()
     for record in distinct(RecordReader([name], reject), reject):
         texts.update(((record["id"], key), record[key]) for key in TEXTS if key in record)
         languages[record.get("lang", "")] += 1
-    return Segments(shown, texts, max(languages, key=languages.__getitem__, default=""))
+    return Segments(source_name(name), texts, max(languages, key=languages.__getitem__, default=""))
 
 
 def _lines(systems: Mapping[str, Sequence[str]], references: Sequence[str],

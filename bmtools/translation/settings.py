@@ -68,7 +68,6 @@ class TermConfig(Settings, title="Terms"):
 class QualityConfig(Settings, title="Scores of translations"):
     """Scores of translations."""
 
-    plain: bool = option(False, "Files are text with a segment a line instead of records.")
     source_lang: str = option("", "Language of the sources, by default that of their records.")
     target_lang: str = option(
         "", "Language of the translations, by default that of the references.")

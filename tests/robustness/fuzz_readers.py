@@ -247,7 +247,6 @@ READERS = (
              weight=.2)
       for task in TASKS for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 0", weight=.5),
-    Reader("in.txt", "score-translation --plain in.txt in.txt --resamples 9", weight=.5),
     Reader("memory.tsv", "translate --engine command --command cat --source-lang en --target-lang "
            "it notes.jsonl --glossary memory.tsv", said=("the engine wrote nothing",)),
     Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),

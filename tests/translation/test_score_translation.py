@@ -25,12 +25,10 @@ SOURCES = ["The patient has had fever for 3 days.", "No patient died.",
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """The same texts as lines and as records, those of the first in another order."""
+    """Records of the texts, those of the first in another order."""
     found = {}
     for name, texts in (("references", REFERENCES), ("first", FIRST), ("second", SECOND),
                         ("sources", SOURCES)):
-        found[f"{name}.txt"] = tmp_path / f"{name}.txt"
-        found[f"{name}.txt"].write_text("".join(f"{one}\n" for one in texts), encoding="utf-8")
         records = [{"id": str(number), "text": text, "lang": "en" if name == "sources" else "it"}
                    for number, text in enumerate(texts)]
         found[name] = tmp_path / f"{name}.jsonl"
@@ -41,10 +39,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def test_scores_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
     """As printed by `sacrebleu references.txt -i first.txt -m bleu chrf ter --confidence -w 4`."""
-    [by_lines] = score_translation(str(files["first.txt"]), str(files["references.txt"]),
-                                   plain=True)
     [by_ids] = score_translation(str(files["first"]), str(files["references"]))
-    assert by_lines == by_ids
     for key, score, mean, spread in (("bleu", 28.4110, 28.4178, 9.9355),
                                      ("chrf", 71.6521, 71.4658, 4.5427),
                                      ("ter", 29.6296, 30.2750, 8.8235)):
@@ -59,8 +54,7 @@ def test_scores_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
 def test_p_values_are_those_of_sacrebleu(files: dict[str, Path]) -> None:
     """As printed by the same with `-i first.txt second.txt --paired-bs`."""
     first, second, difference = score_translation(
-        str(files["second.txt"]), str(files["references.txt"]), baseline=str(files["first.txt"]),
-        plain=True)
+        str(files["second"]), str(files["references"]), baseline=str(files["first"]))
     assert (first["model"], second["model"]) == ("first", "second")
     assert [second[key] for key in ("bleu", "chrf", "ter")] == [15.0841, 49.5336, 48.1481]
     assert difference["compared"] == ["second", "first"]
@@ -96,18 +90,6 @@ def test_chinese_is_split_as_sacrebleu_does(write_lines: Write) -> None:
     assert "|tok:zh|" in line["signatures"]["bleu"]
     assert line["bleu"] > 30
     assert "intervals" not in line
-
-
-@pytest.mark.parametrize(("hypotheses", "fault"), [
-    (FIRST[:4], r"few.txt: found 4 lines, expected 5 as in .*references.txt"),
-    ([*FIRST, "More."], r"few.txt: found 6 lines, expected 5 as in"),
-])
-def test_uneven_lines_are_one_clear_line(files: dict[str, Path], tmp_path: Path,
-                                         hypotheses: list[str], fault: str) -> None:
-    few = tmp_path / "few.txt"
-    few.write_text("".join(f"{one}\n" for one in hypotheses))
-    with pytest.raises(DataError, match=fault):
-        score_translation(str(few), str(files["references.txt"]), plain=True)
 
 
 def test_records_that_one_side_lacks(files: dict[str, Path], write_lines: Write) -> None:

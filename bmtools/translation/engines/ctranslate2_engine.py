@@ -75,18 +75,15 @@ class CTranslate2Translator(NeuralTranslator):
             with reading(path, "no vocabulary could be loaded", "convert the model again"):
                 content = path.read_text("utf-8")
                 known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
-        marks = [*self.subwords.prefix, self.subwords.target_token]
-        lacking = [mark for mark in marks if mark and mark not in known]
-        if lacking:
-            raise CheckpointError(f"{directory}: the converted model lacks {', '.join(lacking)}; "
-                                  f"{setting('model')} also takes the directory that it was "
-                                  "converted from")
+        marks = {*self.subwords.prefix, self.subwords.target_token} - {None}
         own = set(self.subwords.vocabulary) - set(self.subwords.tokenizer.all_special_tokens)
-        foreign = sum(token not in known for token in own)
-        if foreign > len(own) / 100:
+        foreign = sorted(own - known)
+        if marks - known or len(foreign) > len(own) / 100:
             raise CheckpointError(
-                f"{directory}: lacks {foreign} of the tokenizer's {len(own)} tokens; "
-                f"{setting('tokenizer')} must name the directory that the model was converted from")
+                f"{directory}: lacks {len(foreign)} of the tokenizer's {len(own)} tokens, such as "
+                f"{', '.join([*map(str, marks - known), *foreign][:3])}; {setting('tokenizer')} "
+                "must name the directory that the model was converted from, which "
+                f"{setting('model')} also takes")
 
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:

@@ -172,7 +172,14 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
         pairing: by id, or by order.
     """
     if pairing == "order":
-        yield from _in_order(sources, translations, reject)
+        for source, other in zip_longest(sources, translations):
+            if source is not None and other is not None:
+                yield source, other
+            else:
+                alone = source or other
+                reject(RecordError(alone.place, f"found the record {alone['id']!r} after the last "
+                                   "of the other files, expected as many translations as records",
+                                   alone))
         return
     waiting = {record["id"]: record for record in distinct(translations, reject)}
     translated, records = list(waiting.values()), []
@@ -189,20 +196,6 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
     for rest in waiting.values() if records else ():
         reject(RecordError(rest.place, f"found a translation with the id {rest['id']!r}, which no "
                            f"record of {_files(records)} has", rest))
-
-
-def _in_order(sources: Iterable[Record], translations: Iterable[Record],
-              reject: Reject) -> Iterator[tuple[Record, Record]]:
-    for source, translation in zip_longest(sources, translations):
-        if source is None:
-            reject(RecordError(translation.place, f"found the translation {translation['id']!r} "
-                               "after the last record, expected as many translations as records",
-                               translation))
-        elif translation is None:
-            reject(RecordError(source.place, f"found the record {source['id']!r} after the last "
-                               "translation, expected as many translations as records", source))
-        else:
-            yield source, translation
 
 
 def _files(records: Iterable[Record]) -> str:

@@ -162,8 +162,8 @@ ONE, TWO = (Record({"id": str(number), "text": ""}, place=f"f:{number}") for num
      "f:2: found a translation with the id '2', which no record of f has"),
     ([ONE, ONE], [ONE], "id", "f:1: found the id '1' again, which f:1 has"),
     ([ONE], [ONE, ONE], "id", "f:1: found the id '1' again"),
-    ([ONE, TWO], [ONE], "order", "f:2: found the record '2' after the last translation"),
-    ([ONE], [ONE, TWO], "order", "f:2: found the translation '2' after the last record")])
+    ([ONE, TWO], [ONE], "order", "f:2: found the record '2' after the last of"),
+    ([ONE], [ONE, TWO], "order", "f:2: found the record '2' after the last of")])
 def test_uneven_files_are_told_by_place_and_id(left: list[Record], right: list[Record],
                                                pairing: Any, message: str) -> None:
     with pytest.raises(RecordError) as caught:
