@@ -49,10 +49,10 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
     """Score translations against references.
 
     HYPOTHESES, REFERENCES (stdin by default) and SOURCES are records with the same ids. Prints a
-    JSON line: chrF, BLEU and TER of sacrebleu with its signatures and 95 % intervals, and the ratio of lengths; with SOURCES also the shares of
-    numbers and terms kept, and how many translations each check of translate flags. A line for
-    --baseline comes before, and one for the difference after, with p-values of the paired
-    bootstrap.
+    JSON line: chrF, BLEU and TER of sacrebleu with its signatures and 95 % intervals, and the
+    ratio of lengths; with SOURCES also the shares of numbers and terms kept, and how many
+    translations each check of translate flags. A line for --baseline comes before, and one for the
+    difference after, with p-values of the paired bootstrap.
     """
     require_extra("sacrebleu", "score-translation", "translation")
     from bmtools.translation.score_translation import score_translation

@@ -60,16 +60,6 @@ def test_what_is_unsure_or_not_found_is_counted_by_cause(
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_uneven_files_are_one_line(run: Run, write_lines: Callable[..., Path],
-                                   files: tuple[Path, ...]) -> None:
-    fewer = write_lines("fewer.jsonl", ITALIAN[0])
-    outcome = run("project", files[0], "--translations", fewer)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(
-        f"bmtools: {files[0]}:1: found no translation with the id 'a' in {fewer}; add it")
-    assert run("project", files[0], "--translations", fewer, "--set", "pairing=order").code == 1
-
-
 def test_confidence_is_fitted_on_gold(run: Run, files: tuple[Path, ...], tmp_path: Path,
                                       write_lines: Callable[..., Path]) -> None:
     projected = run("project", files[0], "--translations", files[1]).records
@@ -147,15 +137,6 @@ def test_records_in_other_languages_keep_their_annotations(
     assert "annotations projected: 2\n" in outcome.err
 
 
-def test_a_target_is_refused_all_the_same(run: Run, memory: tuple[object, ...],
-                                          write_lines: Callable[..., Path]) -> None:
-    masked = {**ENGLISH[1], "text": "[MASK] lowers histamine.", "target": "Aspirin", "answers": []}
-    masked["entities"] = []
-    outcome = run("translate", write_lines("masked.jsonl", masked), *memory, "--project")
-    assert outcome.code == 1
-    assert "key 'target': refers to the words of the original" in outcome.err
-
-
 def test_options_of_projection_need_it(run: Run, files: tuple[Path, ...],
                                        memory: tuple[object, ...]) -> None:
     for *option, message in (
@@ -211,16 +192,3 @@ def test_an_engine_translates_mentions(run: Run, files: tuple[Path, ...],
     call = ("project", files[0], "--translations", files[1], "--method", "exact")
     assert words(run(*call).records[1], "answers") == []
     assert words(run(*call, *memory).records[1], "answers") == ["aspirina"]
-
-
-def test_questions_lose_no_answer_in_silence(run: Run, write_lines: Callable[..., Path]) -> None:
-    english = [{"id": name, "text": "Aspirin helps.", "question": "What?", "answers": answers}
-               for name, answers in (("a", [{"text": "Aspirin", "start": 0}]), ("b", []),
-                                     ("c", [{"text": "helps", "start": 8}]))]
-    italian = [{"id": name, "text": "Serve l'aspirin.", "question": "Cosa?"} for name in "abc"]
-    outcome = run("project", write_lines("q.jsonl", *english), "--translations",
-                  write_lines("q.it.jsonl", *italian), "--method", "exact")
-    assert [(one["id"], words(one, "answers")) for one in outcome.records] == [
-        ("a", ["aspirin"]), ("b", [])]
-    assert "questions left out, they lost all answers: 1" in outcome.err
-    assert "questions without an answer, kept as such: 1" in outcome.err

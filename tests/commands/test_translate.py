@@ -25,34 +25,6 @@ def memory(tmp_path: Path) -> tuple[str, ...]:
     return ("translate", *PAIR, "--engine", "memory", "--memory", str(path))
 
 
-def test_help_is_quick_and_complete(process: Run) -> None:
-    outcome = process("translate", "--help", PYTHONPROFILEIMPORTTIME="1")
-    assert outcome.code == 0
-    assert "Translate records sentence by sentence." in outcome.out
-    imported = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
-    assert not imported & {"torch", "transformers", "lxml", "sentencex", "ctranslate2"}
-
-
-def test_a_file_and_stdin_give_the_same(
-        shell: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    path = write_lines("notes.jsonl", *NOTES)
-    from_file = shell(*memory, path)
-    assert from_file.code == 0
-    assert [record["text"] for record in from_file.records] == ITALIAN
-    assert [record["lang"] for record in from_file.records] == ["it", "it"]
-    assert from_file.records[0]["kept"] == [1]
-    assert from_file.records[0]["meta"]["translation"] == {
-        "engine": "memory", "memory": "memory.tsv", "source": "en", "target": "it",
-        "sentences": 2, "missing": 0}
-    assert from_file.err.startswith(
-        "bmtools: translated 2 records, 3 sentences (3 different ones), 4 words in ")
-    assert shell(*memory, stdin=path.read_bytes()).out == from_file.out
-    written = tmp_path / "out.jsonl"
-    assert shell(*memory, path, "-o", written).out == ""
-    assert written.read_text(encoding="utf-8") == from_file.out
-
-
 def test_sentences_end_at_no_abbreviation_of_ones_own(
         run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
@@ -61,21 +33,6 @@ def test_sentences_end_at_no_abbreviation_of_ones_own(
     outcome = run(*memory, notes, "--missing", "keep", "--abbreviations", tmp_path / "own.txt")
     assert outcome.code == 0, outcome.err
     assert outcome.records[0]["meta"]["translation"]["sentences"] == 1
-
-
-def test_nothing_in_nothing_out(shell: Run, memory: tuple[str, ...]) -> None:
-    outcome = shell(*memory, "--allow-empty")
-    assert (outcome.code, outcome.out) == (0, "")
-
-
-def test_a_bad_line_is_named_and_leaves_no_file(
-        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    path = write_lines("notes.jsonl", NOTES[0], {"id": "x", "text": "Cough."})
-    outcome = run(*memory, path, "-o", tmp_path / "out.jsonl")
-    assert outcome.code == 1
-    assert outcome.err.startswith(f"bmtools: {path}:2: no translation of 'Cough.': not in ")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["memory.tsv", "notes.jsonl"]
 
 
 def test_bad_records_are_collected(

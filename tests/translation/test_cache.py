@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -78,17 +77,6 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
                                            r"device\); make room, or write elsewhere$"):
         cache.put([f"{number}" * 50 for number in range(1000)], [FULL] * 1000, Counter())
     assert cache.counts() == (0, {})
-
-
-def test_look_ups_are_quick(tmp_path: Path) -> None:
-    sentences = [f"Sentence {number}." for number in range(5000)]
-    cache = SentenceCache("x", tmp_path / DATABASE)
-    cache.put(sentences, [FULL] * len(sentences), Counter())
-    started = time.process_time()
-    for sentence in sentences:
-        assert cache.get(sentence)
-        assert cache.get(sentence[1:]) is None
-    assert 2 * len(sentences) / (time.process_time() - started) > 20_000
 
 
 def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from bmtools.records import Record
 from bmtools.translation import cache as cache_module
 from bmtools.translation.counts import translation_lines
 from bmtools.translation.documents import translate_records
-from bmtools.translation.engines.loading import load_translator
 from bmtools.translation.settings import DocumentConfig, EngineConfig
 
 translate = import_module("bmtools.translation.translate")
@@ -133,34 +132,6 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
         assert first["meta"]["translation"]["missing"] == 1
         assert counts["missing"] == 1
         assert "1 sentence without a translation" in list(translation_lines(counts))
-
-
-def test_source_and_target_must_differ() -> None:
-    with pytest.raises(ValueError, match="both en"):
-        DocumentConfig("en", "en-GB")
-
-
-def test_each_engine_opens(
-        marian: Path, converted: Callable[[Path], Path], tmp_path: Path) -> None:
-    memory = tmp_path / "m.tsv"
-    memory.write_text("en\tit\nFever is common.\tLa febbre è comune.\n", encoding="utf-8")
-    for config in (
-            EngineConfig("memory", "en", "it", memory=memory),
-            EngineConfig("transformers", "en", "it", model=marian),
-            EngineConfig("ctranslate2", "en", "it",
-                         model=converted(marian), tokenizer=marian)):
-        translator = load_translator(config)
-        assert translator.name == config.engine
-        [translation] = translator.translate(["Fever is common."])
-        assert translation.text == "La febbre è comune."
-
-
-def test_records_are_translated_in_a_line(tmp_path: Path) -> None:
-    memory = tmp_path / "m.tsv"
-    memory.write_text("en\tit\nFever is common.\tLa febbre è comune.\n", encoding="utf-8")
-    [record] = bmtools.translation.translate(
-        [Record(id="1", text="Fever is common.")], "en", "it", "memory", memory=memory)
-    assert (record["text"], record["lang"]) == ("La febbre è comune.", "it")
 
 
 def test_faults_of_settings_are_reported_together() -> None:

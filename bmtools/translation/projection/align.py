@@ -17,7 +17,7 @@ from bmtools.translation.projection.links import (
     word_spans,
     words_within,
 )
-from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.pairs import Places, Projection, SentencePair
 
 Array = np.ndarray
 FARTHEST = 30
@@ -37,39 +37,34 @@ _LEAST_GAIN = 1e-6
 _MOST_WORD_PAIRS = 1_000_000  # of a pair: a thousand words on both sides, as a sentence never has
 
 
-class AlignProjector:
-    """Projector by word alignment, learned from the corpus at hand.
+def project_by_alignment(pairs: Sequence[SentencePair]) -> Places:
+    """Find each span of each pair by word alignment, learned from all of these pairs.
 
     A span goes to the run of words that gains most: those that link into it count for it, those
     that link elsewhere against it, each by its information, so that a preposition of elsewhere
-    between two words of a term does not part them.
+    between two words of a term does not part them. A span is None if no word links into it, and
+    in pairs too long to be sentences.
     """
-
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Align all pairs but those too long to be sentences, and find each span of each pair.
-
-        A span is None if no word links into it.
-        """
-        words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
-                 for pair in pairs}
-        short = {key: both for key, both in words.items()
-                 if len(both[0]) * len(both[1]) <= _MOST_WORD_PAIRS}
-        links = dict(zip(short, align_words(list(short.values())), strict=True))
-        counts = Counter(word for _, target in words.values() for word in target)
-        total = counts.total()
-        found: list[list[Projection | None]] = []
-        for pair in pairs:
-            key = pair.source, pair.target
-            if not pair.spans or key not in links:
-                found.append([None] * len(pair.spans))
-                continue
-            forward, backward = links[key]
-            sources, targets = word_spans(pair.source), word_spans(pair.target)
-            weights = np.array([log(1 + total / counts[word]) for word in words[key][1]])
-            # Only one direction links a rare word to whatever else nothing explains.
-            found.append([best_span(np.sqrt(forward * backward), words_within(sources, span),
-                                    weights, targets) for span in pair.spans])
-        return found
+    words = {(pair.source, pair.target): (plain_words(pair.source), plain_words(pair.target))
+             for pair in pairs}
+    short = {key: both for key, both in words.items()
+             if len(both[0]) * len(both[1]) <= _MOST_WORD_PAIRS}
+    links = dict(zip(short, align_words(list(short.values())), strict=True))
+    counts = Counter(word for _, target in words.values() for word in target)
+    total = counts.total()
+    found: Places = []
+    for pair in pairs:
+        key = pair.source, pair.target
+        if not pair.spans or key not in links:
+            found.append([None] * len(pair.spans))
+            continue
+        forward, backward = links[key]
+        sources, targets = word_spans(pair.source), word_spans(pair.target)
+        weights = np.array([log(1 + total / counts[word]) for word in words[key][1]])
+        # Only one direction links a rare word to whatever else nothing explains.
+        found.append([best_span(np.sqrt(forward * backward), words_within(sources, span),
+                                weights, targets) for span in pair.spans])
+    return found
 
 
 def best_span(links: Array, inside: Array, weights: Array,

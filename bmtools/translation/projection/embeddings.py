@@ -18,7 +18,7 @@ from bmtools.models.model_files import read_config
 from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence
 from bmtools.translation.engines.transformers_engine import batches_by_length, load_model, pad
 from bmtools.translation.projection.links import Rule, link_rule, linked_place, word_spans
-from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+from bmtools.translation.projection.pairs import Places, SentencePair, Span
 from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import EngineConfig
 
@@ -143,9 +143,9 @@ class EmbeddingsProjector:
         return cls(encoder, (sides[0], sides[1]), layer, link_rule(rule), tokenizer.pad_token_id,
                    max_length)
 
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+    def project(self, pairs: Sequence[SentencePair]) -> Places:
         """Find each span of each pair by the links of its words."""
-        found: list[list[Projection | None]] = [[None] * len(pair.spans) for pair in pairs]
+        found: Places = [[None] * len(pair.spans) for pair in pairs]
         sides = {at: (self.tokenizers[0](pair.source), self.tokenizers[1](pair.target))
                  for at, pair in enumerate(pairs) if pair.spans}
         fitting = [at for at, both in sides.items()

@@ -12,35 +12,31 @@ from bmtools.translation.projection.links import (
     monotone_links,
     mutual_links,
 )
-from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+from bmtools.translation.projection.pairs import Places, Projection, SentencePair, Span
 
 _PHRASE = 4  # words, up to which a span is taken for a phrase
 BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
 
 
-class MarkersProjector:
-    """Projector by brackets around the spans, which are translated with the sentence.
+def project_by_markers(pairs: Sequence[SentencePair], translator: Translator) -> Places:
+    """Find each span of each pair by brackets around it, which are translated with the sentence.
 
     Marks make translations worse, so the words of the marked translation are only looked up in the
-    clean one, by their likeness and order. Several spans have numbers behind their brackets.
+    clean one, by their likeness and order. Several spans have numbers behind their brackets. A span
+    is None where the engine lost its marks.
 
     Source: Chen et al. 2023 (EasyProject), which keeps the marked translation; the clean one is
     kept as in CODEC (Le et al. 2024).
 
     Args:
+        pairs: sentences and spans.
         translator: engine for the languages of the pairs.
     """
-
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
-
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Find each span of each pair; None where the engine lost its marks."""
-        marked = [mark_spans(pair.source, pair.spans, brackets_for(pair.source)) for pair in pairs]
-        translations = translate_all(self._translator, (
-            one for one, pair in zip(marked, pairs, strict=True) if pair.spans))
-        return [_places(pair, translations.get(one, ""))
-                for one, pair in zip(marked, pairs, strict=True)]
+    marked = [mark_spans(pair.source, pair.spans, brackets_for(pair.source)) for pair in pairs]
+    translations = translate_all(translator, (
+        one for one, pair in zip(marked, pairs, strict=True) if pair.spans))
+    return [_places(pair, translations.get(one, ""))
+            for one, pair in zip(marked, pairs, strict=True)]
 
 
 def mark_spans(sentence: str, spans: Sequence[Span], brackets: str) -> str:

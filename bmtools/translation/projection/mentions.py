@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.projection.links import best_match
-from bmtools.translation.projection.pairs import Projection, SentencePair, Span
+from bmtools.translation.projection.pairs import Places, Projection, SentencePair, Span
 
 _LEAST = 0.5
 """Score below which a place is none."""
@@ -34,7 +34,7 @@ class DictionaryProjector:
             rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE) \
             if longest_first else None
 
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+    def project(self, pairs: Sequence[SentencePair]) -> Places:
         """Find each span of each pair; None where nothing is like one of its translations."""
         return [[self._place(pair, number) for number in range(len(pair.spans))] for pair in pairs]
 
@@ -81,8 +81,8 @@ def read_glossary(path: Path, source: str, target: str) -> dict[str, list[str]]:
     return terms
 
 
-class ExactProjector:
-    """Projector of mentions that the translation repeats in any case of its letters.
+def project_exactly(pairs: Sequence[SentencePair]) -> Places:
+    """Find the mentions that the translation repeats, in any case of its letters.
 
     The translation of the mention by itself is looked for where an engine was asked for it, and
     otherwise the mention as it is: numbers, drugs and names need no translation. Of several
@@ -90,10 +90,7 @@ class ExactProjector:
 
     Source: BioBIT (Buonocore et al. 2023), translation of the annotated sets.
     """
-
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Find each span of each pair; None where its words are not in the target."""
-        return [[_nearest(pair, number) for number in range(len(pair.spans))] for pair in pairs]
+    return [[_nearest(pair, number) for number in range(len(pair.spans))] for pair in pairs]
 
 
 def _nearest(pair: SentencePair, number: int) -> Projection | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 Span = tuple[int, int]
 """Start and end."""
@@ -43,9 +41,5 @@ class Projection:
     score: float
 
 
-class Projector(Protocol):
-    """Method that finds annotated spans again in translations."""
-
-    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
-        """Find each span of each pair of the corpus; None if a method finds no place."""
-        ...
+Places = list[list[Projection | None]]
+"""Place of each span of each pair; None if a method finds none."""

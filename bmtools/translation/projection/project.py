@@ -14,6 +14,7 @@ from bmtools.status import set_status
 from bmtools.translation.counts import EDGES
 from bmtools.translation.engines.engine import Translator, translate_all
 from bmtools.translation.engines.loading import load_engine, load_translator
+from bmtools.translation.projection.align import project_by_alignment
 from bmtools.translation.projection.confidence import (
     SHIPPED,
     Calibration,
@@ -31,7 +32,13 @@ from bmtools.translation.projection.documents import (
     settle_questions,
 )
 from bmtools.translation.projection.edges import mend_edges
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.markers import project_by_markers
+from bmtools.translation.projection.mentions import (
+    DictionaryProjector,
+    project_exactly,
+    read_glossary,
+)
+from bmtools.translation.projection.pairs import Places, Projection, SentencePair
 from bmtools.translation.projection.review import UNDECIDED, Decisions, ReviewItem, review_items
 from bmtools.translation.projection.settings import SOURCE, ProjectionConfig
 from bmtools.translation.settings import EngineConfig
@@ -138,7 +145,7 @@ def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfi
     found = {}
     for name in config.methods:
         set_status(f"projecting by {name}")
-        found[name] = iter(methods.load(name, *languages).project(pairs))
+        found[name] = iter(methods.project(name, pairs, *languages))
     for document in documents:
         yield [choose_places(pair, {name: next(places) for name, places in found.items()},
                              document.languages if config.edges else None, calibration, counts)
@@ -209,11 +216,13 @@ class Methods:
         return [replace(pair, mentions=tuple(known[pair.source[start:end]]
                                              for start, end in pair.spans)) for pair in pairs]
 
-    def load(self, method: str, source: str, target: str) -> Projector:
-        """Load a method.
+    def project(self, method: str, pairs: Sequence[SentencePair], source: str,
+                target: str) -> Places:
+        """Find each span of each pair by one method.
 
         Args:
             method: its name.
+            pairs: of the whole corpus.
             source: language of the sources, ISO 639-1; empty if it is not known.
             target: of the translations.
 
@@ -225,24 +234,16 @@ class Methods:
         if self.engine:
             source, target = self.engine.source_lang, self.engine.target_lang
         if method == "align":
-            from bmtools.translation.projection.align import AlignProjector
-
-            return AlignProjector()
-        if method in _BY_MENTION:
-            from bmtools.translation.projection.mentions import (
-                DictionaryProjector,
-                ExactProjector,
-                read_glossary,
-            )
-
-            return ExactProjector() if method == "exact" else DictionaryProjector(
-                read_glossary(config.glossary, source, target) if config.glossary else {})
+            return project_by_alignment(pairs)
+        if method == "exact":
+            return project_exactly(pairs)
+        if method == "dictionary":
+            return DictionaryProjector(read_glossary(config.glossary, source, target)
+                                       if config.glossary else {}).project(pairs)
         if method == "markers":
-            from bmtools.translation.projection.markers import MarkersProjector
-
-            return MarkersProjector(self.translator())
-        from bmtools.translation.projection.embeddings import EmbeddingsProjector
+            return project_by_markers(pairs, self.translator())
+        from bmtools.translation.projection.embeddings import EmbeddingsProjector  # imports torch
 
         assert config.embeddings is not None
         return EmbeddingsProjector.load(config.embeddings, source, target, config.layer,
-                                        config.link_rule)
+                                        config.link_rule).project(pairs)

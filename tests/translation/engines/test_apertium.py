@@ -197,15 +197,6 @@ def test_real_sentences_stay_in_place(via: str) -> None:
 
 
 @needs_apertium
-def test_unknown_words_are_counted_and_kept(tmp_path: Path) -> None:
-    [translation] = engine(via="ca").translate(
-        ["Pembrolizumab is a 12-week study of zzyzx in a 2-year-old child."])
-    assert translation.unknown == 2
-    assert "Pembrolizumab" in translation.text and "zzyzx" in translation.text
-    assert "bambino di 2 anni." in translation.text
-
-
-@needs_apertium
 @pytest.mark.data
 def test_translations_depend_on_the_batch_alone(
         data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,11 +200,6 @@ def test_talk_about_a_translation_is_none(answer: str) -> None:
         clean(answer, "Pain.")
 
 
-def test_a_sentence_may_talk_about_translation() -> None:
-    assert clean("Translation factors: a review.", "Fattori di traduzione: una rassegna.")
-    assert clean("Translation: a review.", "Translation: una rassegna.")
-
-
 @pytest.mark.parametrize(("settings", "message"), [
     ({"url": "file:///etc/passwd"}, "url: found file:///etc/passwd, expected an address"),
     ({"url": "http://me:word@host"}, "url: found a password, expected an address without"),

@@ -12,7 +12,6 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.counts import translation_lines
 from bmtools.translation.documents import translate_records
@@ -216,18 +215,6 @@ def test_a_second_attempt_is_the_engine_s_first_for_what_the_memory_gave(
     assert [one.text for one in found] == ["", "Niente dolore."]
     assert found[0] == NOTHING_NEW
     assert (engine.calls, engine.attempts_made) == ([["No pain."]], [0])
-
-
-def test_an_engine_without_other_settings_is_asked_once_about_a_doubtful_sentence(
-        tmp_path: Path, dictionary: Callable[..., object]) -> None:
-    engine = dictionary({"5 mg.": "Milligrammi.", "No pain.": "Niente dolore."})
-    audited = AuditedTranslator(MemoryFirst(_memory(tmp_path), engine),
-                                Auditor("en", "it", ("numbers",)))
-    found = audited.translate(["5 mg.", "What?", "No pain."])
-    assert [(one.text, one.flags, one.fault) for one in found] == [
-        ("Milligrammi.", ("numbers",), ""), ("", (), "not in the book"), ("Nessun dolore.", (), "")]
-    assert engine.calls == [["5 mg.", "What?"]]
-    assert audited.counts["retried"] == 0
 
 
 def test_settings_of_an_engine_are_tried_in_turn(tmp_path: Path,

@@ -19,26 +19,6 @@ from bmtools.translation.settings import EngineConfig
 config = partial(EngineConfig, "transformers", "en", "it")
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_sentences_known_by_heart_come_back_in_order(
-        model: Path, pairs: dict[str, str], beam_size: int) -> None:
-    settings = config(model=model, beam_size=beam_size, batch_tokens=40)
-    translator = TransformersTranslator(settings)
-    assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
-    assert translator.details == {"model": model.name}
-    assert translator.translate([]) == []
-
-
-def test_a_sentence_too_long_is_translated_in_parts_and_the_others_are_whole(
-        model: Path, pairs: dict[str, str]) -> None:
-    translator = TransformersTranslator(config(model=model))
-    first, long, last = translator.translate(
-        ["No patient died.", "Fever is common. " * 22, "Fever is common."])
-    assert (first.text, last.text) == (pairs["No patient died."], pairs["Fever is common."])
-    assert long.text or "find an end" in long.fault
-    assert translator.counts["split"] == 1
-
-
 def test_a_translation_without_end_is_a_fault(marian: Path) -> None:
     """A model that is made to repeat itself; Marian's forced end does not hide it."""
     translator = TransformersTranslator(config(model=marian, beam_size=1))

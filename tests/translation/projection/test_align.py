@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,14 +12,13 @@ from bmtools.translation.projection import align
 from bmtools.translation.projection.align import (
     FARTHEST,
     NULL,
-    AlignProjector,
-    Cells,
     Emissions,
     align_words,
     best_span,
     diagonal_posteriors,
     hmm_posteriors,
     initial_jumps,
+    project_by_alignment,
     spelling_likeness,
 )
 from bmtools.translation.projection.pairs import SentencePair
@@ -32,7 +31,7 @@ CORPUS = [SentencePair(*pair) for pair in (
 
 
 def words(pair: SentencePair, corpus: Sequence[SentencePair] = ()) -> list[str | None]:
-    found = AlignProjector().project([*corpus, pair])[-1]
+    found = project_by_alignment([*corpus, pair])[-1]
     return [one and pair.target[one.start:one.end] for one in found]
 
 
@@ -41,25 +40,20 @@ def test_spans_go_where_their_words_link() -> None:
                         ((16, 29), (4, 11), (29, 30)))
     assert words(pair, CORPUS)[1:] == ["paziente", "."]
     assert str(words(pair, CORPUS)[0]).endswith("asma grave")
-    scores = [one.score for one in AlignProjector().project([*CORPUS, pair])[-1] if one]
+    scores = [one.score for one in project_by_alignment([*CORPUS, pair])[-1] if one]
     assert len(scores) == 3 and all(0 < score <= 1 for score in scores)
-
-
-def test_a_single_pair_is_learned_from() -> None:
-    pair = SentencePair("Asthma.", "Asma.", ((0, 6),))
-    assert words(pair) == ["Asma"]
 
 
 def test_nothing_is_found_where_there_are_no_words() -> None:
     pairs = [SentencePair("Asthma.", "", ((0, 6),)), SentencePair(" -  x", "y", ((0, 1),)),
              SentencePair("x", "y")]
-    assert AlignProjector().project(pairs) == [[None], [None], []]
+    assert project_by_alignment(pairs) == [[None], [None], []]
 
 
 def test_what_is_no_sentence_is_not_aligned() -> None:
     endless = SentencePair("Asthma. " * 1000, "Asma. " * 1000, ((0, 6),))
     short = SentencePair("Asthma.", "Asma.", ((0, 6),))
-    [[nothing], [found]] = AlignProjector().project([endless, short])
+    [[nothing], [found]] = project_by_alignment([endless, short])
     assert nothing is None and found is not None
 
 
@@ -103,21 +97,6 @@ def test_sentences_without_words_are_left_out() -> None:
     links = align_words([([], ["a"]), (["b"], []), (["c"], ["d"]), ([], [])])
     assert [one.shape for one in links] == [(2, 0, 1), (2, 1, 0), (2, 1, 1), (2, 0, 0)]
     assert align_words([]) == []
-
-
-def test_cells_are_grouped_once_each_in_both_directions() -> None:
-    rng = np.random.default_rng(1)
-    shapes = rng.integers(0, 9, (20, 2))
-    cells = Cells([(np.arange(left), np.arange(right)) for left, right in shapes])
-    for axis in (0, 1):
-        seen = np.concatenate([group.cells.ravel() for group in cells.groups(axis)])
-        assert np.sort(seen[seen < cells.offsets[-1]]).tolist() == list(range(cells.offsets[-1]))
-        for group in cells.groups(axis):
-            inside = group.cells < cells.offsets[-1]
-            assert (inside.any(axis=2).sum(axis=1) == group.states).all()
-            given = (cells.source, cells.target)[axis]
-            for number, states in enumerate(group.states):
-                assert given[group.cells[number, :states, 0]].tolist() == list(range(states))
 
 
 def test_diagonal_posteriors_of_a_hand_worked_pair() -> None:
@@ -186,9 +165,3 @@ def test_posteriors_and_jumps_are_those_of_all_paths() -> None:
         assert posteriors[number, :states, :positions] == pytest.approx(wanted[number], abs=1e-5)
         assert not posteriors[number, states:].any() and not posteriors[number, :, positions:].any()
     assert counts == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_jump_to_the_next_word_is_likeliest() -> None:
-    jumps = initial_jumps()
-    assert jumps.argmax() == FARTHEST + 1
-    assert all(one >= other for one, other in pairwise(jumps[FARTHEST + 1:]))

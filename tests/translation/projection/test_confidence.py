@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import exp
 from pathlib import Path
 
 import pytest
 
-from bmtools.errors import DataError
 from bmtools.translation.projection.confidence import (
     Calibration,
     Vote,
@@ -23,7 +21,6 @@ from bmtools.translation.projection.gold import (
     fit_calibration,
 )
 from bmtools.translation.projection.pairs import Projection, SentencePair
-from bmtools.translation.projection.project import choose_places
 
 PAIR = SentencePair("No severe pain.", "Nessun dolore forte.", ((3, 14),))
 PLACE = Projection(7, 19, 0.8)
@@ -54,14 +51,6 @@ def test_the_shipped_calibration_prefers_agreement(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     path.write_bytes(encode_calibration(shipped))
     assert read_calibration(path) == shipped
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"origin": 1}'])
-def test_a_file_that_is_no_calibration_is_named(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.json"
-    path.write_text(content)
-    with pytest.raises(DataError, match=f"^{path}: .*; expected a calibration of projection$"):
-        read_calibration(path)
 
 
 def test_a_fit_tells_right_from_wrong_and_leaves_each_set_out() -> None:
@@ -109,10 +98,3 @@ def test_methods_that_were_never_measured_vote_too() -> None:
 def test_overlap_is_the_f1_of_characters(one: Projection, other: Projection,
                                          expected: float) -> None:
     assert overlap(one, other) == overlap(other, one) == pytest.approx(expected)
-
-
-def test_spans_are_seen_by_all_methods() -> None:
-    pairs = [SentencePair("fever", "una febbre", ((0, 5),)), SentencePair("pain", "dolore")]
-    votes = [choose_places(pair, found, None, read_calibration(), Counter()) for pair, found in zip(
-        pairs, ({"a": [LONG], "b": [None]}, {"a": [], "b": []}), strict=True)]
-    assert [[one.candidates for one in own] for own in votes] == [[{"a": LONG, "b": None}], []]

@@ -253,11 +253,3 @@ def test_a_translation_lacks_its_question():
     source, record = question("1", ["heart"], ["cuore"])
     with pytest.raises(RecordError, match=r"'question' is missing; expected .* of 'Which\?'"):
         list(settle_questions([(source, record.without("question"))], Counter()))
-
-
-def test_records_without_questions_pass_as_they_are():
-    pair = (Record(id="1", text="a", meta={"a": 1}, answers=[{"text": "a", "start": 0}]),
-            Record(id="1", text="b", entities=[], answers=[]))
-    counts = Counter()
-    assert list(settle_questions([pair], counts)) == [pair[1]]
-    assert not +counts

@@ -4,10 +4,10 @@
 import pytest
 
 from bmtools.translation.projection.markers import (
-    MarkersProjector,
     brackets_for,
     find_marks,
     mark_spans,
+    project_by_markers,
 )
 from bmtools.translation.projection.pairs import SentencePair
 
@@ -49,8 +49,7 @@ def test_the_clean_translation_is_kept(dictionary):
              SentencePair("No span.", "Nulla."),
              SentencePair("A pain and a fever.", "Un dolore e febbri.", ((2, 6), (13, 18))),
              SentencePair("A [fault].", "Un [errore].", ((3, 8),))]
-    projector = MarkersProjector(engine)
-    found = projector.project(pairs)
+    found = project_by_markers(pairs, engine)
     assert [[one and pair.target[one.start:one.end] for one in places]
             for pair, places in zip(pairs, found, strict=True)] == [
         ["cancro al seno avanzato"], [], [None, "febbri"], [None]]

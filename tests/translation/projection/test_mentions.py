@@ -5,7 +5,7 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.translation.projection.mentions import (
     DictionaryProjector,
-    ExactProjector,
+    project_exactly,
     read_glossary,
 )
 from bmtools.translation.projection.pairs import SentencePair
@@ -66,8 +66,6 @@ def test_a_list_of_terms_keeps_several_translations(tmp_path):
 def test_the_nearest_occurrence_is_taken(
         source: str, target: str, span: tuple[int, int], mention: str,
         expected: tuple[int, int] | None) -> None:
-    projector = ExactProjector()
-    pair = SentencePair(source, target, (span,), (mention,))
-    [[found]] = projector.project([pair])
+    [[found]] = project_exactly([SentencePair(source, target, (span,), (mention,))])
     assert (found and (found.start, found.end)) == expected
     assert found is None or 0 < found.score <= 1

@@ -45,9 +45,9 @@ def test_mentions_are_translated_once_for_the_methods_that_look_for_them(engine)
 def test_marks_go_through_the_engine(engine):
     engine({"A [1 fever 1] and a [2 fever 2].": "Una [1 febbre 1] e una [2 febbre 2].",
             "No [pain].": "Nessun [dolore]."})
-    loaded = Methods(ProjectionConfig(("markers",)), APERTIUM).load("markers", "", "")
-    assert [[one and (one.start, one.end) for one in places]
-            for places in loaded.project(PAIRS)] == [[(4, 10), (17, 23)], [None]]
+    found = Methods(ProjectionConfig(("markers",)), APERTIUM).project("markers", PAIRS, "", "")
+    assert [[one and (one.start, one.end) for one in places] for places in found] == [
+        [(4, 10), (17, 23)], [None]]
 
 
 def test_a_glossary_is_read_in_the_languages_of_the_records(tmp_path):

@@ -114,10 +114,3 @@ def test_decisions_that_no_record_takes_are_refused():
     decisions.require_all_used()
     with pytest.raises(DataError, match=r"r\.jsonl:1: found a decision on 'drug' at 9 of"):
         decided(None).require_all_used()
-
-
-def test_decisions_are_read_from_files(tmp_path):
-    path = tmp_path / "reviewed.jsonl"
-    path.write_text("".join(json.dumps({**item, "accepted": None}) + "\n" for item in items()))
-    [_, own] = Decisions.read([str(path)]).apply(document(), votes(), Counter())
-    assert [vote.place for vote in own] == [None, None]
