@@ -29,7 +29,7 @@ _KEYS = """
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
     activation_checkpointing deterministic layer_decay mixout mixout_scope mixout_gradient l2_sp
     frozen_layers dev_fold head_layers head_size head_dropout label_pieces
-    overlapping protocol oversampling max_answer_tokens whole_words no_relation_label
+    overlapping oversampling max_answer_tokens whole_words no_relation_label
     placeholders pooling
     null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
     retries timeout_seconds convert_to link_rule layer edges lost calibration pairing

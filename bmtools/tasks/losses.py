@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,16 +58,6 @@ def balanced_weights(counts: np.ndarray) -> Tensor:
     return torch.from_numpy(weights)
 
 
-def cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute the cross-entropy of each item in nats, (items,)."""
-    return functional.cross_entropy(logits, targets, reduction="none")
-
-
-def binary_cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute the cross-entropy of each item and label in nats, (items, labels)."""
-    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
-
-
 def dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Compute the self-adjusting dice loss of each item, (items,), a mean over labels.
 
@@ -91,5 +82,8 @@ def _dice(probabilities: Tensor, right: Tensor) -> Tensor:
     return 1 - (2 * adjusted * right + _SMOOTHING) / (adjusted + right + _SMOOTHING)
 
 
-_LOSSES = {("cross-entropy", False): cross_entropies, ("dice", False): dice_losses,
-           ("cross-entropy", True): binary_cross_entropies, ("dice", True): binary_dice_losses}
+_LOSSES: dict[tuple[str, bool], Loss] = {
+    ("cross-entropy", False): partial(functional.cross_entropy, reduction="none"),
+    ("cross-entropy", True): partial(functional.binary_cross_entropy_with_logits,
+                                     reduction="none"),
+    ("dice", False): dice_losses, ("dice", True): binary_dice_losses}

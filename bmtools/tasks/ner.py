@@ -97,7 +97,7 @@ class NerTask(Task[TaggedText, Window]):
     def __init__(self, config: NerConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
         self.groups: list[list[str]] = []
-        if config.protocol == "biobit":
+        if config.scores_subtokens:
             self.metrics = (*self.metrics, SUBTOKEN)
 
     def read(self, name: str, records: Iterable[Record],
@@ -219,7 +219,7 @@ class NerTask(Task[TaggedText, Window]):
         shape = batch["input_ids"].shape
         labels = np.full(shape if len(self.groups) == 1 else (*shape, len(self.groups)), IGNORED)
         for row, window in zip(labels, inputs, strict=True):
-            if self.config.labels_all_pieces:
+            if self.config.label_pieces == "all":
                 row[1:len(window) + 1] = self._piece_labels(window)
             else:
                 row[window.firsts + 1] = window.target
@@ -276,7 +276,7 @@ class NerTask(Task[TaggedText, Window]):
 
     def trim(self, item: Window, output: np.ndarray) -> np.ndarray:
         """Keep the outputs at the words' first tokens, (words, ...), or at all that are scored."""
-        return output[1:len(item) + 1] if self.config.protocol == "biobit" \
+        return output[1:len(item) + 1] if self.config.scores_subtokens \
             else output[item.firsts + 1]
 
     def accept_labels(self, labels: Sequence[str]) -> None:
@@ -310,7 +310,7 @@ class NerTask(Task[TaggedText, Window]):
     def _at_words(self, example: TaggedText, outputs: Outputs) -> np.ndarray:
         """Join the outputs of windows at first tokens, (words, groups, ...)."""
         kept = [rows[window.firsts] for window, rows in zip(
-            example.inputs, outputs, strict=True)] if self.config.protocol == "biobit" else outputs
+            example.inputs, outputs, strict=True)] if self.config.scores_subtokens else outputs
         shape = len(self.groups), len(self.groups[0]) + self.config.crf
         return np.concatenate([np.zeros((0, *shape), dtype=np.float32),
                                *(rows.reshape(len(rows), *shape) for rows in kept)])
@@ -335,7 +335,7 @@ class NerTask(Task[TaggedText, Window]):
         predicted = [[found[:3] for found in self.decode(example.words, rows)]
                      for example, rows in zip(examples, joined, strict=True)]
         scores, details = self.score_entities(examples, predicted)
-        if self.config.protocol == "biobit":
+        if self.config.scores_subtokens:
             scores[SUBTOKEN] = self._score_tokens(examples, outputs)
         label_ids = np.concatenate([window.target.reshape(-1) for example in examples
                                     for window in example.inputs])

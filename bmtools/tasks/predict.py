@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import torch
-from torch import Tensor
 
 from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.json_files import NAME, read_manifest
@@ -25,7 +24,7 @@ from bmtools.records import JsonObject, Record, RecordSource, readable
 from bmtools.tasks.registry import TASKS, check_into, find_task, load_task
 from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.settings import TaskConfig
-from bmtools.tasks.task import AnyTask, Arrays, Example, InputT, ModelInput
+from bmtools.tasks.task import AnyTask, Example, ModelInput
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
@@ -157,36 +156,25 @@ def predict(records: RecordSource, model: str | PathLike[str], *, task: str = ""
     return Predictor(Path(model), PredictConfig(**settings), task).predict(as_records(records))
 
 
+@torch.inference_mode()
 def run_model(task: AnyTask, model: PreTrainedModel, examples: Sequence[Example[ModelInput]],
               batch_size: int) -> list[list[np.ndarray]]:
     """Compute the outputs of each example's inputs, in order.
 
     Inputs of similar length share a batch. Dropout is off, and put back as it was.
     """
-    def compute(inputs: Sequence[ModelInput]) -> list[np.ndarray]:
-        outputs = task.outputs(model, on_device(task.collate(inputs), model)).cpu().numpy()
-        return [task.trim(item, rows) for item, rows in zip(inputs, outputs, strict=True)]
-
+    inputs = [item for example in examples for item in example.inputs]
+    order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
     was_training = model.training
     model.eval()
-    outputs = iter(run_by_length([item for example in examples for item in example.inputs],
-                                 batch_size, compute))
-    model.train(was_training)
-    return [[next(outputs) for _ in example.inputs] for example in examples]
-
-
-def on_device(batch: Arrays, model: PreTrainedModel) -> dict[str, Tensor]:
-    """Move a collated batch to a model's device."""
-    return {name: torch.from_numpy(value).to(model.device) for name, value in batch.items()}
-
-
-@torch.inference_mode()
-def run_by_length(inputs: Sequence[InputT], batch_size: int,
-                  compute: Callable[[Sequence[InputT]], Iterable[np.ndarray]]) -> list[np.ndarray]:
-    """Compute something for each input, in order; those of similar length share a batch."""
-    order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
     found: dict[int, np.ndarray] = {}
     for start in range(0, len(order), batch_size):
         numbers = order[start:start + batch_size]
-        found |= zip(numbers, compute([inputs[number] for number in numbers]), strict=True)
-    return [found[number] for number in range(len(inputs))]
+        batch = {name: torch.from_numpy(value).to(model.device) for name, value
+                 in task.collate([inputs[number] for number in numbers]).items()}
+        rows = task.outputs(model, batch).cpu().numpy()
+        found |= {number: task.trim(inputs[number], row)
+                  for number, row in zip(numbers, rows, strict=True)}
+    model.train(was_training)
+    outputs = iter(found[number] for number in range(len(inputs)))
+    return [[next(outputs) for _ in example.inputs] for example in examples]

@@ -137,46 +137,42 @@ class SeedRun:
         Raises:
             DivergedError: a loss that is not finite.
         """
-        best, epochs = self._run_to(self._stop, report) if self._stop \
-            else self._run_until_worse(report)
+        best: Best | None = None
+        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
+            line: Report = {"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
+                            "loss": loss}
+            if self._stop:
+                report(line)
+                unit = "step" if "step" in at and "step" in self._stop[0] else "epoch"
+                best = Best(self._seed, at, 0, (0.0, 0.0),
+                            Evaluation({}, {}, math.nan, self._stop[1]), self._stored,
+                            tokens_seen, self._tokens, self._decay)
+                if at[unit] >= self._stop[0][unit]:
+                    break
+                continue
+            dev = self._evaluate(DEV, {})
+            report({**line, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
+            score = dev.scores[self._task.metric]
+            # While the score is 0, a falling loss is progress too.
+            rank = score, 0.0 if score else -dev.loss
+            if best is None or rank > best.rank:
+                self._stored.save(self.model.state_dict().values())
+                best = Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
+                            self._tokens, self._decay)
+            elif evaluations - best.evaluations >= self._plan.finetuning.patience:
+                break
+        assert best is not None
+        if self._stop:
+            self._stored.save(self.model.state_dict().values())
         best.weights.load(self.model.state_dict().values())
-        at = {f"best_{name}": value for name, value in best.at.items()}
-        line: Report = {"seed": self._seed, **at, "epochs": epochs}
+        line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
+                "epochs": at["epoch"]}
         if DEV in self._splits:
             line["dev"] = {**best.dev.scores, **best.dev.details}
         if TEST in self._splits:
             test = self._evaluate(TEST, best.dev.settings)
             line["test"] = {**test.scores, **test.details}
         return best, line
-
-    def _run_until_worse(self, report: Reporter) -> tuple[Best, float]:
-        """Train until the development set no longer improves."""
-        best: Best | None = None
-        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
-            dev = self._evaluate(DEV, {})
-            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
-                    "loss": loss, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
-            score = dev.scores[self._task.metric]
-            # While the score is 0, a falling loss is progress too.
-            rank = score, 0.0 if score else -dev.loss
-            if best is None or rank > best.rank:
-                best = self._store(at, evaluations, rank, dev, tokens_seen)
-            elif evaluations - best.evaluations >= self._plan.finetuning.patience:
-                break
-        assert best is not None
-        return best, at["epoch"]
-
-    def _run_to(self, stop: Stop, report: Reporter) -> tuple[Best, float]:
-        """Train as long as another run did."""
-        best_at, settings = stop
-        for at, loss, tokens_seen in self._intervals():  # noqa: B007 (used after it)
-            report({"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
-                    "loss": loss})
-            unit = "step" if "step" in at and "step" in best_at else "epoch"
-            if at[unit] >= best_at[unit]:
-                break
-        none = Evaluation({}, {}, math.nan, settings)
-        return self._store(at, 0, (0.0, 0.0), none, tokens_seen), at["epoch"]
 
     def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
         """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
@@ -215,12 +211,3 @@ class SeedRun:
             raise DivergedError(f"the loss on {setting(name)} is {found.loss}; lower "
                                 f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")
         return found
-
-    def _store(self, at: dict[str, float], evaluations: int, rank: tuple[float, float],
-               dev: Evaluation, tokens_seen: int) -> Best:
-        """Keep the weights of an evaluation in place of those before."""
-        self._stored.save(self.model.state_dict().values())
-        return Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
-                    self._tokens, self._decay)
-
-

@@ -53,7 +53,9 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
                "bilou and iobes are other names of it) or io, which joins neighbours of one type.")
     label_pieces: Literal["first", "all"] = option(
         "first", "Tokens of a word that have a label in training: the first, or all, where an "
-                 "entity's later ones get that of its inside. A prediction is that of the first.")
+                 "entity's later ones get that of its inside. A prediction is that of the first. "
+                 "With the scheme bio, all adds `subtoken_f1`, the F1 of entities as runs of "
+                 "tokens.")
     head: Literal["linear", "mlp", "bilstm"] = option(
         "linear", "Layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or "
                   "bilstm (a bidirectional LSTM below it).")
@@ -63,9 +65,6 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
     crf: bool = option(
         False, "Conditional random field over the words' tags, one a type with `overlapping`. What "
                "the scheme forbids is impossible. The scores of predictions are its marginals.")
-    protocol: Literal["strict", "biobit"] = option(
-        "strict", "strict, or biobit: labels on all pieces, and `subtoken_f1` is reported too, the "
-                  "F1 of entities as runs of tokens.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,14 +81,8 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
                 f"cross-entropy {beside}, which has a loss of its own")
         require(not self.crf or self.class_weights == "none", "class_weights", self.class_weights,
                 f"none {beside}, whose loss is that of whole sequences")
-        require(not self.crf or not self.labels_all_pieces,
-                "label_pieces" if self.label_pieces == "all" else "protocol",
-                self.label_pieces if self.label_pieces == "all" else self.protocol,
-                f"{'first' if self.label_pieces == 'all' else 'strict'} {beside}, whose "
-                "sequences are words")
-        require(self.protocol == "strict" or (self.scheme == "bio" and not self.overlapping),
-                "protocol", self.protocol, f"strict beside {setting('overlapping')} or another "
-                f"{setting('scheme')} than bio; BioBIT's labels are BIO tags, one a token")
+        require(not self.crf or self.label_pieces == "first", "label_pieces", self.label_pieces,
+                f"first {beside}, whose sequences are words")
 
     @property
     def chosen_types(self) -> list[str]:
@@ -97,9 +90,9 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
         return [name.strip() for name in self.types.split(",")] if self.types else []
 
     @property
-    def labels_all_pieces(self) -> bool:
-        """Whether all tokens of a word have a label."""
-        return self.label_pieces == "all" or self.protocol == "biobit"
+    def scores_subtokens(self) -> bool:
+        """Whether runs of labelled tokens are scored, too, as BioBIT does with BIO tags."""
+        return self.label_pieces == "all" and self.scheme == "bio" and not self.overlapping
 
 
 class PicoConfig(NerConfig, title="PICO elements"):

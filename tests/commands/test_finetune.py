@@ -69,16 +69,6 @@ def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list
     assert (tmp_path / "tuned/seeds.jsonl").is_file()
 
 
-def test_a_full_directory_is_kept(run: Callable[..., Any], arguments: list[Any],
-                                  tmp_path: Path) -> None:
-    (tmp_path / "tuned").mkdir()
-    (tmp_path / "tuned/mine.txt").write_text("mine")
-    outcome = run(*arguments)
-    assert outcome.code == 1 and "--overwrite" in outcome.err
-    assert run(*arguments, "--overwrite").code == 0
-    assert not (tmp_path / "tuned/mine.txt").exists()
-
-
 def test_bad_lines_are_named_or_collected(run: Callable[..., Any], arguments: list[Any],
                                           write_lines: Callable[..., Path],
                                           tmp_path: Path) -> None:
@@ -110,11 +100,6 @@ def test_entities_that_tags_cannot_express_are_reported(run: Callable[..., Any],
     assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
             "tagged; tags can give back 1") in outcome.err
     assert "--dev: 1 of 3 entities are OTHER, which --train lacks" in outcome.err
-
-
-def test_an_unknown_task_is_wrong_usage(run: Callable[..., Any]) -> None:
-    outcome = run("finetune", "poetry")
-    assert outcome.code == 2 and "No such command 'poetry'" in outcome.err
 
 
 LABELLED = [{"id": str(n), "text": TEXT, "text_pair": word, "label": word}
@@ -153,21 +138,6 @@ def test_pairs_are_classified(run: Callable[..., Any], classification: list[Any]
         assert record["text_pair"] == given["text_pair"]
         assert record["score"] == record["probabilities"][record["label"]]
     assert [{key: record[key] for key in beside[0]} for record in outcome.records] == beside
-
-
-def test_unseen_labels_and_bad_records_are_reported(
-        run: Callable[..., Any], classification: list[Any], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    dev = write_lines("odd.jsonl", *LABELLED, {"id": "x", "text": "asma", "label": "gotta"},
-                      {"id": "y", "text": "asma"})
-    classification[classification.index("--dev") + 1] = dev
-    outcome = run(*classification)
-    assert outcome.code == 1
-    assert f"{dev}:10: key 'label' is missing; expected the name of a class" in outcome.err
-    outcome = run(*classification, "--rejects", tmp_path / "rejects.jsonl")
-    assert outcome.code == 0
-    assert ("--dev: 1 of 9 records have the label gotta, which --train lacks; they count as "
-            "missed") in outcome.err
 
 
 def test_config_and_environment_reach_a_task(run: Callable[..., Any], classification: list[Any],

@@ -108,13 +108,6 @@ def test_keys_of_records_are_safe(run: Callable[..., Any], models: Path, key: st
         "key that records do not have, such as 'predicted'" in outcome.err
 
 
-def test_predictions_can_be_read_again(run: Callable[..., Any], models: Path,
-                                       write_lines: Callable[..., Path]) -> None:
-    first = run("predict", "--model", models / "tagger", write_lines("in.jsonl", *RECORDS))
-    second = run("predict", "--model", models / "tagger", write_lines("b.jsonl", *first.records))
-    assert second.code == 0 and second.out == first.out
-
-
 @pytest.mark.parametrize(("more", "task"), [((), "ner"), (("--task", "ner"), "ner"),
                                             (("--task", "classification"), "classification")])
 def test_a_model_that_was_never_fine_tuned_says_how_to(
@@ -151,11 +144,3 @@ def test_a_model_from_elsewhere_needs_its_task(run: Callable[..., Any], models: 
     outcome = run("predict", "--model", tmp_path / "elsewhere", "--task", "ner", "--max-length",
                   "16", path)
     assert outcome.code == 0 and outcome.out == known.out
-
-
-def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,
-                                    write_lines: Callable[..., Path]) -> None:
-    outcome = run("predict", "--model", models / "tagger", "--device", "abacus",
-                  write_lines("in.jsonl", *RECORDS))
-    assert outcome.code == 1
-    assert "--device: found 'abacus', which cannot be used here" in outcome.err

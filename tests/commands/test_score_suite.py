@@ -99,7 +99,7 @@ def test_what_finetune_writes(run: Run, write_lines: Write, tmp_path: Path,
                                          for number in range(4)))
     checkpoint = tmp_path / "Species-800"
     done = run("finetune", "ner", "--model", tiny_checkpoint, "--train", path, "--dev", path,
-               "--test", path, "--seeds", 2, "--epochs", 1, "--set", "protocol=biobit",
+               "--test", path, "--seeds", 2, "--epochs", 1, "--set", "label_pieces=all",
                "-o", checkpoint)
     assert done.code == 0, done.err
     summary = done.records[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -17,11 +16,10 @@ from toy_models import learn_wordpiece, save_random
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import bmtools.tasks
-from bmtools.corpus.formats.sets.pubmedqa import pubmedqa_records
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
-from bmtools.tasks.classification import ClassificationConfig, ClassificationTask, YesNoTask
+from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.task import Evaluation
 
@@ -173,16 +171,6 @@ def test_sets_without_labels_are_refused(bert: Path, name: str, given: list[Reco
         read(bert, name, given)
 
 
-def test_records_without_a_label_are_refused_or_collected(bert: Path) -> None:
-    bad = Record(id="x", text="il", place="a.jsonl:7")
-    with pytest.raises(RecordError, match=r"a\.jsonl:7: key 'label' is missing; expected the name"):
-        read(bert, "train", [bad, *records(1, 9)])
-    errors: list[RecordError] = []
-    split = read(bert, "train", [bad, *records(1, 9)], reject=errors.append)
-    assert [error.place for error in errors] == ["a.jsonl:7"]
-    assert split.counts["records"] == 9
-
-
 def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     def tune(**settings: Any) -> None:
         bmtools.tasks.finetune("classification", bert, [], [], tmp_path / "tuned", **settings)
@@ -238,30 +226,3 @@ def test_yesno_is_classification_of_question_and_text(question_model: Path, tmp_
              for task, given in (("yesno", asked), ("classification", pairs))]
     assert found[0] == found[1]
     assert set(found[0][0]["probabilities"]) == {"yes", "no", "maybe"}
-
-
-def test_records_without_a_question_are_refused_or_collected(question_model: Path) -> None:
-    task = YesNoTask(ClassificationConfig(32), load_encoder(question_model, YesNoTask.model_class))
-    bad = Record(id="x", text="tea", label="yes", place="a.jsonl:9")
-    with pytest.raises(RecordError, match=r"a\.jsonl:9: key 'question' is missing or empty"):
-        task.read("train", [*questions(), bad])
-    errors: list[RecordError] = []
-    assert task.read("train", [*questions(), bad], errors.append).counts["pairs"] == 8
-    assert [error.place for error in errors] == ["a.jsonl:9"]
-    with pytest.raises(RecordError, match=r"a\.jsonl:9: key 'question'"):
-        task.encode([bad])
-
-
-@pytest.mark.data
-def test_pubmedqa(data: Path, tmp_path: Path) -> None:
-    """Its published 500 test questions, three answers."""
-    directory = data / "en/qa/pubmedqa"
-    gold = json.loads((directory / "test_ground_truth.json").read_text(encoding="utf-8"))
-    records = list(pubmedqa_records([str(directory / "ori_pqal.json")]))
-    test = [record for record in records if record["id"] in gold]
-    assert len(test) == 500
-    words = learn_wordpiece([record["text"] for record in test[:50]], 300)
-    task = YesNoTask(ClassificationConfig(64), load_encoder(save_random(tmp_path / "bert", words),
-                                                   YesNoTask.model_class))
-    counts = task.read("train", test[:60]).counts
-    assert counts["pairs"] == 60 and set(counts["labels"]) == {"yes", "no", "maybe"}

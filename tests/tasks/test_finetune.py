@@ -13,10 +13,10 @@ import pytest
 import torch
 from toy_models import learn_wordpiece, save_random
 
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.errors import BmtoolsError, CheckpointError, DataError
 from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import Manifest
-from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
@@ -182,22 +182,6 @@ def test_training_stops_when_patience_ends(
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 
 
-def test_types_can_be_merged(tune: Tune, tmp_path: Path) -> None:
-    tune(ner=NerConfig(max_length=32, merge_types="Disease"),
-         settings=FinetuneConfig(seeds=1, epochs=1))
-    model = load_checkpoint(tmp_path / "tuned", model_class="AutoModelForTokenClassification").model
-    assert model.config.id2label == {0: "O", 1: "B-Disease", 2: "I-Disease"}
-
-
-def test_types_that_training_lacks_are_reported_and_missed(tune: Tune) -> None:
-    test = [Record(id="1", text="asma e due", entities=[{"start": 0, "end": 4, "type": "NEW"}])]
-    lines = tune(test=test, settings=FinetuneConfig(seeds=1, epochs=1))
-    assert lines[2]["note"].startswith("test: 1 of 1 entities are NEW")
-    assert lines[3]["unseen_types"] == {"NEW": 1}
-    seed = next(line for line in lines if "best_epoch" in line)
-    assert seed["test"]["by_type"]["NEW"]["recall"] == 0
-
-
 def test_max_length_is_at_most_that_of_the_model(tune: Tune, tmp_path: Path) -> None:
     tune(ner=NerConfig(max_length=4096), settings=FinetuneConfig(seeds=1, epochs=1))
     assert read_manifest(tmp_path / "tuned")["settings"]["max_length"] == 512
@@ -209,15 +193,6 @@ def test_a_set_without_entities_is_refused(tune: Tune, tmp_path: Path, split: st
     with pytest.raises(DataError, match=f"{split}: found no entities in 1 records"):
         tune(**{split: bare})
     assert not (tmp_path / "tuned").exists()
-
-
-def test_bad_records_are_collected(tune: Tune) -> None:
-    errors: list[RecordError] = []
-    bad = Record(id="x", text="asma", place="train.jsonl:7")
-    lines = tune(train=[bad, *records(1, 20)], settings=FinetuneConfig(seeds=1, epochs=1),
-                 reject=errors.append)
-    assert [error.place for error in errors] == ["train.jsonl:7"]
-    assert lines[0]["records"] == 20
 
 
 def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,29 +216,6 @@ def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,
     order = [batch for epoch in range(3)
              for batch in shuffle_batches(lengths, batch_size, seed, epoch)]
     return TaskBatches(task, inputs, order, micro_batch_size)
-
-
-def test_each_epoch_has_every_word_once(checkpoint: Path) -> None:
-    made = batches(checkpoint, 50)
-    counts = tagger(checkpoint).read("train", records(5, 50, words=25)).counts
-    per_epoch = len(made.order) // 3
-    for epoch in range(3):
-        numbers = range(epoch * per_epoch, (epoch + 1) * per_epoch)
-        found = [made.batch(number) for number in numbers]
-        assert sum(len(batch.micro_batches[0]["input_ids"]) for batch in found) == counts["windows"]
-        assert sum(batch.counts["labels"] for batch in found) == counts["words"]
-        assert max(batch.micro_batches[0]["input_ids"].shape[1] for batch in found) <= 24
-
-
-def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
-    made, again = batches(checkpoint, 40), batches(checkpoint, 40)
-    [last] = made.batch(11).micro_batches
-    for number in range(12):
-        [final] = again.batch(number).micro_batches
-    assert all(torch.equal(last[name], final[name]) for name in last)
-    [other] = batches(checkpoint, 40, seed=1).batch(11).micro_batches
-    assert not all(last[name].shape == other[name].shape
-                   and torch.equal(last[name], other[name]) for name in last)
 
 
 def test_micro_batches_are_parts_of_the_batch(checkpoint: Path) -> None:
@@ -291,13 +243,6 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
     assert filled > 0.95
 
 
-def test_batches_are_padded_little(checkpoint: Path) -> None:
-    made = batches(checkpoint, 120)
-    chosen = [made.batch(number) for number in range(len(made.order) // 3)]
-    cells = sum(batch.micro_batches[0]["input_ids"].numel() for batch in chosen)
-    assert sum(batch.counts["tokens"] for batch in chosen) / cells > 0.9
-
-
 def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
     task = tagger(checkpoint, 64)
     split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
@@ -319,13 +264,6 @@ def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:
     other = with_new_head(encoder, ["O", "B-X", "I-X"], 4)
     assert torch.equal(first.classifier.weight, second.classifier.weight)
     assert not torch.equal(first.classifier.weight, other.classifier.weight)
-
-
-def test_a_fine_tuned_model_can_be_started_from(tune: Tune, tmp_path: Path) -> None:
-    tune(settings=FinetuneConfig(seeds=1, epochs=1))
-    task = tagger(tmp_path / "tuned", 32, merge_types="One")
-    task.read("train", records(1, 5))
-    assert task.new_model(0).classifier.out_features == 3
 
 
 def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: Path) -> None:

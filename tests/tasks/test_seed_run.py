@@ -251,22 +251,6 @@ def test_all_runs_train_in_the_precision_that_suits_the_machine(
     assert read_manifest(tmp_path / "out/fold-1")["settings"]["mixed_precision"] == "bf16"
 
 
-def test_a_deterministic_run_trains_by_deterministic_algorithms(
-        tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, modes = Trainer.step, []
-
-    def watched(self: Trainer, *arguments: Any, **settings: Any) -> Any:
-        modes.append(torch.get_deterministic_debug_mode())
-        return step(self, *arguments, **settings)
-
-    monkeypatch.setattr(Trainer, "step", watched)
-    tuned("free", epochs=1)
-    assert set(modes) == {0}
-    modes.clear()
-    tuned("exact", epochs=1, deterministic=True)
-    assert set(modes) == {2} and torch.get_deterministic_debug_mode() == 0
-
-
 def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
     _, alone = tuned("alone")
     _, after = tuned("after", grid="loss=dice,cross-entropy")

@@ -19,10 +19,7 @@ from bmtools.tasks.settings import NerConfig
     ({"crf": True, "loss": "dice"}, "loss: found dice, expected cross-entropy beside crf"),
     ({"crf": True, "class_weights": "balanced"}, "class_weights: found balanced, expected none"),
     ({"crf": True, "label_pieces": "all"}, "label_pieces: found all, expected first beside crf"),
-    ({"crf": True, "protocol": "biobit"}, "protocol: found biobit, expected strict beside crf"),
-    ({"protocol": "biobit", "scheme": "io"}, "protocol: found biobit, expected strict beside"),
-    ({"protocol": "biobit", "overlapping": True}, "protocol: found biobit, expected strict")],
-    ids=str)
+    ], ids=str)
 def test_settings_of_tagging_that_do_not_fit_are_refused(settings: dict[str, Any],
                                                          message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -60,8 +60,7 @@ def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: 
     if "label" in known and "score" in known:
         known.remove("score")
     if len(known) != 1:
-        own = ", ".join(name for name in _KEYS if name in held) or "none of them"
-        raise BmtoolsError(f"{first.place}: found {own} under {key!r} and "
+        raise BmtoolsError(f"{first.place}: found {', '.join(held) or 'nothing'} under {key!r}, and "
                            f"{', '.join(known) or 'none of these'} in the gold record, expected "
                            f"one of {', '.join(_KEYS)} in both; {setting('task')} names the task")
     return _KEYS[known[0]]

@@ -45,12 +45,6 @@ def test_answers_that_repeat() -> None:
         "label_bias": {"answers": 0.5}}
 
 
-def test_records_without_annotations() -> None:
-    assert count([{"id": "1", "text": "Asma."}]) == {}
-    assert count([{"id": "1", "text": "", "entities": []}])["label_bias"] == {
-        "entities": None}
-
-
 @pytest.mark.data
 def test_a_real_set(run: Any, data: Path, tmp_path: Path) -> None:
     """The counts of BLURB's table 3; words in tags by an independent count of columns."""

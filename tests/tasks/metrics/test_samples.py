@@ -86,11 +86,6 @@ def test_label_sets_equal_scikit_learn() -> None:
             np.mean([one["f1"] for one in by_label.values()]), abs=1e-6)
 
 
-def test_labels_of_sentences_are_joined_by_document() -> None:
-    joined = join_by_document(["b", "a", "b", "c"], [["x"], ["y", "z"], ["x", "y"], []])
-    assert [*joined.items()] == [("b", {"x", "y"}), ("a", {"y", "z"}), ("c", set())]
-
-
 @pytest.mark.data
 def test_hallmarks_of_abstracts_score_as_in_blue_and_blurb(data: Path) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

@@ -22,8 +22,6 @@ from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
     score_spans,
-    score_words,
-    words_in,
 )
 
 Line = dict[str, Any]
@@ -106,35 +104,6 @@ def test_signs_are_tokens_of_their_own() -> None:
     found = predicted(gold, lambda _: {"entities": [{"start": 2, "end": 4, "type": "X"}]})
     [line] = score(gold, found)
     assert (line["token_precision"], line["token_recall"]) == (0.5, pytest.approx(1 / 3, abs=1e-6))
-
-
-@pytest.mark.parametrize(("scores", "calibrated"), [((0.9, 0.6), True), ((0.9, None), False),
-                                                    ((0.9, 1.5), False)])
-def test_mentions_with_probabilities_are_calibrated(scores: tuple[float | None, float | None],
-                                                    calibrated: bool) -> None:
-    gold = [{"id": "1", "text": TEXT, "entities": [{"start": 3, "end": 8, "type": "X"}]}]
-    found = predicted(gold, lambda _: {"entities": [
-        {"start": 3, "end": 8, "type": "X", "score": scores[0]},
-        {"start": 3, "end": 8, "type": "Y", "score": scores[1]}]})
-    [line] = score(gold, found)
-    assert ("calibration" in line) is calibrated
-    if calibrated:
-        assert shows(line["calibration"], {"error": (0.1 + 0.6) / 2, "kept": 0.5,
-                                           "threshold": 0.9})
-
-
-def test_words_of_pico(rng: random.Random) -> None:
-    gold = texts(20, entities=lambda number: entities(rng))
-    found = predicted(gold, lambda record: {"entities": record["entities"][1:] + entities(rng)})
-    [line] = score(gold, found, task="pico")
-    words = find_words(TEXT)
-    sides = [{(record["id"], *word) for record in gold for word in words_in(words, (
-        span[1:] for span in own if span[0] == record["id"]))}
-        for own in (mentions(gold), mentions(found, "predicted"))]
-    scores, by_type = score_words(*sides)
-    assert shows(line, scores)
-    assert {kind: own["f1"] for kind, own in line["by"]["type"].items()} == \
-        {kind: pytest.approx(own["f1"], abs=1e-6) for kind, own in by_type.items()}
 
 
 @pytest.mark.parametrize("negative", ["", "no"])
@@ -437,7 +406,7 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
     (GOLD, [{**FOUND[0], "text": "altro"}, *FOUND[1:]],
      "record 1: found another text than the gold record has at record 1"),
     (GOLD, predicted(GOLD, lambda record: {"score": 1.0}),
-     "record 1: found score under 'predicted' and none of these in the gold record, expected one "
+     "record 1: found score under 'predicted', and none of these in the gold record, expected one "
      "of relations, labels, label, entities, answers, score in both; task names the task"),
     (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"score": 1}}, *FOUND[2:]],
      "record 2: key 'predicted.label' is missing; found score; task names another task"),

@@ -52,13 +52,6 @@ def test_a_mention_counts_once() -> None:
     assert scores == by_type["X"] == score_matches(1, 1, 1)
 
 
-def test_nothing_scores_nothing() -> None:
-    assert score_spans([], []) == (score_matches(0, 0, 0), {})
-    for score in (score_relaxed, score_characters):
-        assert score([], []) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
-    assert score_words([], []) == ({"macro_f1": 0.0, **score_matches(0, 0, 0)}, {})
-
-
 def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None:
     metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
