@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from statistics import fmean
 
-from bmtools.tasks.metrics.counts import Scores, divide, rounded
-from bmtools.tasks.metrics.spans import Mention, Overlaps, find_overlaps
+from bmtools.tasks.metrics.spans import Mention, Overlaps, Scores, divide, find_overlaps, rounded
 
 
 def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:

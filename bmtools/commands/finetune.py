@@ -30,7 +30,7 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
 )
 from bmtools.tasks.registry import TASKS
-from bmtools.tasks.run_settings import (
+from bmtools.tasks.settings import (
     FINETUNE_DEFAULTS,
     FinetuneConfig,
     FinetunePlan,

@@ -22,7 +22,7 @@ from bmtools.cli.writing import write_stream
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.registry import TASKS, check_into, find_task
-from bmtools.tasks.run_settings import PredictConfig
+from bmtools.tasks.settings import PredictConfig
 
 
 @click.command("predict", cls=Command, examples=(

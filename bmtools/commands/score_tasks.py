@@ -23,7 +23,7 @@ from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.tasks.metrics.settings import TaskScoresConfig
+from bmtools.tasks.settings import TaskScoresConfig
 
 
 class NamedPredictions(NamedInput):

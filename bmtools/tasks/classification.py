@@ -22,8 +22,9 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.records import JsonObject, Record, document_of
-from bmtools.tasks.metrics.counts import Scores
+from bmtools.tasks.inputs import PairEncoder, TextInput
 from bmtools.tasks.metrics.samples import measure
+from bmtools.tasks.metrics.spans import Scores
 from bmtools.tasks.settings import (
     ClassificationConfig,
     MultilabelConfig,
@@ -41,7 +42,6 @@ from bmtools.tasks.task import (
     mean_loss,
     with_question,
 )
-from bmtools.tasks.texts import PairEncoder, TextInput
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

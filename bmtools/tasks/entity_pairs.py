@@ -90,45 +90,43 @@ def names_in_text(candidate: Candidate, config: RelationsConfig) -> list[str]:
     return [head, tail, *(both or [f"@{head.strip('@$')}-{tail.strip('@$')}$"])]
 
 
+def _edit(text: str, edits: Iterable[tuple[int, int, str]]) -> tuple[str, list[Span]]:
+    """Replace spans of a text, in order; return it, and the spans of what is new."""
+    made, before = "", 0
+    found = []
+    for start, end, new in edits:
+        made += text[before:start]
+        found.append((len(made), len(made) + len(new)))
+        made, before = made + new, end
+    return made + text[before:], found
+
+
 def _dummify(text: str, spans: Sequence[Span], names: Sequence[str]) -> MarkedText:
     (first, first_end), (second, second_end) = spans
     if first < second_end and second < first_end:
-        start, both = min(first, second), names[2]
-        span = start, start + len(both)
-        made = text[:start] + both + text[max(first_end, second_end):]
-        return MarkedText(made, (span, span), (span, span))
-    shift, found = 0, {}
-    for number in sorted((0, 1), key=lambda one: spans[one]):
-        start, end = spans[number]
-        text = text[:start + shift] + names[number] + text[end + shift:]
-        found[number] = start + shift, start + shift + len(names[number])
-        shift += len(names[number]) - (end - start)
-    return MarkedText(text, (found[0], found[1]), (found[0], found[1]))
+        made, found = _edit(text, [(min(first, second), max(first_end, second_end), names[2])])
+        return MarkedText(made, (found[0], found[0]), (found[0], found[0]))
+    order = sorted((0, 1), key=spans.__getitem__)
+    made, found = _edit(text, [(*spans[number], names[number]) for number in order])
+    both = found[order.index(0)], found[order.index(1)]
+    return MarkedText(made, both, both)
 
 
 def _insert_markers(text: str, spans: Sequence[Span], config: RelationsConfig) -> MarkedText:
     """Insert markers; of entities that share a border, the longer one's are outside."""
     markers = config.markers.split()
-    opening = [(start, 1, -end, number) for number, (start, end) in enumerate(spans)]
-    closing = [(end, 0, -start, -number) for number, (start, end) in enumerate(spans)]
-    made, before = "", 0
-    starts: dict[int, Span] = {}
-    inside: dict[int, int] = {}
-    pooled: dict[int, Span] = {}
-    kept: dict[int, Span] = {}
-    for position, opens, _, signed in sorted([*opening, *closing]):
-        made, before, number = made + text[before:position], position, abs(signed)
-        if opens:
-            starts[number] = len(made), len(made) + len(markers[2 * number])
-            made += f"{markers[2 * number]} "
-            inside[number] = len(made)
-        else:
-            pooled[number] = inside[number], len(made)
-            made += f" {markers[2 * number + 1]}"
-            kept[number] = starts[number][0], len(made)
-    if config.pooling == "starts":
-        pooled = starts
-    return MarkedText(made + text[before:], (pooled[0], pooled[1]), (kept[0], kept[1]))
+    marks = sorted([*((start, True, -end, number) for number, (start, end) in enumerate(spans)),
+                    *((end, False, -start, -number) for number, (start, end) in enumerate(spans))])
+    made, found = _edit(text, [
+        (position, position, f"{markers[2 * number]} " if opens else f" {markers[1 - 2 * number]}")
+        for position, opens, _, number in marks])
+    places = {(opens, abs(number)): span
+              for (_, opens, _, number), span in zip(marks, found, strict=True)}
+    openings, closings = ([places[opens, number] for number in (0, 1)] for opens in (True, False))
+    pooled = [(start, end - 1) for start, end in openings] if config.pooling == "starts" else \
+        [(opening[1], closing[0]) for opening, closing in zip(openings, closings, strict=True)]
+    kept = [(opening[0], closing[1]) for opening, closing in zip(openings, closings, strict=True)]
+    return MarkedText(made, (pooled[0], pooled[1]), (kept[0], kept[1]))
 
 
 def encode_pairs(tokenizer: PreTrainedTokenizerBase, texts: Sequence[MarkedText],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import Reject, refuse
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
@@ -20,13 +20,11 @@ from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.records import Record, RecordSource
 from bmtools.settings import split_settings
 from bmtools.status import set_status
-from bmtools.tasks.folds import read_folds
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.run_settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan, uses_folds
 from bmtools.tasks.runs import Runs, summarize, train_runs
-from bmtools.tasks.seed_run import Report, Reporter, Stop
+from bmtools.tasks.seed_run import Report, Reporter, Stop, trained_model
+from bmtools.tasks.settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan, uses_folds
 from bmtools.tasks.task import DEV, TEST, TRAIN
-from bmtools.tasks.trained_model import trained_model
 from bmtools.training.metrics import DivergedError
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
@@ -230,3 +228,56 @@ def _summarize_folds(lines: list[Report], lost: int) -> Report:
 
 def _seconds_since(started: float) -> float:
     return round(time.monotonic() - started, 3)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold of a set.
+
+    Args:
+        number: of the fold.
+        sources: records of `train`, `dev` and `test`, in this order; `dev` or `test` may lack.
+    """
+
+    number: int
+    sources: Mapping[str, RecordReader]
+
+
+def read_folds(directory: Path, dev_fold: int | None, reject: Reject) -> list[Fold]:
+    """Find the files of folds; the one that chooses for the others comes first.
+
+    Args:
+        directory: of `fold-0` and so on, each with `train.jsonl`, `test.jsonl` and, if it
+            chooses for itself, `dev.jsonl`.
+        dev_fold: number of the fold that chooses; then the dev part of each belongs to its
+            training set, and its test part is the dev set of all.
+        reject: receives bad records.
+
+    Raises:
+        DataError: no such folds.
+    """
+    numbers = sorted(int(path.name.removeprefix("fold-")) for path in directory.glob("fold-*")
+                     if path.name.removeprefix("fold-").isdecimal())
+    if len(numbers) < 2:
+        raise DataError(f"{directory}: found {len(numbers)} directories of folds, expected fold-0 "
+                        "and so on, as bmtools split --folds 10 writes them")
+    if dev_fold is not None and dev_fold not in numbers:
+        raise DataError(f"{setting('dev_fold')}: found {dev_fold}, expected one of "
+                        f"{', '.join(map(str, numbers))}")
+    return [Fold(number, _sources(directory / f"fold-{number}", number, dev_fold, reject))
+            for number in sorted(numbers, key=lambda number: number != dev_fold)]
+
+
+def _sources(directory: Path, number: int, dev_fold: int | None,
+             reject: Reject) -> dict[str, RecordReader]:
+    files = {name: [str(directory / f"{name}.jsonl")] for name in (TRAIN, DEV, TEST)
+             if (directory / f"{name}.jsonl").is_file()}
+    if lacking := [name for name in (TRAIN, TEST) if name not in files]:
+        raise DataError(f"{directory}: found no {lacking[0]}.jsonl, expected one in each fold")
+    if dev_fold is not None:
+        part = DEV if number == dev_fold else TEST
+        files = {TRAIN: files[TRAIN] + files.get(DEV, []), part: files[TEST]}
+    elif DEV not in files:
+        raise DataError(f"{directory}: found no dev.jsonl, expected one that chooses the epoch, "
+                        f"or {setting('dev_fold')}")
+    return {name: RecordReader(paths, reject) for name, paths in files.items()}

@@ -15,6 +15,7 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
+from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.spans import (
     Mention,
     Typed,
@@ -44,7 +45,6 @@ from bmtools.tasks.task import (
     mean_loss,
     pad_ids,
 )
-from bmtools.tasks.windows import Window, cut_into_windows, with_labels
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,8 +22,7 @@ from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
 from bmtools.records import JsonObject, Record, RecordSource, readable
 from bmtools.tasks.registry import TASKS, check_into, find_task, load_task
-from bmtools.tasks.run_settings import PredictConfig
-from bmtools.tasks.settings import TaskConfig
+from bmtools.tasks.settings import PredictConfig, TaskConfig
 from bmtools.tasks.task import AnyTask, Example, ModelInput
 from bmtools.vocab.unknown_tokens import UnknownTokens
 

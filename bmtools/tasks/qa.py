@@ -13,6 +13,14 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
+from bmtools.tasks.inputs import (
+    AnswerWindow,
+    PairEncoder,
+    TokenizedText,
+    cut_into_answer_windows,
+    score_spans,
+    tokenize_each,
+)
 from bmtools.tasks.metrics.answers import language_of, match_answer, question_of
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import QaConfig
@@ -26,14 +34,6 @@ from bmtools.tasks.task import (
     Task,
     annotated,
     with_question,
-)
-from bmtools.tasks.texts import PairEncoder
-from bmtools.tasks.windows import (
-    AnswerWindow,
-    TokenizedText,
-    cut_into_answer_windows,
-    score_spans,
-    tokenize_each,
 )
 
 if TYPE_CHECKING:

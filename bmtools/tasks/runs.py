@@ -20,14 +20,12 @@ from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
 from bmtools.records import Record
 from bmtools.status import set_status
-from bmtools.tasks.grid import grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.run_settings import FinetunePlan
-from bmtools.tasks.seed_run import Report, Reporter, SeedRun, Stop
+from bmtools.tasks.seed_run import Best, Report, Reporter, SeedRun, Stop
+from bmtools.tasks.settings import FinetunePlan, grid_plans
 from bmtools.tasks.task import DEV, TRAIN, AnySplit, AnyTask
-from bmtools.tasks.trained_model import Best
 from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import (
     deterministic_algorithms,

@@ -15,7 +15,7 @@ from robustness.fuzz_documents import write_documents
 from robustness.fuzz_sets import REAL_FILES, Balance
 
 from bmtools.io.output import write_records
-from bmtools.tasks.metrics.settings import TASKS
+from bmtools.tasks.settings import TASKS
 
 TEXTS = ("Il paziente ha diabete mellito e asma.", "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")

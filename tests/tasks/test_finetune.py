@@ -24,8 +24,8 @@ from bmtools.tasks.finetune import SEEDS, run_finetuning
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import Predictor
-from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.runs import summarize
+from bmtools.tasks.settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.task import Evaluation
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -8,7 +8,7 @@ import pytest
 from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import DataError, refuse
 from bmtools.io.jsonl import RecordReader
-from bmtools.tasks.folds import read_folds
+from bmtools.tasks.finetune import read_folds
 
 
 @pytest.mark.parametrize("dev_fold", [None, 2])

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.tasks.grid import grid_plans
-from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan
-from bmtools.tasks.settings import ClassificationConfig
+from bmtools.tasks.settings import ClassificationConfig, FinetuneConfig, FinetunePlan, grid_plans
 
 
 def plan(grid: str) -> FinetunePlan:

@@ -21,12 +21,11 @@ from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.inputs import PairEncoder, cut_into_answer_windows, score_spans, tokenize_each
 from bmtools.tasks.metrics.answers import match_answer
 from bmtools.tasks.predict import run_model
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
 from bmtools.tasks.settings import QaConfig
-from bmtools.tasks.texts import PairEncoder
-from bmtools.tasks.windows import cut_into_answer_windows, score_spans, tokenize_each
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan
-from bmtools.tasks.settings import NerConfig
+from bmtools.tasks.settings import FinetuneConfig, FinetunePlan, NerConfig
 
 
 @pytest.mark.parametrize(("settings", "message"), [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.tasks.inputs import PairEncoder, longest_first
 from bmtools.tasks.task import pad
-from bmtools.tasks.texts import PairEncoder, longest_first
 
 TEXTS = ["il paziente ha l'asma", "", "due casi di febbre e dolore, con ipertensione arteriosa.",
          "diabete mellito " * 12]

@@ -15,7 +15,7 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks import seed_run
-from bmtools.tasks.trained_model import PartialEmbedding
+from bmtools.tasks.seed_run import PartialEmbedding
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")

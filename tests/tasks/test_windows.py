@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.tasks.windows import Window, cut_into_windows
+from bmtools.tasks.inputs import Window, cut_into_windows
 
 ACCENTED = "Caffe\u0301, 🧬🧬 e  l'asma (PKU)."
 

@@ -27,7 +27,7 @@ from bmtools.models.settings import SpeedConfig
 from bmtools.records import JsonObject, RecordSource
 from bmtools.settings import split_settings
 from bmtools.status import set_status
-from bmtools.tasks.run_settings import PredictConfig
+from bmtools.tasks.settings import PredictConfig
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from bmtools.io.sources import source_name, source_stem
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.statistics.resampling import holm
 from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
-from bmtools.tasks.metrics.counts import rounded
+from bmtools.tasks.metrics.spans import rounded
 
 _PERCENT = 100
 # Over types of mentions and relations, F1 of all counts is called f1 alone.

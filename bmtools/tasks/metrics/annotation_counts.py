@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from bmtools.records import JsonObject
 from bmtools.tasks.metrics.answers import question_of
-from bmtools.tasks.metrics.counts import rounded
-from bmtools.tasks.metrics.spans import find_words, words_in
+from bmtools.tasks.metrics.spans import find_words, rounded, words_in
 
 _KINDS = ("entities", "relations", "label", "labels", "answers")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bmtools.tasks.metrics.counts import Scores, rounded
+from bmtools.tasks.metrics.spans import Scores, rounded
 
 BINS = 10
 PRECISION = 0.95

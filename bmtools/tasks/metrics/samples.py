@@ -20,13 +20,15 @@ from bmtools.tasks.metrics.answers import (
     right_answers,
 )
 from bmtools.tasks.metrics.calibration import calibrate
-from bmtools.tasks.metrics.counts import Scores, divide, rounded
 from bmtools.tasks.metrics.errors import count_confusions, count_errors, pair_mentions, relations_of
 from bmtools.tasks.metrics.spans import (
+    Scores,
     Span,
+    divide,
     find_overlaps,
     find_tokens,
     find_words,
+    rounded,
     words_in,
 )
 

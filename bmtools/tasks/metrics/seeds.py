@@ -12,7 +12,7 @@ import numpy as np
 from bmtools.statistics.resampling import Interval
 from bmtools.statistics.samples import Sample, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
-from bmtools.tasks.metrics.counts import Scores, rounded
+from bmtools.tasks.metrics.spans import Scores, rounded
 
 POWER = 0.8
 """Probability with which `seeds_needed` lets a difference be seen."""

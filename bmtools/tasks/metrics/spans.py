@@ -11,9 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, SupportsFloat
 
-from bmtools.tasks.metrics.counts import Scores, rounded, score_matches
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bmtools.records import JsonObject
+from bmtools.statistics.lines import DIGITS
 
 Mention = tuple[int, int, int, str]
 Labelled = tuple[int, *tuple[Hashable, ...], str]
@@ -119,3 +123,31 @@ def score_words(gold: Iterable[Labelled], predicted: Iterable[Labelled],
     scores, by_type = score_spans(gold, predicted)
     macro = fmean(one["f1"] for one in by_type.values()) if by_type else 0.0
     return {"macro_f1": rounded(macro), **scores}, by_type
+
+
+Scores = JsonObject
+
+
+def divide(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
+    """Divide element by element; 0 where the denominator is 0, as precision without predictions."""
+    upper, lower = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
+    return np.divide(upper, lower, out=np.zeros(lower.shape), where=lower != 0)
+
+
+def rounded(value: SupportsFloat) -> float:
+    """Round a score for output."""
+    return round(float(value), DIGITS)
+
+
+def score_matches(correct: int, predicted: int, support: int) -> Scores:
+    """Compute precision, recall and F1, rounded; each is 0 where it would divide by 0.
+
+    Args:
+        correct: predictions that equal a gold annotation.
+        predicted: all predictions.
+        support: all gold annotations.
+    """
+    return {"precision": rounded(divide(correct, predicted)),
+            "recall": rounded(divide(correct, support)),
+            "f1": rounded(divide(2 * correct, predicted + support)),
+            "support": support, "predicted": predicted, "correct": correct}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.tasks.metrics.counts import score_matches
 from bmtools.tasks.metrics.samples import join_by_document, measure
+from bmtools.tasks.metrics.spans import score_matches
 
 
 def score_labels(gold: list[str], found: list[str], negative: str | None = None) -> Any:

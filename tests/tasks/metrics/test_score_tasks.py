@@ -406,7 +406,7 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
     (GOLD, [{**FOUND[0], "text": "altro"}, *FOUND[1:]],
      "record 1: found another text than the gold record has at record 1"),
     (GOLD, predicted(GOLD, lambda record: {"score": 1.0}),
-     "record 1: found score under 'predicted', and none of these in the gold record, expected one "
+     "record 1: found score under 'predicted', and none in the gold record, expected one "
      "of relations, labels, label, entities, answers, score in both; task names the task"),
     (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"score": 1}}, *FOUND[2:]],
      "record 2: key 'predicted.label' is missing; found score; task names another task"),

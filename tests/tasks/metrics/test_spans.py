@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from simple_task_scores import score_characters, score_relaxed
 
-from bmtools.tasks.metrics.counts import score_matches
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
+    score_matches,
     score_spans,
     score_words,
     words_in,

@@ -1,4 +1,4 @@
-"""Long texts cut into windows: of words to tag, each once, and of a question beside its text."""
+"""Inputs: texts and pairs, windows of words to tag, and of a question beside its text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from unicodedata import category
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.task import Outputs, encode_texts
-from bmtools.tasks.texts import PairEncoder, TextInput
+from bmtools.tasks.task import Outputs, encode_texts, pad, pad_ids
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+
 
 # Thai to Lao, Myanmar, Khmer, kana, ideographs: words without spaces between them.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -187,6 +187,104 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
         yield start
     if total > start:
         yield total
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A text, or a pair of texts, ready for a model.
+
+    Args:
+        ids: (tokens,) int32, special tokens included.
+        token_type_ids: (tokens,) int32, 1 on the second text and its last special token.
+        truncated: tokens that were cut off.
+        target: what the outputs are trained towards; IGNORED where there is no label, or the
+            training set lacks it.
+    """
+
+    ids: np.ndarray
+    token_type_ids: np.ndarray
+    truncated: int
+    target: np.ndarray = field(default_factory=lambda: np.array(IGNORED))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PairEncoder:
+    """Special tokens around one text or two, and segments where the model has them.
+
+    BERT reads `[CLS] a [SEP] b [SEP]`, RoBERTa `<s> a </s></s> b </s>`: the format is that of the
+    tokenizer's post-processor, BERT's without one.
+
+    Args:
+        tokenizer: of the model.
+        config: of the model.
+        max_length: most tokens, special tokens included.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig,
+                 max_length: int) -> None:
+        self._tokenizer = tokenizer
+        backend = tokenizer.backend_tokenizer
+        self._max_length = max_length
+        self._has_segments = getattr(config, "type_vocab_size", 0) > 1
+        empty = backend.encode("", add_special_tokens=False)
+        special = [token for token in backend.post_process(empty, empty).ids
+                   if token in tokenizer.all_special_ids]
+        self._between = special[1:-1] or [tokenizer.sep_token_id]
+
+    def encode(self, texts: Sequence[tuple[str, str | None]]) -> Iterator[TextInput]:
+        """Encode texts, each with a second one or None, in order."""
+        encodings = encode_texts(self._tokenizer, (text for pair in texts for text in pair
+                                                   if text is not None))
+        for _, second in texts:
+            first = next(encodings).ids
+            yield self._join(first, None if second is None else next(encodings).ids)
+
+    def _join(self, first: Sequence[int], second: Sequence[int] | None) -> TextInput:
+        """Truncate the tokens of one text or two to fit and put special tokens around them."""
+        between = [] if second is None else self._between
+        texts = first, second or ()
+        sizes = longest_first(len(texts[0]), len(texts[1]), self._max_length - 2 - len(between))
+        kept = [text[:size] for text, size in zip(texts, sizes, strict=True)]
+        ids, types = self.frame(kept[0], None if second is None else kept[1])
+        return TextInput(ids, types, sum(map(len, texts)) - sum(sizes))
+
+    def frame(self, first: Sequence[int] | np.ndarray,
+              second: Sequence[int] | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Put special tokens around the tokens of one text or two.
+
+        Returns:
+            ids and token_type_ids, (tokens,) int32 each.
+        """
+        between = [] if second is None else self._between
+        ids = np.array([self._tokenizer.cls_token_id, *first, *between,
+                        *(() if second is None else second), self._tokenizer.sep_token_id],
+                       dtype=np.int32)
+        types = np.zeros_like(ids)
+        if second is not None:
+            types[len(ids) - len(second) - 1:] = 1
+        return ids, types
+
+    @property
+    def pair_tokens(self) -> int:
+        """Special tokens around and between two texts."""
+        return 2 + len(self._between)
+
+    def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
+        """Pad inputs to the longest: arguments of the model, (batch, tokens) int64 each."""
+        batch = pad_ids([item.ids for item in inputs], self._tokenizer.pad_token_id)
+        if self._has_segments:
+            batch["token_type_ids"] = pad([item.token_type_ids for item in inputs], 0)
+        return batch
+
+
+def longest_first(first: int, second: int, size: int) -> tuple[int, int]:
+    """Truncate two lengths to a sum of at most `size`, always taking from the longer one."""
+    shorter, longer = sorted((first, second))
+    shorter = min(shorter, max(size // 2, size - longer))
+    longer = min(longer, size - shorter)
+    return (shorter, longer) if first <= second else (longer, shorter)
 
 
 @dataclass(frozen=True, slots=True)
