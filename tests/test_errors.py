@@ -13,8 +13,6 @@ from bmtools.errors import (
     CheckpointError,
     RecordError,
     check_choices,
-    choices,
-    count_of,
     did_you_mean,
     require,
     setting,
@@ -64,13 +62,6 @@ def test_a_literal_field_takes_its_choices_only(values: dict[str, Any], message:
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize(("annotation", "listed"), [
-    (Size, ("", "small", "large")), (Literal["a"] | None, ("a", None)), (str, ()),
-    (int | None, ()), (tuple[str, ...], ())])
-def test_choices_of_a_type(annotation: Any, listed: tuple[str | None, ...]) -> None:
-    assert choices(annotation) == listed
-
-
 @pytest.mark.parametrize(("found", "known", "meant"), [
     ("AdamW", ["adamw", "muon"], "did you mean 'adamw'?"),
     ("mask_rat", ["mask_rate", "mask_curve"], "did you mean 'mask_rate'?"),
@@ -80,20 +71,3 @@ def test_choices_of_a_type(annotation: Any, listed: tuple[str | None, ...]) -> N
 def test_the_name_that_was_meant(found: str, known: list[str], meant: str) -> None:
     assert did_you_mean(found, known) == meant
     assert suggestion(found, known) == (meant or "expected one of import, table")
-
-
-def test_a_mistyped_choice_is_answered_with_the_one_meant() -> None:
-    with pytest.raises(ValueError, match=r"expected '' or small or large; did you mean 'large'\?$"):
-        Shirt(size="lagre")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("counted", "one"), [
-    ("records", "record"), ("vocabularies", "vocabulary"), ("corpora", "corpus"),
-    ("passes", "pass"), ("batches", "batch"), ("sizes", "size"), ("masked copies", "masked copy"),
-    ("GPUs", "GPU"), ("contents", "content"),
-    ("unknown words (3%), in other texts", "unknown word (3%), in other texts"),
-    ("previous processes", "previous process"), ("of them without a fault then",) * 2, ("", "")])
-def test_one_is_not_many(counted: str, one: str) -> None:
-    assert count_of(1, counted) == f"1 {one}"
-    assert count_of(0, counted) == f"0 {counted}"
-    assert count_of(1200, counted) == f"1,200 {counted}"

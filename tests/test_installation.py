@@ -50,23 +50,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return imitate
 
 
-def test_from_the_package_index_or_a_wheel(installed: Any) -> None:
-    installed(INSTALLER="pip", direct_url='{"url": "file:///a/bmtools_lm-0.1.0-py3-none-any.whl"}')
-    assert install_command("plot") == "pip install 'bmtools-lm[plot]'"
-    assert install_command(package="comet-ml") == "pip install comet-ml"
-
-
 def test_from_a_checkout(installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = installed(checkout=True)
     assert install_command("plot") == f"pip install -e '{checkout}[plot]'"
     assert install_command(package="comet-ml") == "pip install comet-ml"
     monkeypatch.chdir(checkout)
     assert install_command("plot") == "pip install -e '.[plot]'"
-
-
-def test_in_an_environment_that_is_not_active(installed: Any) -> None:
-    prefix = installed(active=False)
-    assert install_command("plot") == f"{prefix}/bin/python -m pip install 'bmtools-lm[plot]'"
 
 
 def test_by_uv(installed: Any) -> None:
@@ -80,21 +69,6 @@ def test_as_a_tool_of_pipx(installed: Any) -> None:
     assert install_command(package="comet-ml") == "pipx inject bmtools-lm comet-ml"
 
 
-@pytest.mark.parametrize(("recorded", "source"), [
-    ("", ""), ('{"url": "file:///a/b.whl"}', " @ file:///a/b.whl")], ids=["index", "wheel"])
-def test_as_a_tool_of_uv(installed: Any, recorded: str, source: str) -> None:
-    installed("uv-receipt.toml", direct_url=recorded)
-    assert install_command("plot") == f"uv tool install --force 'bmtools-lm[plot]{source}'"
-    assert install_command(package="comet-ml") == \
-        f"uv tool install --force --with comet-ml 'bmtools-lm{source}'"
-
-
-def test_what_no_installer_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "DISTRIBUTION", "bmtools-no-such-distribution")
-    assert installation._recorded("INSTALLER") == ""
-    assert installation._source_url() == ""
-
-
 def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     named = {extra or package for file in files
@@ -106,13 +80,6 @@ def test_hints_name_extras_that_the_metadata_has() -> None:
     # names its packages one by one.
     assert named | _SEGMENTERS.keys() | {
         "all", "docs", "energy", "gunzip", "test", "web"} == EXTRAS.keys()
-
-
-def test_the_documents_name_what_each_extra_enables() -> None:
-    text = (ROOT / "docs/installation.md").read_text(encoding="utf-8")
-    named = {name for line in re.findall(r"^\| (`.*?) \|", text, re.M)
-             for name in re.findall(r"`(\w+)`", line)}
-    assert named == EXTRAS.keys() - {"all", "docs", "test"}
 
 
 def test_one_name_in_the_metadata_and_the_hints() -> None:
@@ -144,17 +111,6 @@ def test_make_installs_what_its_target_needs(tmp_path: Path, target: str, extras
     assert re.findall(r"--editable '\.(.*)'", shown) == [extras]
 
 
-def test_nothing_suggests_the_package_of_that_name_in_the_index() -> None:
-    stranger = re.compile(r"bmtools\[|(?:install|inject|--with)[^\n`]*['\" ]bmtools(?![-\w./])")
-    files = [ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")]
-    for folder in ("bmtools", "docs", "examples", "tests"):
-        files += [path for path in (ROOT / folder).rglob("*.*")
-                  if path.suffix in (".py", ".md", ".sh", ".toml", ".html", ".jinja")]
-    found = [f"{path}: {hit.group()}" for path in files if path != Path(__file__)
-             for hit in stranger.finditer(path.read_text(encoding="utf-8"))]
-    assert found == []
-
-
 def test_packages_that_are_too_old_or_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "_requirements", lambda: [
         "click>=99", "torch>=2", "nowhere>=1.5", "backports-zstd>=9; python_version < '3'"])
@@ -162,11 +118,6 @@ def test_packages_that_are_too_old_or_missing_are_named(monkeypatch: pytest.Monk
         f"click: found {metadata.version('click')}, expected >=99",
         "nowhere is not installed, expected >=1.5"]
     assert unmet_requirements("torch") == []
-
-
-def test_this_installation_has_what_it_needs() -> None:
-    assert installation._requirements() == PROJECT["project"]["dependencies"]
-    assert unmet_requirements() == []
 
 
 def test_an_unexpected_error_beside_an_old_package_names_it(

@@ -9,9 +9,7 @@ from bmtools.keyed_random import (
     Purpose,
     bits,
     bits_per_key,
-    choices,
     derive,
-    to_uniform,
     uniforms,
 )
 
@@ -52,15 +50,6 @@ def test_a_series_is_what_single_draws_give() -> None:
     assert len(bits_per_key(keys[:0], borders[:1], Purpose.REPLACEMENT)) == 0
 
 
-def test_nothing_that_is_given_changes() -> None:
-    keys = derive(0, np.arange(5))
-    before = keys.copy()
-    bits_per_key(keys, 3 * np.arange(6), Purpose.ORDER)
-    uniforms(keys, np.arange(5), Purpose.ORDER)
-    derive(keys, 4)
-    assert (keys == before).all()
-
-
 def streams() -> dict[str, np.ndarray]:
     """Numbers that stand side by side in each way that they may be used."""
     one = derive(0, 0)
@@ -96,49 +85,10 @@ def test_numbers_say_nothing_about_those_after_them(name: str) -> None:
     assert abs(((pairs - expected) ** 2).sum() / expected - 1023) < 4 * np.sqrt(2 * 1023)
 
 
-def test_purposes_say_nothing_about_each_other() -> None:
-    keys = derive(1, np.arange(512))[:, None]
-    drawn = {purpose: uniforms(keys, np.arange(512), purpose).ravel() - 0.5 for purpose in Purpose}
-    for one in Purpose:
-        for other in Purpose:
-            if one < other:
-                assert abs(12 * (drawn[one] * drawn[other]).mean()) < 4 / np.sqrt(DRAWS)
-
-
 def test_every_bit_is_a_fair_coin() -> None:
     drawn = bits(derive(5, np.arange(512))[:, None], np.arange(512), Purpose.REPLACEMENT).ravel()
     ones = np.unpackbits(drawn.view(np.uint8)).reshape(-1, 64).mean(axis=0)
     assert np.abs(ones - 0.5).max() < 4.5 * 0.5 / np.sqrt(DRAWS)
-
-
-def test_the_two_ends_of_64_bits_are_apart() -> None:
-    drawn = bits_per_key(derive(6, np.arange(512)), 512 * np.arange(513), Purpose.REPLACEMENT)
-    upper, lower = to_uniform(drawn), choices(drawn, 1000) / 1000
-    assert abs(12 * ((upper - 0.5) * (lower - 0.4995)).mean()) < 4 / np.sqrt(DRAWS)
-    few = choices(drawn[upper > 0.9], 10)
-    assert sorted(set(few.tolist())) == list(range(10))
-    assert np.bincount(few).std() < 4 * np.sqrt(len(few) / 10)
-
-
-def test_what_is_chosen_says_nothing_about_the_other_share() -> None:
-    drawn = bits_per_key(derive(7, np.arange(512)), 512 * np.arange(513), Purpose.ORDER)
-    share = to_uniform(drawn, 32)
-    assert abs(share.mean() - 0.5) < 4 / np.sqrt(12 * DRAWS)
-    assert abs(12 * ((share - 0.5) * (choices(drawn, 1000) / 1000 - 0.4995)).mean()) \
-        < 4 / np.sqrt(DRAWS)
-
-
-def test_counts_to_choose_from_may_differ() -> None:
-    drawn = bits(derive(8, np.arange(6)), 0, Purpose.ORDER)
-    counts = np.array([1, 2, 3, 100, 7, 1])
-    assert choices(drawn, counts).tolist() == [int(choices(drawn[n:n + 1], int(count))[0])
-                                               for n, count in enumerate(counts)]
-
-
-@pytest.mark.parametrize("numbers", [(), (4,), (0, 9, 2**63), (-1, -7)])
-def test_keys_of_numbers_are_those_of_arrays(numbers: tuple[int, ...]) -> None:
-    arrays = [np.array([number % 2**64], dtype=np.uint64) for number in numbers]
-    assert int(derive(3, *numbers)) == int(derive(np.array([3]), *arrays)[0])
 
 
 def test_keys_differ_by_every_number_and_by_their_order() -> None:

@@ -28,8 +28,3 @@ def test_functions_are_found_by_name(room: ModuleType) -> None:
 def test_a_module_of_the_same_name_does_not_take_its_place(room: ModuleType) -> None:
     room.json = ModuleType("room.json")
     assert room.json([1]) == "[1]"
-
-
-def test_other_names_are_absent(room: ModuleType) -> None:
-    with pytest.raises(AttributeError, match="module 'room' has no attribute 'dumps'"):
-        _ = room.dumps

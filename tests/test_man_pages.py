@@ -74,7 +74,3 @@ def test_topics_stay_as_they_are(shown: dict[str, str]) -> None:
         text = shown[f"bmtools-{name}.7"]
         for line in filter(None, topic_text(name).splitlines()[1:]):
             assert line.strip() in text
-
-
-def test_pages_fit_a_terminal(shown: dict[str, str]) -> None:
-    assert max(len(line) for text in shown.values() for line in text.splitlines()) <= 80

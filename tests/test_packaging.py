@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import email
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from bmtools import __version__
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
-PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
 
 
 @pytest.fixture(scope="module")
@@ -110,24 +107,6 @@ def test_the_first_steps_run_from_the_wheel(installed: Path, tmp_path: Path) -> 
     bmtools("build-vocab", "english.jsonl", "--uncased", "--size", 500, "-o", "vocabulary")
     assert len((tmp_path / "vocabulary" / "vocab.txt").read_text().splitlines()) == 500
     assert "medbit" in bmtools("recipe", "list")
-
-
-def test_types_of_the_documents_python_are_found_in_the_wheel(
-        installed: Path, tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    venv.create(tmp_path / "venv")
-    [packages] = (tmp_path / "venv").glob("lib/python*/site-packages")
-    shutil.copytree(installed, packages, dirs_exist_ok=True)
-    code = "".join(PYTHON_BLOCK.findall((ROOT / "docs/python.md").read_text(encoding="utf-8")))
-    (tmp_path / "user.py").write_text(
-        f"{code}bmtools.scoring.pppl(1, ['base'])\nreveal_type(bmtools.tasks.predict)\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--python-executable", tmp_path / "venv/bin/python",
-         "user.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    wrong, revealed, summary = done.stdout.splitlines()
-    assert wrong.startswith(f'user.py:{len(code.splitlines()) + 1}: error: Argument 1 to "pppl"')
-    assert "def (records:" in revealed
-    assert "1 error in 1 file" in summary
 
 
 def test_the_citation_has_the_version_and_no_person() -> None:

@@ -187,53 +187,12 @@ def test_the_package_does_not_grow(name: str) -> None:
         "LIMITS in this commit and give the reason in its message")
 
 
-def test_all_values_are_limited() -> None:
-    assert measure().keys() == LIMITS.keys()
-
-
-def test_only_lines_with_code_count() -> None:
-    source = '''"""Docstring
-of two lines."""
-
-X = """text
-of two lines"""  # comment
-# comment
-"""Description of X."""
-
-def f(a,
-      b):
-    """Docstring."""
-
-    return a  # comment
-'''
-    assert code_lines(source) == 6
-
-
 def test_chains_and_circles_are_found() -> None:
     edges = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"d"}}
     assert (longest_chain(edges), in_circles(edges)) == (4, 0)
     assert in_circles({**edges, "d": {"b"}}) == 3
     with pytest.raises(CycleError):
         longest_chain({**edges, "d": {"b"}})
-
-
-def test_loading_runs_neither_functions_nor_imports_for_types() -> None:
-    tree = ast.parse("""
-from typing import TYPE_CHECKING
-import b.one
-from b import NAME, two
-if TYPE_CHECKING:
-    from b.three import Three
-try:
-    import b.four
-finally:
-    pass
-def load():
-    from b import five
-""")
-    modules = ("b", "b.one", "b.two", "b.three", "b.four", "b.five")
-    assert set(imports(tree, modules, is_loaded=True)) == {"b", "b.one", "b.two", "b.four"}
-    assert set(imports(tree, modules, is_loaded=False)) == set(modules)
 
 
 if __name__ == "__main__":

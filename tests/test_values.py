@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from bmtools.values import (
-    format_clock,
-    format_duration,
     format_estimate,
     format_figure,
-    heading,
     three_digits,
 )
 
@@ -42,16 +39,3 @@ def test_an_estimate_has_its_interval() -> None:
     assert format_estimate("pppl", 1.234, [1.1, 1.4]) == "1.23 [1.10, 1.40]"
     assert format_estimate("accuracy", 0.5, [0.25, 0.75]) == "50.0% [25.0%, 75.0%]"
     assert format_estimate("pppl", 1.234, None) == "1.23"
-
-
-@pytest.mark.parametrize(("seconds", "text", "clock"), [
-    (0.04, "0.0 s", "0:00:00"), (9.9, "9.9 s", "0:00:10"), (42, "42 s", "0:00:42"),
-    (150, "2 min", "0:02:30"), (5400, "90 min", "1:30:00"), (7200, "2.0 h", "2:00:00"),
-    (1e6, "278 h", "277:46:40")])
-def test_times_are_short(seconds: float, text: str, clock: str) -> None:
-    assert (format_duration(seconds), format_clock(seconds)) == (text, clock)
-
-
-def test_headings_are_words() -> None:
-    assert [*map(heading, ("hits_at_10", "dev.f1", "mlm_accuracy", "evaluate.mlm_accuracy"))] == [
-        "hits at 10", "dev f1", "accuracy", "evaluate accuracy"]

@@ -377,42 +377,6 @@ def test_a_record_that_is_too_large_is_refused(kit: Kit) -> None:
     assert kit.left() == []
 
 
-def test_no_directory_of_this_machine_is_written(kit: Kit) -> None:
-    """Who publishes a model does not publish where its text was."""
-    if not kit.writes_directory:
-        pytest.skip("writes no directory")
-    secret = kit.folder / "mario-rossi"
-    secret.mkdir()
-    kit.good().rename(secret / "notes.jsonl")
-    more = ("--save-steps", "2", "--evaluate", secret / "notes.jsonl") \
-        if kit.name in ("pretrain", "distill") else ()
-    outcome = kit.on(secret / "notes.jsonl", *more)
-    assert outcome.code == 0, outcome.err
-    written = [path for path in (kit.folder / "out").rglob("*") if path.is_file()]
-    assert any(b"notes.jsonl" in path.read_bytes() for path in written)
-    places = {str(path.parent).encode() for path in (secret, *kit.paths.values())}
-    for path in written:
-        content = path.read_bytes()
-        assert b"mario-rossi" not in content, path
-        assert not [place for place in places if place in content], path
-
-
-def test_text_in_another_script_is_told_by_name(kit: Kit) -> None:
-    """Once, of the model and the file; the others read no tokens."""
-    foreign = " больной кашель жар сердце кровь печень лёгкое почка"
-    records = [{**record, "text": record["text"] + foreign} for record in kit.case.records]
-    source = kit.write(*(json.dumps(record).encode() for record in records))
-    told = [line for line in kit.on(source).err.splitlines() if "are unknown to it" in line]
-    if kit.name in ("clean", "translate"):
-        assert told == []
-        return
-    [line] = told
-    assert line.startswith("bmtools: /")
-    assert f"tokens of {source} are unknown to it; expected text in" in line
-    known = kit.on(kit.good(), out="other")
-    assert "are unknown to it" not in known.err
-
-
 def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
     first, *rest = (json.dumps(record).encode() for record in kit.case.records)
     source = kit.write(first, kit.case.bad, *rest)

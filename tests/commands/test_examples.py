@@ -25,7 +25,7 @@ from toy_models import SENTENCES
 
 from bmtools.cli.help import DocumentedCommand, Group, topic_text, topics
 from bmtools.cli.main import COMMANDS, bmtools
-from bmtools.cli.parameters import InputFile, NamedPath
+from bmtools.cli.parameters import NamedPath
 from bmtools.io.jsonl import RecordReader
 
 XML = ("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><Abstract>"
@@ -51,7 +51,6 @@ def commands(name: str = "", command: click.Command = bmtools,
 DOCUMENTED = dict(commands())
 EXAMPLES = {name: command.examples for name, command in DOCUMENTED.items()
             if isinstance(command, DocumentedCommand | Group)}
-BLOCK = re.compile(r"(?:^    .*\n)+(?:\n(?:^    .*\n)+)*", re.MULTILINE)
 SHELL = re.compile(r"^    ((?:BMTOOLS_\w+=\S+ )?bmtools (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
@@ -276,15 +275,6 @@ def test_examples_of_topics_run(in_shell: Callable[[str], Any], tmp_path: Path, 
                                topic_text(topic), re.MULTILINE)
         (tmp_path / "phases.toml").write_text(content)
     check_run(in_shell, tmp_path, line)
-
-
-def test_a_file_of_a_parameter_of_another_type_is_found(tmp_path: Path) -> None:
-    command = click.Command("read", params=[
-        click.Option(["--terms"]), click.Option(["--rate"]), click.Option(["--set"], multiple=True),
-        click.Option(["--words"], type=InputFile())])
-    words = ["--terms", "t.txt", "--rate", "0.5", "--set", "a=d", "--words", "w.txt"]
-    opened = {(tmp_path / name).resolve() for name in ("t.txt", "w.txt", "d/x.json")}
-    assert undeclared(command, words, tmp_path, opened) == [("terms", "t.txt"), ("set", "a=d")]
 
 
 def test_every_command_has_two_examples() -> None:

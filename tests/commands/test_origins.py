@@ -70,12 +70,3 @@ def test_one_wrong_key_among_all_is_named_alone(run: Run, corpus: Path, tmp_path
     outcome = run("pretrain", corpus, "-o", "out", "--config", config)
     assert outcome.err == (f"bmtools: {config}:{at + 1}: found unknown key 'stepz', did you mean "
                            f"'steps'? {HELP}")
-
-
-def test_subcommands_have_names_of_their_own(run: Run, tmp_path: Path,
-                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "notes").write_text("w B\n")
-    monkeypatch.setenv("BMTOOLS_IMPORT_CONLL_TAG_COLUMN", "last")
-    outcome = run("import", "conll", tmp_path / "notes")
-    assert outcome.err == ("bmtools: BMTOOLS_IMPORT_CONLL_TAG_COLUMN: found 'last', expected a "
-                           "whole number. See 'bmtools import conll --help'.\n")

@@ -248,28 +248,6 @@ def test_a_disk_that_is_full_at_the_last_save_costs_no_more_than_that(
     assert names(disk) == ["out"]
 
 
-@pytest.mark.parametrize("name", ["pretrain", "finetune ner"])
-def test_a_disk_without_room_for_the_model_is_noticed_before_training(
-        name: str, kit_paths: dict[str, Path], tmp_path: Path, run: Run,  # noqa: F811
-        piped: Run, corpus_records: list[dict[str, Any]], disk: Path) -> None:
-    kit = make_kit(name, tmp_path, kit_paths, run, piped, corpus_records)
-    (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * 4096 - 60_000))
-    outcome = kit.on(kit.good(), out=str(disk / "out"))
-    assert outcome.code == 1
-    assert f"bmtools: {disk}/out/model.safetensors: cannot be written (no space left on device: " \
-        in outcome.err.splitlines()[-1]
-    assert '"loss"' not in outcome.out
-    assert names(disk) == ["filler"]
-
-
-def test_a_read_only_disk_is_noticed_before_the_work(kit: Kit, disk: Path) -> None:
-    with read_only(disk):
-        outcome = kit.on(kit.good(), out=str(disk / "out"))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (f"bmtools: {disk / 'out'}: cannot be written (read-only file system); "
-                           "write elsewhere\n")
-
-
 @pytest.mark.parametrize("kind", ["empty", "mount point", "link", "current directory"])
 def test_an_existing_directory_is_filled(kit: Kit, kind: str, disk: Path,
                                          monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,20 +45,3 @@ def test_rows_are_trained_and_compared(data: Path, tmp_path: Path, copy_lines: A
     run_script(FOLDER / "run.sh", **sizes)
     assert (out / "models" / "align-0" / "bmtools.json").stat().st_mtime_ns == before
     assert {line["model"] for line in read(out / "results.jsonl")} == set(lines)
-
-
-def test_rows_are_summarised_over_seeds(load_script: Any, tmp_path: Path) -> None:
-    found = {"student": (4.0, 0.1), "models/longer-0": (3.0, 0.2), "models/longer-1": (3.5, 0.2),
-             "models/distill-0": (2.9, 0.3), "models/distill-1": (3.2, 0.5)}
-    for name, key, number in (("masked", "nats_per_token", 0), ("mrr", "mrr", 1)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(
-            json.dumps({"model": f"out/{model}", key: scores[number]}) + "\n"
-            for model, scores in found.items()) + '{"compared": ["a", "b"]}\n')
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "longer-0.seconds").write_text("10.5 0.5\n3.0 1.0\n")
-    student, longer, distill = load_script(FOLDER / "summary.py").summarise(tmp_path)
-    assert (student["model"], longer["model"], distill["model"]) == ("student", "longer", "distill")
-    assert student["seeds"] == 1 and "loss_against_longer" not in student
-    assert longer["seconds"]["mean"] == 15.0 and longer["loss"]["deviation"] == 0.3536
-    assert distill["loss_against_longer"] == {"mean": -0.2, "deviation": 0.1414}
-    assert distill["mrr"] == {"mean": 0.4, "deviation": 0.1414}

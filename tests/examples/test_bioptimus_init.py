@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -44,22 +43,3 @@ def test_all_methods_are_compared(data: Path, tmp_path: Path, copy_lines: Any,
     run_script(FOLDER / "run.sh", **sizes)
     assert (out / "arms" / "average-0" / "bmtools.json").stat().st_mtime_ns == before
     assert {line["model"] for line in read(out / "results.jsonl")} == {*ARMS}
-
-
-def test_seeds_are_summarised(load_script: Any, tmp_path: Path) -> None:
-    for name, losses in (("average-0", (5.0, 4.0)), ("average-1", (7.0, 4.0)),
-                         ("contextual-rescaled-0", (6.0, 3.0))):
-        for folder in ("initialised", "arms"):
-            (tmp_path / folder / name).mkdir(parents=True)
-        (tmp_path / "initialised" / name / "bmtools.json").write_text('{"wall_seconds": 2.0}')
-        (tmp_path / "arms" / name / "bmtools.json").write_text(json.dumps(
-            {"results": {"retained": {"before": {"loss": losses[0]}}}}))
-        (tmp_path / "arms" / name / "metrics.jsonl").write_text(
-            '{"step": 3, "loss": 9}\n' + json.dumps(
-                {"step": 5, "evaluate": {"loss": losses[1]}}) + "\n")
-    best, other = load_script(FOLDER / "summary.py").summarise(tmp_path)
-    assert (best["model"], other["model"], other["seeds"]) == ("contextual-rescaled", "average", 2)
-    assert other["initial"] == {"mean": 6.0, "deviation": 1.4142}
-    assert other["early"] == other["end"] == {"mean": 4.0, "deviation": 0.0}
-    assert best["steps"] == {0: {"mean": 6.0, "deviation": 0.0}, 5: {"mean": 3.0, "deviation": 0.0}}
-    assert best["seconds"]["mean"] == 2.0

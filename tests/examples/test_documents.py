@@ -25,9 +25,8 @@ from document_blocks import (
     prose,
 )
 
-from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.main import bmtools
 from bmtools.recipes.toml import read_run_config
-from bmtools.records import Record, check
 from bmtools.study.cards.about import read_about
 from bmtools.study.corpora.topics import read_topics
 
@@ -63,10 +62,6 @@ def every_option() -> set[str]:
     return {*walk(bmtools), "--version"}
 
 
-def test_readme_is_short() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) < 200
-
-
 @each_document
 def test_commands_and_options_exist(document: Path) -> None:
     for words in calls(document):
@@ -84,11 +79,6 @@ def test_options_named_in_prose_exist(document: Path) -> None:
              for found in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
     foreign = {"--torch-backend", "--extra-index-url"}
     assert alone - foreign <= every_option()
-
-
-def test_every_command_is_named() -> None:
-    named = set(re.findall(r"`([a-z-]+)`", (ROOT / "docs/commands.md").read_text("utf-8")))
-    assert set(COMMANDS) <= named
 
 
 @each_document
@@ -114,17 +104,6 @@ def test_every_document_is_linked() -> None:
 
 
 @each_document
-def test_no_page_repeats_another(document: Path) -> None:
-    """Compare lines of prose and tables; short ones and code may come twice."""
-
-    def lines(path: Path) -> set[str]:
-        return {line for line in prose(path).splitlines() if len(line) > 60}
-
-    for other in DOCUMENTS:
-        assert other == document or not lines(document) & lines(other)
-
-
-@each_document
 def test_functions_of_the_api_exist(document: Path) -> None:
     for block in blocks(document, "python"):
         compile(block.code, str(document), "exec")
@@ -145,14 +124,6 @@ def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
             else:
                 is_of_topics = document.stem == "corpus"
                 assert read_topics(str(path)) if is_of_topics else read_run_config(str(path)).phases
-
-
-def test_the_record_shown_is_one() -> None:
-    [shown] = re.findall(r"```json\n(.*?)```", section("Records"), re.S)
-    record = Record(json.loads(shown))
-    check(record)
-    [entity] = record["entities"]
-    assert record["text"][entity["start"]:entity["end"]] == entity["text"]
 
 
 @pytest.mark.parametrize("program", CONVERTERS)

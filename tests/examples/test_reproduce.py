@@ -66,22 +66,6 @@ def test_forgetting(run: Any, read: Any, tmp_path: Path) -> None:
     assert {line["model"] for line in read(out / "results.jsonl")} == set(lines)
 
 
-def test_arms_are_summarised_over_seeds(load_script: Any, tmp_path: Path) -> None:
-    for name, retained, new in (("base", 3.0, 6.0), ("arms/plain-0", 4.0, 5.0),
-                                ("arms/plain-1", 5.0, 5.0), ("arms/layer-decay-0", 3.5, 5.5)):
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
-        (folder / "bmtools.json").write_text(json.dumps({
-            "wall_seconds": 1.0,
-            "results": {"evaluate": {"evaluate": {"loss": new}}, "retained": {
-                "before": {"loss": 3.0}, "after": {"loss": retained}, "cost": retained - 3.0}}}))
-    summary = load_script(REPRODUCE / "forgetting" / "summary.py")
-    before, decayed, plain = summary.summarise(tmp_path)
-    assert (before["model"], decayed["model"], plain["model"]) == ("before", "layer-decay", "plain")
-    assert plain["retained"] == {"mean": 4.5, "deviation": 0.7071} and plain["seeds"] == 2
-    assert plain["forgotten"]["mean"] == 1.5 and before["new"]["mean"] == 6.0
-
-
 @pytest.mark.data
 @pytest.mark.slow
 def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
@@ -99,25 +83,6 @@ def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
     # From the same weights, the first losses are those of chance, and near one another.
     first = {point["model"]: point["loss"] for point in reversed(points)}
     assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
-
-
-def test_sequences_of_trainer_are_full(load_script: Any) -> None:
-    trainer = load_script(REPRODUCE / "trainer-curve" / "trainer.py")
-    sequences = trainer.group_texts([[1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
-    assert [sequence["input_ids"] for sequence in sequences] == [[1, 2, 3, 4], [5, 6, 7, 8]]
-
-
-def test_curves_of_both_kinds(load_script: Any) -> None:
-    curves = load_script(REPRODUCE / "trainer-curve" / "curves.py")
-    theirs = curves.curve("trainer", [{"loss": 9.0, "tokens_seen": 100, "seconds": 2.0}])
-    ours = curves.curve("bmtools", [
-        {"loss": 9.0, "tokens_seen": 100, "tokens_per_second": 50},
-        {"step": 1, "evaluate": {"loss": 8.0}},
-        {"loss": 7.0, "tokens_seen": 200, "tokens_per_second": 25}])
-    assert theirs == [{"model": "trainer", "tokens": 100, "loss": 9.0, "seconds": 2.0}]
-    assert [point["seconds"] for point in ours] == [2.0, 6.0]
-    assert curves.end_of(ours) == {"model": "bmtools", "tokens": 200, "loss": 7.0,
-                                   "seconds": 6.0, "tokens_per_second": 33}
 
 
 @pytest.mark.data

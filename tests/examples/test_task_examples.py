@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,55 +22,6 @@ set = "{questions}"
 task = "{task}"
 finetune = "--max-length 64"
 """
-
-
-@pytest.fixture
-def baselines(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(EXAMPLES / "blurb"))
-    return importlib.import_module("baseline")
-
-
-def entity(text: str, mention: str, id_: str = "a") -> dict[str, Any]:
-    start = text.index(mention)
-    return {"id": id_, "start": start, "end": start + len(mention), "type": "Disease",
-            "text": mention}
-
-
-def sentence(text: str, *mentions: str) -> dict[str, Any]:
-    return {"text": text, "entities": [entity(text, mention, mention) for mention in mentions]}
-
-
-def test_dictionary_takes_the_longest_mention_marked_half_the_time(baselines: ModuleType) -> None:
-    train = [sentence("Breast cancer was seen.", "Breast cancer"), sentence("A cold case."),
-             sentence("A cold day and a cancer.", "cancer"), sentence("A cold.", "cold")]
-    predict = baselines.baseline(train, [])
-    found = predict({"text": "No breast cancer, a CANCER and a cold."})["entities"]
-    assert [(one["text"], one["type"]) for one in found] == [
-        ("breast cancer", "Disease"), ("CANCER", "Disease")]
-
-
-def test_known_pairs_have_their_commonest_relation(baselines: ModuleType) -> None:
-    def pair(*types: str) -> list[dict[str, Any]]:
-        return [{**sentence("x binds y", "x", "y"),
-                 "relations": [{"head": "x", "tail": "y", "type": type_}] if type_ else []}
-                for type_ in types]
-
-    predict = baselines.baseline([*pair("inhibits", "inhibits", ""), {
-        **sentence("x and z", "x", "z"), "relations": []}], [])
-    assert predict(pair("")[0])["relations"] == [{"head": "x", "tail": "y", "type": "inhibits"}]
-    assert predict(sentence("x near z", "x", "z"))["relations"] == []
-
-
-def test_known_answers_labels_and_common_words(baselines: ModuleType) -> None:
-    question = {"question": "Which?", "text": "It is NF1.",
-                "answers": [{"text": "nf1", "start": 6}]}
-    predict = baselines.baseline([question], [])
-    assert predict({**question, "text": "Now NF1"})["answers"] == [{"text": "NF1", "start": 4}]
-    assert predict({**question, "question": "Who?"})["answers"] == []
-    labels = baselines.baseline([{"labels": []}, {"labels": []}, {"labels": ["a"]}], [])
-    assert labels({"labels": []}) == {"labels": ["a"]}
-    similarity = baselines.baseline([{"score": 1}], [])
-    assert similarity({"text": "a b", "text_pair": "B, c"})["score"] == pytest.approx(1.0)
 
 
 @pytest.mark.data

@@ -84,15 +84,6 @@ def test_unknown_tokens_are_charged_for_their_characters(
     assert "unknown_bits_per_character" not in totals(texts_of("."), knows_little(known))
 
 
-def pppl_of(records: Sequence[Record], models: Sequence[Any]) -> list[dict[str, Any]]:
-    """Score models that were never saved, and compare them."""
-    config, statistics = PpplConfig(), StatisticsConfig(100)
-    sums = [PpplTotals(model, config, statistics=statistics) for model in models]
-    for sentence in score_sentences(records, models, config):
-        sums[sentence.predictor].add(sentence)
-    return [*(one.line() for one in sums), *compare_models(sums, statistics)]
-
-
 def test_bits_of_models_that_read_other_texts_are_not_compared(
         known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
     cased = known({"il": 1}, name="cased")

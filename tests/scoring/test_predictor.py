@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from bmtools.scoring.pppl import PpplTotals
 from bmtools.scoring.pppl_sentences import score_sentences
 from bmtools.scoring.predictor import (
     MaskedCopies,
-    MaskLogits,
     Predictor,
     UnigramPredictor,
     count_frequencies,
@@ -60,16 +58,6 @@ def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
     assert line["model"].startswith("frequency of ")
     assert line["model"].endswith("corpus.jsonl")
     assert "baseline:unigram+1" in line["signature"]
-
-
-def counted_masking(predictor: Any, text: str) -> MaskedCopies:
-    ids = np.array(predictor.tokenizer(text)["input_ids"])
-    positions = np.arange(1, len(ids) - 1)
-    return MaskedCopies(ids, np.stack([positions, positions + 1], axis=1))
-
-
-def itself(answers: MaskLogits) -> MaskLogits:
-    return answers
 
 
 @pytest.mark.parametrize(("target", "rank"), [
