@@ -70,7 +70,7 @@ class Case:
 
 CASES = {
     "clean": Case(
-        ("--min-words", "7"),
+        ("--min-words", "8"),
         ("--repairs basic|all|none|NAME,...", "--min-words", "--languages declared|CODE,...",
          "--licences commercial|NAME,...", "--personal-data [keep|flag|mask|drop]",
          "--remove FILE", "--dropped FILE", "--rejects", "PubMedBERT",
