@@ -27,15 +27,16 @@ def rounded(value: float) -> float | None:
     return None if math.isnan(value) else round(float(value), DIGITS)
 
 
-def adjust_p_values(lines: Iterable[Line], key: str = "p") -> None:
+def adjust_p_values(lines: Iterable[Line], key: str = "p", shared: str = "metric") -> None:
     """Round the p-values of comparisons, and add adjusted ones under the key and `_holm`.
 
-    They are adjusted for as many comparisons as there are by one metric (Holm 1979).
+    They are adjusted for as many comparisons as there are by one metric (Holm 1979), or with
+    another value that is `shared`.
     """
     families: dict[str, list[Line]] = {}
     for line in lines:
         if line.get(key) is not None:
-            families.setdefault(line["metric"], []).append(line)
+            families.setdefault(str(line[shared]), []).append(line)
     for family in families.values():
         for line, adjusted in zip(family, holm([line[key] for line in family]), strict=True):
             line[key], line[f"{key}_holm"] = rounded(line[key]), rounded(adjusted)

@@ -12,7 +12,7 @@ from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import read_objects, refuse_empty
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import JsonMapping, JsonObject
-from bmtools.statistics.resampling import holm
+from bmtools.statistics.lines import adjust_p_values
 from bmtools.study.suites.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
 from bmtools.tasks.metrics.spans import rounded
 
@@ -23,36 +23,38 @@ _SAME = {"micro_f1": "f1"}
 
 @dataclass
 class _Model:
-    """A model's own results by row, in percent, one for each seed that is known."""
+    """A model's own results by row, in percent: of each seed that is known, or a summary."""
 
-    values: dict[str, list[float]] = field(default_factory=dict)
-    summaries: dict[str, JsonMapping] = field(default_factory=dict)
+    results: dict[str, list[float] | JsonMapping] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     fallbacks: dict[str, str] = field(default_factory=dict)
 
-    def scores(self, statistic: str) -> dict[str, float]:
+    def line(self, statistic: str) -> JsonObject:
+        """Return scores, deviations and metrics in place of the paper's."""
         compute = fmean if statistic == "mean" else median
-        return {**{row: compute(values) for row, values in self.values.items()},
-                **{row: _PERCENT * one[statistic] for row, one in self.summaries.items()}}
-
-    def deviations(self) -> dict[str, float]:
-        return {**{row: stdev(values) for row, values in self.values.items() if len(values) > 1},
-                **{row: _PERCENT * one["deviation"] for row, one in self.summaries.items()
-                   if one.get("deviation") is not None}}
+        summaries: dict[str, JsonMapping] = {
+            row: {statistic: compute(found), "deviation": stdev(found) if len(found) > 1 else None}
+            if isinstance(found, list) else found for row, found in self.results.items()}
+        return {"scores": {row: one[statistic] for row, one in summaries.items()},
+                "deviations": {row: one["deviation"] for row, one in summaries.items()
+                               if one.get("deviation") is not None},
+                "other_metrics": self.fallbacks}
 
     def add(self, found: Mapping[str, float | JsonMapping], place: str, what: str,
             is_seed: bool) -> None:
         """Add the scores of a line; only seeds may have several."""
         for row, score in found.items():
-            if row in self.places and not (is_seed and row in self.values):
+            known = self.results.setdefault(row, [])
+            if known and not (is_seed and isinstance(known, list)):
                 raise DataError(f"{place}: found a second score {what} after {self.places[row]}, "
                                 f"expected one; {setting('name')} or the names of models tell "
                                 "models apart")
             self.places[row] = place
             if isinstance(score, Mapping):
-                self.summaries[row] = score
-            else:
-                self.values.setdefault(row, []).append(_PERCENT * score)
+                self.results[row] = {key: value and _PERCENT * value for key, value in
+                                     score.items() if isinstance(value, int | float)}
+            elif isinstance(known, list):
+                known.append(_PERCENT * score)
 
 
 def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main",
@@ -83,15 +85,16 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     chosen = load_suite(suite)
     own, comparisons = _read_results(chosen, results, name)
     lines: list[JsonObject] = [
-        {"model": model, "suite": suite, "scores": one.scores(chosen.statistic),
-         "deviations": one.deviations(), "other_metrics": one.fallbacks}
+        {"model": model, "suite": suite, **one.line(chosen.statistic)}
         for model, one in own.items()]
     shared = [one for one in chosen.sets if all(one.main in line["scores"] for line in lines)]
     for table in chosen.published:
         if published == "all" or (published == "main" and table.main):
             lines += _published_lines(chosen, suite, table)
     _add_differences(lines, chosen, baseline)
-    return [*(_finished(line, chosen, shared) for line in lines), *_adjusted(comparisons)]
+    for key in ("p", "p_over_seeds"):  # for as many sets as two models are compared on
+        adjust_p_values(comparisons, key, "compared")
+    return [*(_finished(line, chosen, shared) for line in lines), *comparisons]
 
 
 def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator[JsonObject]:
@@ -143,29 +146,16 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
                                if row in base and line["model"] != named}
 
 
-def _adjusted(comparisons: Sequence[JsonObject]) -> list[JsonObject]:
-    """Adjust the p-values of each two models for as many sets as they are compared on."""
-    for key in ("p", "p_over_seeds"):
-        for pair in dict.fromkeys(tuple(line["compared"]) for line in comparisons):
-            family = [line for line in comparisons
-                      if tuple(line["compared"]) == pair and key in line]
-            for line, p_value in zip(family, holm([one[key] for one in family]), strict=True):
-                line[f"{key}_holm"] = rounded(p_value)
-    return [*comparisons]
-
-
 def _comparison(line: JsonMapping, one: SuiteSet, place: str) -> JsonObject:
     """Take what a comparison by score-tasks says of a set's main metric, in percent."""
-    compared, difference, bounds = (line.get(key) for key in ("compared", "difference", "interval"))
-    p_values = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
-    if not isinstance(compared, list) or not all(map(_is_score, [difference, *p_values.values()])):
+    if not _is_score(line.get("difference")):
         raise DataError(f"{place}: found a comparison without a difference from -1 to 1, expected "
                         "lines of score-tasks")
-    found = {"compared": [*map(str, compared)], "set": one.name, "metric": line["metric"],
-             "difference": rounded(_PERCENT * line["difference"])}
-    if isinstance(bounds, list) and all(map(_is_score, bounds)):
-        found["interval"] = [rounded(_PERCENT * bound) for bound in bounds]
-    return found | p_values
+    return {"compared": line["compared"], "set": one.name, "metric": line["metric"],
+            "difference": rounded(_PERCENT * line["difference"]),
+            **({"interval": [rounded(_PERCENT * bound) for bound in line["interval"]]}
+               if line.get("interval") else {}),
+            **{key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}}
 
 
 def _read_results(suite: Suite, results: Sequence[str],
