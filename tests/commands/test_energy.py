@@ -62,12 +62,3 @@ def test_what_has_no_record_is_no_step(run: Run, write_lines: Any) -> None:
     outcome = run("energy", write_lines("notes.jsonl", {"id": "1", "text": "Asma."}))
     assert (outcome.code, outcome.out) == (1, "")
     assert "found no record of how it was made" in outcome.err
-
-
-@pytest.mark.parametrize(("options", "expected"), [
-    (["--watts", "0"], "--watts: found 0.0, expected 1 or more"),
-    (["--pue", "0.5"], "--pue: found 0.5, expected 1 or more"),
-    (["--country", "Italy"], "--country: found 'Italy', expected a country of three letters")])
-def test_what_cannot_be_declared(run: Run, study: Path, options: list[str], expected: str) -> None:
-    outcome = run("energy", study / "sample.jsonl", *options)
-    assert outcome.code == 2 and expected in outcome.err

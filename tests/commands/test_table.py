@@ -46,11 +46,6 @@ def test_bars_are_as_long_as_the_numbers_are_large(run: Run, write_lines: Run) -
     assert (outcome.code, outcome.out) == (1, "") and "'F1'" in outcome.err
 
 
-def test_rows_by_another_key(run: Run, scores: Path) -> None:
-    outcome = run("table", scores, "--key", "tokens", "--columns", "model")
-    assert cells(outcome.out) == [["tokens", "model"], ["70", "small"]]
-
-
 def test_names_with_dots_are_columns(run: Run, write_lines: Run) -> None:
     averages = {"Mean (Seq. Lab.)": 60.5, "Mean (all)": {"v. 1.5": 55}}
     path = write_lines("suite.jsonl", {"model": "base", "averages": averages})
@@ -86,25 +81,6 @@ def test_no_lines_are_one_clear_line(run: Run, write_lines: Run) -> None:
     outcome = run("table", write_lines("words.jsonl", {"model": "base"}))
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "bmtools: no line has 'model' and a number; --key names another key\n"
-
-
-def test_a_column_that_no_line_has_is_named(run: Run, scores: Path) -> None:
-    outcome = run("table", scores, "--columns", "pppl,test_f1.median")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "'test_f1.median'" in outcome.err
-
-
-@pytest.mark.parametrize(("line", "found"), [
-    (b"{", "found '{' ("),
-    (b"[1, 2]", "found '[1, 2]' (Expected `object`, got `array`)"),
-    (b'{"model": "\xff"}', "byte 12 is not UTF-8"),
-])
-def test_a_bad_line_is_named(run: Run, scores: Path, line: bytes, found: str) -> None:
-    scores.write_bytes(scores.read_bytes() + b"\n" + line + b"\n")
-    outcome = run("table", scores, "--columns", "pppl")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {scores}:6: {found}")
-    assert outcome.err.count("\n") == 1
 
 
 def test_a_mistyped_column_is_answered_with_the_one_meant(run: Run, write_lines: Run) -> None:

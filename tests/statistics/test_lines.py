@@ -20,12 +20,6 @@ def test_values_and_their_members() -> None:
         ("labels", "a, b", [0]), ("labels", "-", [1, 2]), ("labels", "", [3])]
 
 
-def test_no_keys_make_no_groups() -> None:
-    groups = Groups([])
-    groups.add({"domain": "Cardio"})
-    assert groups.scores(lambda members: {"members": members.tolist()}) == {}
-
-
 def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
     texts = [("il [MASK]", "cuore"), ("il [MASK]", "rene"), ("il [MASK] cuore", ""),
              ("il [MASK]", "rene")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bmtools.statistics.ratios import interval, paired_difference
-from bmtools.statistics.resampling import FEWEST_UNITS, exchanges
+from bmtools.statistics.resampling import FEWEST_UNITS
 from bmtools.statistics.samples import (
     CountSample,
     PairSample,
@@ -228,8 +228,3 @@ def test_documents_without_anything_do_not_count() -> None:
     one, other = (estimate_metrics([CountSample(own, accuracy)], SETTINGS)["accuracy"]
                   for own in (counts, padded))
     assert one == other
-
-
-def test_all_exchanges_are_tried_where_they_are_few() -> None:
-    tried = np.concatenate([*exchanges(3, StatisticsConfig(resamples=100))])
-    assert len(tried) == 7

@@ -43,14 +43,6 @@ def test_describe_takes_the_settings_of_the_command(folder: Path) -> None:
         next(bmtools.study.describe([folder / "notes.jsonl"], band="2"))
 
 
-def test_lineage_and_verify_follow_the_records(folder: Path) -> None:
-    found = bmtools.study.lineage([folder / "out/large"])
-    assert found.root.name.endswith("out/large")
-    assert found.totals()["steps"] == 3
-    states = {line["state"] for line in bmtools.study.verify([folder / "out/large"])}
-    assert states == {"same", "not found"}
-
-
 def test_report_writes_a_page(folder: Path) -> None:
     made = bmtools.study.report([folder / "out", folder / "mrr.jsonl"], folder / "page.html")
     assert made["bytes"] == (folder / "page.html").stat().st_size

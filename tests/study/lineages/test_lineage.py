@@ -135,14 +135,6 @@ def test_what_was_only_passed_on_is_of_the_first_step_that_is_known(
     assert trace([tmp_path / "scan"]).root.commands == ["scan"]
 
 
-def test_what_was_passed_on_may_lie_elsewhere(make: Make, tmp_path: Path, passed_on: str) -> None:
-    (tmp_path / "a").mkdir()
-    for name in ("clean", "clean.bmtools.json"):
-        (tmp_path / name).rename(tmp_path / "a" / name)
-    make("model", {"a/clean": passed_on}, {})
-    assert trace([tmp_path / "model"]).node(passed_on).commands == ["clean", "made"]
-
-
 def test_what_a_pipe_passed_on_leads_back_to_its_file(make: Make, tmp_path: Path,
                                                       passed_on: str) -> None:
     piped = {"command": "piped", "sha256": passed_on, "inputs": {"clean": passed_on}}
@@ -249,15 +241,3 @@ def test_a_directory_in_the_place_of_a_record_is_none(make: Make, tmp_path: Path
     found = trace([tmp_path / "model"])
     assert [node.kind for node in found.nodes] == ["checkpoint", "source", "source"]
     assert [node.name for node in found.unresolved] == ["x" * 300]
-
-
-def test_directories_that_cannot_be_listed_are_passed_over(
-        make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "raw").write_text("raw")
-    make("out", {"raw": sha256("raw")})
-
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    assert [Path(name).name for name in names(trace([tmp_path / "out"]))] == ["out", "raw"]
