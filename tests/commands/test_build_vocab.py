@@ -26,18 +26,6 @@ def test_stdout_is_one_line_about_the_directory(
         "vocabulary": manifest(tmp_path / "tok")["vocabulary"]}]
 
 
-def test_transformers_loads_it_with_its_casing(run: Run, corpus: Path, tmp_path: Path) -> None:
-    run("build-vocab", corpus, "-o", tmp_path / "cased", "--size", "150", "--allow-fewer")
-    run("build-vocab", corpus, "-o", tmp_path / "uncased", "--size", "150", "--uncased",
-        "--allow-fewer")
-    cased, uncased = (AutoTokenizer.from_pretrained(tmp_path / name)
-                      for name in ("cased", "uncased"))
-    assert cased.decode(cased("Il cuore")["input_ids"]) == "[CLS] Il cuore [SEP]"
-    assert uncased.decode(uncased("Il cuore")["input_ids"]) == "[CLS] il cuore [SEP]"
-    lines = (tmp_path / "cased/vocab.txt").read_text("utf-8").splitlines()
-    assert cased.get_vocab() == {token: number for number, token in enumerate(lines)}
-
-
 def test_a_full_directory_is_kept_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None:
     target = tmp_path / "tok"
     target.mkdir()
@@ -73,13 +61,6 @@ def test_a_bound_draws_the_same_documents_from_a_file_and_a_pipe(
     assert other.records[0]["vocabulary"] != named.records[0]["vocabulary"]
     all_of_it = run("build-vocab", path, "-o", tmp_path / "all", *asked[:-1], "0")
     assert all_of_it.records[0]["sample"]["documents"] == 60
-
-
-def test_a_bound_without_room_for_a_document_is_an_error(run: Run, corpus: Path,
-                                                         tmp_path: Path) -> None:
-    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--sample-megabytes", "1e-6")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "--sample-megabytes: found a bound of 1 bytes" in outcome.err
 
 
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe"])

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_models import tiny_config
 from transformers import AutoModelForMaskedLM
 
 from bmtools.models.documents import DocumentLengths
 from bmtools.models.packed import prepare_packed
-from bmtools.models.varlen import varlen_attention
 from bmtools.training.loop import set_dropout
 from bmtools.training.objectives import MaskedObjective
 
@@ -48,24 +46,6 @@ def fake_documents(count: int, length: int, capability: tuple[int, int], device:
         torch.full((count,), length), torch.empty(count + 1, dtype=torch.int32, device=device),
         torch.empty(count * length, dtype=torch.int64, device=device), length, causal=causal,
         capability=capability)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-@pytest.mark.parametrize("head_size", [64, 12])
-@pytest.mark.parametrize("reach", [None, 5])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("capability", [AMPERE, TURING], ids=str)
-def test_shapes_dtypes_and_devices(
-        capability: tuple[int, int], dtype: torch.dtype, reach: int | None, head_size: int,
-        dropout: float, causal: bool) -> None:
-    with FakeTensorMode():
-        parts = [torch.empty(2, 64, head_size, dtype=dtype, device="cuda").transpose(0, 1)
-                 for _ in range(3)]
-        output = varlen_attention(*parts, fake_documents(4, 16, capability, "cuda", causal), 0.3,
-                                  reach, dropout)
-    assert (output.shape, output.dtype, output.device.type) == ((64, 2, head_size), dtype, "cuda")
 
 
 def operations_of_a_pass(family: str, count: int, dtype: torch.dtype,

@@ -110,18 +110,6 @@ def test_wrong_weights_fall_back_to_transformers(
     assert make_encoder(model).implementation == "transformers"
 
 
-def test_weights_are_in_memory_once(random_model: Any) -> None:
-    before = {name: weight.clone() for name, weight in random_model.state_dict().items()}
-    make_encoder(random_model)
-    after = random_model.state_dict()
-    assert all(torch.equal(after[name], weight) for name, weight in before.items())
-    if random_model.config.model_type != "modernbert":
-        attention = random_model.base_model.encoder.layer[0].attention.self
-        storages = {part.weight.untyped_storage().data_ptr()
-                    for part in (attention.query, attention.key, attention.value)}
-        assert len(storages) == 1
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_under_autocast(random_model: Any, dtype: torch.dtype) -> None:
     """As far from float32 as transformers' own pass is, or nearer."""

@@ -10,7 +10,6 @@ import torch
 from toy_models import tiny_config
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
 
-from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
@@ -56,21 +55,6 @@ def test_what_transformers_saved_is_read(family: str, tmp_path: Path) -> None:
     assert head is not None
     assert torch.equal(head.pooler.weight, joined.base_model.pooler.dense.weight)
     assert torch.equal(head.relationship.bias, joined.cls.seq_relationship.bias)
-
-
-@pytest.mark.parametrize("family", [*FAMILIES, "RoBERTa"])
-def test_others_have_none(family: str, tmp_path: Path) -> None:
-    model = tiny_model(family)
-    model.save_pretrained(tmp_path)
-    assert read_head(tmp_path, model) is None
-    assert join_head(model, {}) is model
-
-
-def test_a_head_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    config = tiny_config("BERT", hidden_size=16)
-    AutoModelForPreTraining.from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match="next-sentence prediction cannot be read"):
-        read_head(tmp_path, tiny_model("BERT"))
 
 
 def test_a_new_vocabulary_keeps_it(tokenizer: Any, tmp_path: Path) -> None:

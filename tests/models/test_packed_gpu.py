@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bmtools.models.documents import DocumentLengths, capability
-from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import FLASH, attend_by_length, choose_kernel, varlen_attention
+from bmtools.models.documents import DocumentLengths
+from bmtools.models.packed import prepare_packed
+from bmtools.models.varlen import attend_by_length, varlen_attention
 from bmtools.training.layers import encoder_layers
 from bmtools.training.loop import set_dropout
 from bmtools.training.objectives import MaskedObjective
@@ -106,33 +106,6 @@ def small(model: Any) -> tuple[Tensor, Tensor]:
     lengths = torch.tensor([5, 1, 12, 12, 38, 9])
     generator = torch.Generator().manual_seed(1)
     return torch.randint(4, 60, (int(lengths.sum()),), generator=generator), lengths
-
-
-@CAUSAL
-@pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16], ids=str)
-def test_self_check_passes_on_the_gpu(
-        model: Any, causal: bool, precision: torch.dtype | None) -> None:
-    ids, lengths = small(model)
-    prepare_packed(model)
-    model.to("cuda")
-    with torch.autocast("cuda", precision or torch.bfloat16, enabled=precision is not None):
-        self_check(model, ids.to("cuda"), lengths, causal=causal)
-
-
-@CAUSAL
-def test_autocast_takes_the_kernel_and_stays_near_float32(model: Any, causal: bool) -> None:
-    if choose_kernel(capability(torch.device("cuda")), torch.bfloat16, 8, False) != FLASH:
-        pytest.skip("this GPU lacks FlashAttention")
-    ids, lengths = small(model)
-    exact = copy.deepcopy(model)
-    prepare_packed(exact)
-    prepare_packed(model)
-    expected = encode_packed(exact, ids, lengths, causal=causal)
-    set_dropout(model.to("cuda").train(), 0.0)
-    with torch.autocast("cuda", torch.bfloat16), Operations() as operations:
-        found = encode_packed(model, ids.to("cuda"), lengths, causal=causal)
-    assert operations.counts["_flash_attention_forward.default"] == model.config.num_hidden_layers
-    near(found.detach().cpu(), expected.detach(), 0.03)
 
 
 def prepared_pass(model: Any, dropout: float) -> tuple[Any, dict[str, Any]]:

@@ -97,22 +97,6 @@ def test_terms_with_types_and_without() -> None:
     assert "terms" not in {scope for _, scope in lines_of(PAIR, [], [Term("asma", "disease")])}
 
 
-def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
-    tokens = [*SPECIAL, "心", "臓", "病", "院"]
-    tokenizer = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)})
-    vocabularies = {"bert": Vocabulary(tokenizer.backend_tokenizer, uncased=True)}
-    records = [Record(id="1", text="心臓病院", entities=[{"start": 0, "end": 4, "type": "A"}])]
-
-    def starts(text: str) -> list[int]:
-        return list(range(0, len(text), 2))
-
-    for scope in ("text", "entities:A"):
-        plain = lines_of(vocabularies, records)["bert", scope]
-        cut = lines_of(vocabularies, records, segmenter=starts)["bert", scope]
-        assert figures(plain, "words", "pieces_per_word", "tokens") == (4, 1, 4)
-        assert figures(cut, "words", "pieces_per_word", "tokens") == (2, 2, 4)
-
-
 def test_terms_are_read_with_their_types(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("asma\tdisease\n\n il farmaco \r\n", encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -62,29 +61,6 @@ def test_words_of_each_language(language: str) -> None:
     borders = [*segment(text), len(text)]
     assert [text[a:b] for a, b in pairwise(borders)] == WORDS[language]
     assert segment("") == []
-
-
-@pytest.mark.parametrize("language", PACKAGES)
-def test_odd_texts_keep_their_offsets(language: str) -> None:
-    pytest.importorskip(PACKAGES[language])
-    segment = load_segmenter(language)
-    assert segment is not None
-    [word] = [word for word in WORDS[language] if word in ("患者", "อาการ")]
-    odd = f" \t{word}\u3000{word}\r\n\n😀{word} e\u0301 ｶﾞ㌔ \x00 a{word} COVID-19 {word}"
-    found = segment(odd)
-    assert found == sorted(set(found)) and found[-1] < len(odd)
-    offsets = [odd.index("😀") + 1, odd.rindex(word), odd.index(word)]
-    assert set(offsets) <= set(found)
-    for begin in offsets:
-        assert not set(range(begin + 1, begin + len(word))) & set(found)
-
-
-def test_segmenters_travel_to_other_processes() -> None:
-    pytest.importorskip("rjieba")
-    segment = pickle.loads(pickle.dumps(load_segmenter("chinese")))
-    text = "".join(WORDS["chinese"])
-    offsets = np.array([(n, n + 1) for n in range(len(text))])
-    assert segmented_starts(text, offsets, segment).sum() == len(WORDS["chinese"])
 
 
 def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:

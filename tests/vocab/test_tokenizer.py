@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -16,7 +15,6 @@ from bmtools.vocab.tokenizer import (
     is_uncased,
     model_name,
     save_tokenizer,
-    strips_accents,
     token_texts,
 )
 
@@ -39,14 +37,6 @@ def test_casing_is_written_and_comes_back(tmp_path: Path, lower: bool) -> None:
     assert AutoTokenizer.from_pretrained(tmp_path).tokenize("Cuore è") == [
         "cuore" if lower else "Cuore", "è"]
     assert (tmp_path / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1] == CASED
-
-
-@pytest.mark.parametrize(("settings", "strips"), [
-    ({"do_lower_case": True, "strip_accents": None}, True), ({"do_lower_case": False}, False),
-    ({"do_lower_case": True, "strip_accents": False}, False),
-    ({"do_lower_case": False, "strip_accents": True}, True)])
-def test_what_becomes_of_accents(settings: dict[str, Any], strips: bool) -> None:
-    assert strips_accents(blank(**settings)) is strips
 
 
 def byte_level(tokens: list[str]) -> Tokenizer:

@@ -28,12 +28,6 @@ def test_tokens_are_counted_over_texts() -> None:
         "script that its vocabulary was made for"]
 
 
-def test_a_vocabulary_that_spells_everything_knows_everything() -> None:
-    found = UnknownTokens("model", None)
-    found.add(np.array([0, 1, 2]), Record(id="1", text="x"))
-    assert found.unknown == 0
-
-
 @pytest.mark.parametrize(("unknown", "tokens", "warned"), [(0, 0, 0), (10, 100, 0), (11, 100, 1)])
 def test_a_tenth_is_allowed(unknown: int, tokens: int, warned: int) -> None:
     with warnings.catch_warnings(record=True) as caught:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import processors
 from transformers import BertTokenizer
 
 from bmtools.models.architectures import build_config, build_model
@@ -19,8 +18,6 @@ from bmtools.models.transfer.context_embeddings import (
     locate_pieces,
     sample_sentences,
 )
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SPECIAL = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
@@ -135,19 +132,3 @@ def test_only_occurrences_that_pieces_cover_exactly_are_sampled(most: int) -> No
     again = sample_sentences(base, new, is_new, [Sentence(texts[0], targets)], most,
                              np.random.default_rng(0))
     assert again == {}
-
-
-def test_the_space_that_a_tokenizer_counts_to_a_word_makes_no_difference() -> None:
-    words = train_tokenizer(["the lymphoma grew", "a lymphoma"] * 9, VocabularyConfig(
-        size=300, allow_fewer=True, tokenizer_type="bpe", special_tokens="roberta"))
-    words.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    assert words.backend_tokenizer.encode("the lymphoma").offsets == [(0, 3), (3, 12)]
-    base = Checkpoint(Path(), BASE.model, words, "")
-    is_new = np.zeros(len(words), dtype=bool)
-    word = words.tokenize(" lymphoma")
-    assert len(word) == 1
-    is_new[words.convert_tokens_to_ids(word)] = True
-    found = sample_sentences(base, words, is_new, [Sentence("the  lymphoma")], 20,
-                             np.random.default_rng(0))
-    [[(_, start, end)]] = found.values()
-    assert (start, end) == (5, 13)

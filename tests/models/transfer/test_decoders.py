@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
-    AutoModelForMaskedLM,
     LlamaConfig,
     MistralConfig,
     PreTrainedTokenizerFast,
@@ -22,11 +20,9 @@ from transformers import (
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import check_base, check_masked_lm
 from bmtools.models.mlm import encode
 from bmtools.models.transfer.decoders import load_base, load_decoder
-from bmtools.models.transfer.init_weights import init_weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CONFIGS: dict[str, tuple[type[Any], dict[str, Any]]] = {
@@ -104,20 +100,6 @@ def test_tokens_that_a_decoder_lacks_are_added_as_the_mean(save: Callable[..., P
     assert words("<|mask|>")["input_ids"] == [258, 260, 1]
     pair = words("<|mask|>", "<|mask|>")["input_ids"]
     assert pair == [258, 260, 1, 260, 1]
-
-
-@pytest.mark.filterwarnings("ignore::bmtools.errors.BmtoolsWarning")
-def test_the_encoder_is_written_with_its_parent(save: Callable[..., Path],
-                                                tmp_path: Path) -> None:
-    directory = save("llama", bos_token="<s>", eos_token=END)
-    init_weights(directory, output=tmp_path / "out")
-    made, (encoder, report) = load_checkpoint(tmp_path / "out"), \
-        AutoModelForMaskedLM.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
-    ids = torch.arange(3, 60)[None]
-    assert torch.equal(made.model(ids).logits, encoder(ids).logits)
-    parents = json.loads((tmp_path / "out" / "bmtools.json").read_text())["parents"]
-    assert parents.keys() == {"base"}
 
 
 def test_decoders_with_other_layers_are_refused(save: Callable[..., Path]) -> None:

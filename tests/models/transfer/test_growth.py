@@ -13,22 +13,12 @@ from transformers import AutoModelForMaskedLM
 from bmtools.errors import BmtoolsError
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.transfer.growth import (
-    _shares,
     grow,
     grow_head,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IDS = torch.tensor([[2, 7, 30, 41, 9, 12, 13, 55, 3, 21, 3]])
-
-
-def test_copies_share_a_weight_unevenly() -> None:
-    units = torch.tensor([1, 0, 1, 1, 2])
-    shares = _shares(units, 50, torch.Generator().manual_seed(0))
-    totals = torch.zeros(50, 3).index_add_(1, units, shares)
-    torch.testing.assert_close(totals, torch.ones(50, 3))
-    assert (shares[:, [1, 4]] == 1).all()
-    assert shares[:, [0, 2, 3]].min() > 0.1 and shares[:, 0].std() > 0.05
 
 
 @torch.no_grad()

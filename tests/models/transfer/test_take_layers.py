@@ -8,10 +8,7 @@ import pytest
 import torch
 from toy_models import tiny_config
 from transformers import (
-    AlbertConfig,
     AutoModelForMaskedLM,
-    EsmConfig,
-    LongformerConfig,
 )
 
 from bmtools.errors import BmtoolsError
@@ -76,15 +73,3 @@ def test_modernberts_layers_keep_their_kind_of_attention() -> None:
         tiny_config("ModernBERT")).config.layer_types
 
 
-_SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
-          "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 0}
-
-
-@pytest.mark.parametrize("config", [
-    AlbertConfig(**_SMALL, embedding_size=32), EsmConfig(**_SMALL),
-    LongformerConfig(**_SMALL, attention_window=[8] * 3)], ids=lambda one: one.model_type)
-def test_families_whose_layers_hang_together_are_refused(config: Any) -> None:
-    model = AutoModelForMaskedLM.from_config(config)
-    with pytest.raises(BmtoolsError, match="^take_layers: found a model of the family "
-                                           f"{config.model_type}, whose layers cannot"):
-        take_layers(model, "1,2")
