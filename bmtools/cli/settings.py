@@ -31,9 +31,9 @@ _KEYS = """
     frozen_layers dev_fold head_layers head_size head_dropout label_pieces
     overlapping oversampling max_answer_tokens whole_words no_relation_label
     placeholders pooling
-    null_score_diff_threshold repetition_penalty no_repeat_ngram_size key_variable answer_tokens
+    null_score_diff_threshold key_variable answer_tokens
     retries timeout_seconds convert_to link_rule layer edges lost calibration pairing
-    memory_threshold model_licence max_source_tokens source_code target_code prompt keep_scores
+    memory_threshold model_licence max_source_tokens source_code target_code prompt
     other_languages translate_mentions ray_cores
     focus_window focus_dim focus_min_count focus_max_tokens
     min_frequency max_alphabet unicode split_digits

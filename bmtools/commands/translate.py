@@ -49,7 +49,7 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
               "resume rejects",
     groups={**ENGINE_GROUPS,
             "Sentences without translation": "missing other-languages drop-annotations "
-                                             "keep-scores rejects",
+                                             "rejects",
             "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
             "Long runs": "cache resume part ray ray-cores"},
     topics="records devices",

@@ -12,9 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from importlib import util
-from itertools import pairwise
 
 from bmtools.text.languages import load_identifier, primary_language
 from bmtools.translation.engines.engine import NOTHING_NEW, Layer, Translation, Translator
@@ -37,8 +35,6 @@ _LEAST_RUNS = 4
 _COPIED_SHARE = 0.5
 _COPYABLE = re.compile(r"\b[^\W\d_]{4,}\b")
 _LEAST_COPYABLE = 4
-_LEAST_REPEATED = 20  # characters
-_ALIKE = 0.7
 _ENOUGH_LETTERS = 40
 _UNLIKELY = 0.02
 _SIGN = re.compile(r"\w")
@@ -80,18 +76,11 @@ class Auditor:
             return ("empty",)
         return tuple(name for name, check in self._checks.items() if check(sentence, text))
 
-    def batch_faults(self, sentences: Sequence[str],
-                     translations: Sequence[Translation]) -> list[tuple[str, ...]]:
-        """Name the faults of translations in order, that of repeating the one before included."""
-        texts = [one.text for one in translations]
-        found = [_FAILED if one.fault else self.faults(sentence, one.text)
-                 for sentence, one in zip(sentences, translations, strict=True)]
-        if "repeated" in self.checks:
-            for number, (before, after) in enumerate(pairwise(zip(sentences, texts, strict=True)),
-                                                     1):
-                if is_repeated(before, after):
-                    found[number] += ("repeated",)
-        return found
+    def all_faults(self, sentences: Sequence[str],
+                   translations: Sequence[Translation]) -> list[tuple[str, ...]]:
+        """Name the faults of translations in order."""
+        return [_FAILED if one.fault else self.faults(sentence, one.text)
+                for sentence, one in zip(sentences, translations, strict=True)]
 
 
 def _ratio(sentence: str, text: str, expansion: float) -> float:
@@ -137,19 +126,11 @@ def is_copied(sentence: str, text: str) -> bool:
         sum(word in kept for word in words) >= _COPIED_SHARE * len(words)
 
 
-def is_repeated(before: tuple[str, str], after: tuple[str, str]) -> bool:
-    """Tell whether neighbouring sentences that differ have the same translation."""
-    (first, one), (second, other) = before, after
-    return len(one) >= _LEAST_REPEATED and one == other and SequenceMatcher(
-        None, first.casefold(), second.casefold(), autojunk=False).ratio() < _ALIKE
-
-
 class AuditedTranslator(Layer):
     """Translator whose translations are checked, and tried again where they have faults.
 
     Of all attempts at a sentence the one with the fewest faults is kept, of equal ones that with
-    the highest log-probability. Its faults are among its flags. Neighbours are compared within a
-    batch, whose translations thus depend on the batch alone.
+    the highest log-probability. Its faults are among its flags.
 
     Args:
         engine: that translates.
@@ -163,29 +144,23 @@ class AuditedTranslator(Layer):
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, by the attempt's settings and those after it."""
         best = self.engine.translate(sentences, attempt)
-        faults = self._auditor.batch_faults(sentences, best)
+        faults = self._auditor.all_faults(sentences, best)
         for further in range(attempt + 1, self.attempts):
             doubtful = [number for number, found in enumerate(faults) if found]
             if not doubtful:
                 break
-            others = self.engine.translate([sentences[number] for number in doubtful], further)
+            asked = [sentences[number] for number in doubtful]
+            others = self.engine.translate(asked, further)
             if further == attempt + 1:
                 self.own_counts["retried"] += sum(other != NOTHING_NEW for other in others)
-            for number, other in zip(doubtful, others, strict=True):
-                found = self._faults_between(sentences, best, number, other)
+            for number, other, found in zip(
+                    doubtful, others, self._auditor.all_faults(asked, others), strict=True):
                 if _rank(other, found) < _rank(best[number], faults[number]):
                     best[number], faults[number] = other, found
             self.own_counts["mended"] += sum(not faults[number] for number in doubtful)
         self.own_counts.update(f"flagged_{name}" for found in faults for name in found
                                if found != _FAILED)
         return [_flagged(*pair) for pair in zip(best, faults, strict=True)]
-
-    def _faults_between(self, sentences: Sequence[str], translations: Sequence[Translation],
-                        number: int, other: Translation) -> tuple[str, ...]:
-        """Name the faults of another translation of one sentence after its neighbour's."""
-        first = max(number - 1, 0)
-        pair = [*translations[first:number], other]
-        return self._auditor.batch_faults(sentences[first:number + 1], pair)[-1]
 
 
 def _rank(translation: Translation, faults: tuple[str, ...]) -> tuple[bool, int, float]:

@@ -163,11 +163,6 @@ def _joined(document: Document, translations: Mapping[str, Translation], engine:
         "sentences": len(sentences), "missing": missing}
     if engine.marks_unknown:
         details["unknown_words"] = unknown
-    if config.keep_scores:
-        details["log_probabilities"] = {
-            key: [score if (score := translations[one].log_probability) is None
-                  else round(score, 4) for one in text.sentences]
-            for key, text in document.texts.items()}
     if licence := translated_licence(record.get("licence", ""), engine.licence):
         record = record.replace(licence=licence)
     joined = {key: join_text(text, translations, config.missing == "keep")

@@ -31,7 +31,6 @@ CHECKS = {
     "short": "it is much shorter than its source",
     "long": "it is much longer than its source",
     "looping": "words come again and again",
-    "repeated": "the sentence before it, which is another, has the same translation",
     "copied": "half the words of the source or more stand in it",
     "language": "it is in another language",
     "numbers": "a number of the source is not in it",
@@ -89,8 +88,6 @@ class DocumentConfig(Settings, title="Sentences without translation"):
     drop_annotations: bool = option(
         False, "Remove target and predicted, and without `project` entities, relations and "
                "answers, instead of refusing them.")
-    keep_scores: bool = option(
-        False, "Write the engine's log-probability of each sentence into meta.")
     project: bool = option(False, "Carry entities, relations and answers to the translation, once "
                                   "all is translated.")
     translate_mentions: bool = option(
@@ -135,10 +132,6 @@ class EngineConfig(Settings, title="Engine"):
                 "fp16) with ctranslate2, float32 with transformers.")
     device: Device = option("auto", "auto takes a GPU where there is one.")
     beam_size: int = option(4, "Hypotheses kept by a model; 1 is greedy, and fastest.")
-    repetition_penalty: float = option(
-        1.0, "Divides the scores of tokens that are in the translation already.")
-    no_repeat_ngram_size: int = option(
-        0, "Tokens in a row that no translation may hold twice; 0 allows all.")
     batch_tokens: int = option(4096, "Tokens of one batch, padding included.")
     max_source_tokens: int | None = option(
         None, "Tokens of the longest sentence that a model accepts, language tokens included; the "
@@ -171,9 +164,8 @@ class EngineConfig(Settings, title="Engine"):
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require_at_least(self, workers=0, beam_size=1, no_repeat_ngram_size=0, batch_tokens=1,
-                         retries=0)
-        require_above_0(self, "repetition_penalty", "timeout_seconds")
+        require_at_least(self, workers=0, beam_size=1, batch_tokens=1, retries=0)
+        require_above_0(self, "timeout_seconds")
         for name, least in (("max_source_tokens", 2), ("answer_tokens", 1)):
             value = getattr(self, name)
             require(value is None or value >= least, name, value, f"{least} or more")
@@ -209,14 +201,12 @@ _NEEDS = {"memory": ("memory",), "ctranslate2": ("model",), "transformers": ("mo
           "command": ("command",), "http": ("url", "served_model")}
 _NEURAL = ("ctranslate2", "transformers")
 _ENGINES_OF = {
-    **dict.fromkeys((
-        "model", "tokenizer", "precision", "device", "beam_size", "repetition_penalty",
-        "no_repeat_ngram_size", "batch_tokens", "max_source_tokens", "source_code", "target_code"),
-        _NEURAL),
+    **dict.fromkeys(("model", "tokenizer", "precision", "device", "beam_size", "batch_tokens",
+                     "max_source_tokens", "source_code", "target_code"), _NEURAL),
     **dict.fromkeys(("url", "served_model", "prompt", "key_variable", "answer_tokens", "retries"),
                     ("http",)),
     "convert_to": ("ctranslate2",), "via": ("apertium",), "command": ("command",),
-    "timeout_seconds": ("apertium", "command", "http"), "keep_scores": _NEURAL,
+    "timeout_seconds": ("apertium", "command", "http"),
     "workers": ("apertium", "command", "ctranslate2", "http")}
 """Engines by the settings that mean something to them alone."""
 

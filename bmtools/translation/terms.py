@@ -17,8 +17,7 @@ from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.engines.engine import Layer, Translation, Translator
 from bmtools.translation.settings import TermConfig
 
-# Apertium keeps both; the first is a footnote to it, the second an unknown word.
-PLACEHOLDERS = ("[{}]", "XQ{}X")
+PLACEHOLDER = "[{}]"  # a footnote to Apertium, which keeps it
 LOST = "terms"
 
 
@@ -107,8 +106,8 @@ class ProtectedTranslator(Layer):
     """Translator that enforces terms where the engine alone does not write them.
 
     A placeholder has no grammar, so a sentence is translated without first. Where a term is missing
-    from that, it is translated with placeholders for such terms, of one form after the other. Where
-    that fails, too, the first translation is kept and flagged.
+    from that, it is translated with placeholders for such terms. Where that fails, too, the first
+    translation is kept and flagged.
 
     Args:
         engine: that translates.
@@ -127,16 +126,13 @@ class ProtectedTranslator(Layer):
         missing = {number: lost for number, one in enumerate(terms)
                    if not found[number].fault and (lost := self._lost(one, found[number].text))}
         self.own_counts["terms_enforced"] += len(missing)
-        for form in PLACEHOLDERS:
-            if not missing:
-                break
-            masked = [_masked(sentences[number], lost, form) for number, lost in missing.items()]
-            tried = self.engine.translate(masked, attempt)
-            for (number, lost), other in zip(list(missing.items()), tried, strict=True):
-                text = _restored(other.text, lost, form)
-                if text and not self._lost(terms[number], text):
-                    found[number] = replace(other, text=text)
-                    del missing[number]
+        masked = [_masked(sentences[number], lost) for number, lost in missing.items()]
+        tried = self.engine.translate(masked, attempt) if masked else []
+        for (number, lost), other in zip(list(missing.items()), tried, strict=True):
+            text = _restored(other.text, lost)
+            if text and not self._lost(terms[number], text):
+                found[number] = replace(other, text=text)
+                del missing[number]
         self.own_counts["terms_lost"] += sum(map(len, missing.values()))
         for number in missing:
             found[number] = replace(found[number], flags=(*found[number].flags, LOST))
@@ -146,19 +142,19 @@ class ProtectedTranslator(Layer):
         return [term for term in terms if not has_term(text, term.target)]
 
 
-def _masked(sentence: str, terms: Sequence[Term], form: str) -> str:
+def _masked(sentence: str, terms: Sequence[Term]) -> str:
     """Put placeholders in the places of terms."""
     parts, end = [], 0
     for number, term in enumerate(terms):
-        parts += [sentence[end:term.start], form.format(number)]
+        parts += [sentence[end:term.start], PLACEHOLDER.format(number)]
         end = term.end
     return "".join([*parts, sentence[end:]])
 
 
-def _restored(text: str, terms: Sequence[Term], form: str) -> str:
+def _restored(text: str, terms: Sequence[Term]) -> str:
     """Put terms in the places of their placeholders; nothing where one is lost or comes again."""
     for number, term in reversed(list(enumerate(terms))):
-        placeholder = form.format(number)
+        placeholder = PLACEHOLDER.format(number)
         if text.lower().count(placeholder.lower()) != 1:
             return ""
         start = text.lower().index(placeholder.lower())

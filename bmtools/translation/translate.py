@@ -36,7 +36,6 @@ from bmtools.translation.settings import (
     RayConfig,
     TermConfig,
     changed_settings,
-    idle_settings,
 )
 
 
@@ -70,8 +69,6 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
     config, documents, audit, terms, cluster, projection = split_settings(
         settings, EngineConfig, DocumentConfig, AuditConfig, TermConfig, RayConfig,
         ProjectionConfig)
-    if faults := idle_settings(engine, documents):
-        raise ValueError("; ".join(faults))
     if "language" in audit.names and audit.checks != "all":
         require_extra("py3langid", f"{setting('checks')} language", "translation")
     if "dictionary" not in projection.methods:

@@ -103,9 +103,7 @@ def test_a_memory_is_asked_before_a_program(
     (("--engine", "memory", "--memory", __file__, "--workers", "2"),
      "--workers means nothing to --engine memory. See"),
     (("--engine", "transformers", "--model", str(Path(__file__).parent), "--set", "convert_to=x"),
-     "--set convert_to means nothing to --engine transformers. See"),
-    (("--engine", "apertium", "--via", "ca", "--set", "keep_scores=true"),
-     "--set keep_scores means nothing to --engine apertium. See")])
+     "--set convert_to means nothing to --engine transformers. See")])
 def test_options_that_do_not_belong_together_are_wrong_usage(
         run: Run, options: tuple[str, ...], message: str) -> None:
     outcome = run("translate", *PAIR, *options)

@@ -105,33 +105,19 @@ def test_of_equal_attempts_the_more_probable_one_is_kept() -> None:
     assert (found.text, found.flags) == ("7", ("numbers",))
 
 
-def test_neighbours_with_one_translation() -> None:
-    same = "Non è stato trovato alcun effetto."
-    sources = ["No effect was found.", "The authors thank all nurses."]
-    translator, _ = _audited(dict.fromkeys(sources, same),
-                             {sources[1]: "Gli autori ringraziano tutti gli infermieri."})
-    assert [one.flags for one in translator.translate(sources)] == [(), ()]
-    translator, _ = _audited(dict.fromkeys(sources, same))
-    assert [one.flags for one in translator.translate(sources)] == [(), ("repeated",)]
-    alike = ["No effect was found.", "No effect was  found!"]
-    translator, _ = _audited(dict.fromkeys(alike, same))
-    assert [one.flags for one in translator.translate(alike)] == [(), ()]
-
-
 def test_nothing_at_all_is_no_translation() -> None:
     translator, _ = _audited({"No pain.": " "})
     [found] = translator.translate(["No pain."])
     assert (found.fault, found.flags) == ("the engine wrote nothing", ("empty",))
 
 
-def test_flags_and_scores_reach_the_record() -> None:
+def test_flags_reach_the_record() -> None:
     translator, _ = _audited({"Give 5 mg.": Translation("Dare 5.", log_probability=-0.12345),
                               "None.": "No."})
     record = Record(id="a", title="None.", text="None. Give 5 mg.")
-    [found] = translate_records([record], translator, DocumentConfig("en", "it", keep_scores=True))
+    [found] = translate_records([record], translator, DocumentConfig("en", "it"))
     details = found["meta"]["translation"]
     assert details["flags"] == [{"key": "text", "start": 4, "end": 11, "flags": ["units"]}]
-    assert details["log_probabilities"] == {"title": [None], "text": [None, -0.1235]}
     assert found["text"][4:11] == "Dare 5."
 
 

@@ -25,8 +25,8 @@ TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 """Types of weights as torch and CTranslate2 call them, where that is not their name."""
 _UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 # Settings that change translations, beside the directories, whose files are hashed.
-_CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size", "repetition_penalty",
-           "no_repeat_ngram_size", "max_source_tokens", "source_code", "target_code")
+_CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size",
+           "max_source_tokens", "source_code", "target_code")
 
 
 class Search(NamedTuple):
@@ -108,10 +108,9 @@ class NeuralTranslator(PlainTranslator):
 
     def _search(self, attempt: int) -> Search:
         """Return the search of an attempt: the user's own, then two against repetition."""
-        beam_size, penalty = self.config.beam_size, self.config.repetition_penalty
-        return (Search(beam_size, penalty, self.config.no_repeat_ngram_size),
-                Search(max(beam_size, 5), max(penalty, 1.1), 4),
-                Search(1 if beam_size > 1 else 3, max(penalty, 1.2), 3))[attempt]
+        beam_size = self.config.beam_size
+        return (Search(beam_size, 1.0, 0), Search(max(beam_size, 5), 1.1, 4),
+                Search(1 if beam_size > 1 else 3, 1.2, 3))[attempt]
 
 
 def split_clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:
