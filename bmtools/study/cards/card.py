@@ -1,4 +1,8 @@
-"""Model cards: `README.md` of a model, from what its files, its records and people say."""
+"""Model cards: `README.md` of a model, from what its files, its records and people say.
+
+Sources of the YAML at its head: hub-docs, `modelcard.md`, `model-cards-co2.md` and
+`repositories-licenses.md`.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,33 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bmtools.distributed import is_main_process
 from bmtools.io.energy.figures import KINDS, add
 from bmtools.io.json_files import NAME
 from bmtools.io.output import new_file
+from bmtools.io.provenance.licences import UNKNOWN
 from bmtools.io.provenance.manifest import CARD
 from bmtools.io.unfinished import remove_abandoned
-from bmtools.records import JsonMapping
+from bmtools.records import JsonMapping, JsonObject
 from bmtools.study.cards import history
 from bmtools.study.cards.about import STATED, About, read_about
 from bmtools.study.cards.bom import bill_of_materials
 from bmtools.study.cards.facts import BASES, ModelFacts, read_facts
-from bmtools.study.cards.metadata import card_metadata
 from bmtools.study.cards.scores import Score, read_scores, recorded_scores
 from bmtools.study.lineages.graph import Lineage, Node
 
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
+
+_OTHER = "other"
+_RELATIONS = {"merge": "merge", "int8": "quantized"}
+_HUB_METRICS = {"accuracy", "exact_match", "f1", "matthews_correlation", "pearsonr", "perplexity",
+                "precision", "recall", "spearmanr"}
 _HASH_DIGITS = 12
 _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
@@ -130,7 +142,7 @@ def model_card(facts: ModelFacts, about: About | None = None, scores: Sequence[S
     licence = about.licence or history.licence_of(lineage.root)
     languages = history.languages_of(lineage)
     name = about.name or (facts.name if traced else facts.kind_name)
-    metadata = card_metadata(facts, about, scores, licence, languages,
+    metadata = _metadata(facts, about, scores, licence, languages,
                              history.emissions(lineage) if traced else {}, name)
     environment = Environment(loader=PackageLoader("bmtools.study", "cards"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
@@ -251,3 +263,53 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if value else ""
     return f"{value:,}" if isinstance(value, int) and value else str(value or "")
+
+
+def _metadata(facts: ModelFacts, about: About, scores: Sequence[Score], licence: str,
+                  languages: Sequence[str], emissions: JsonMapping,
+                  name: str) -> ModelCardData:
+    """Make the metadata of a card; what is not known is left out.
+
+    Args:
+        facts: of the model.
+        about: what people state.
+        scores: measured ones.
+        licence: by SPDX, parts that all hold joined by AND; empty where it is unknown.
+        languages: codes.
+        emissions: `co2_eq_emissions`; empty where they are unknown.
+        name: of the model.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+
+    tag = "" if facts.has_own_head else facts.pipeline_tag
+    bases = [about.base_models[name] for name in facts.bases.values() if name in about.base_models]
+    precision = (facts.settings.get("exported") or {}).get("precision", "")
+    relation = _RELATIONS.get(precision if facts.format else facts.manifest.get("command", ""),
+                              "" if facts.format else "finetune")
+    results = [EvalResult(
+        facts.pipeline_tag or _OTHER, about.dataset(score.of).hub or score.of, score.of,
+        score.metric, score.value,
+        metric_args={"interval_95": list(score.interval)} if score.interval else None)
+        for score in scores]
+    return ModelCardData(
+        language=list(languages) or None, **_licence(licence),
+        library_name=facts.format or "transformers", pipeline_tag=tag or None,
+        tags=["bmtools", *filter(None, [about.domain if " " not in about.domain else ""])],
+        datasets=[one.hub for one in about.datasets.values() if one.hub] or None,
+        metrics=sorted({score.metric for score in scores} & _HUB_METRICS) or None,
+        base_model=bases or None, base_model_relation=(relation or None) if bases else None,
+        co2_eq_emissions=dict(emissions) or None, eval_results=results or None,
+        model_name=name if results else None)
+
+
+def _licence(name: str) -> JsonObject:
+    """Spell a licence as the Hub does: its identifier, or other and the name.
+
+    One that is unknown in part is left out.
+    """
+    if UNKNOWN in name.split(" AND "):
+        return {}
+    known = files("bmtools.study.cards").joinpath("license.txt").read_text(encoding="utf-8")
+    if name.lower() in known.split():
+        return {"license": name.lower()}
+    return {"license": _OTHER, "license_name": name.lower().replace(" ", "-")} if name else {}

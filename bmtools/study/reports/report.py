@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -10,21 +10,11 @@ from bmtools.errors import DataError, setting, without_controls
 from bmtools.installation import require_matplotlib
 from bmtools.io.output import open_output
 from bmtools.records import JsonMapping, JsonObject
-from bmtools.study.reports import score_sections, study_sections
 from bmtools.study.reports.charts import Chart, Section, Table, write_picture
 from bmtools.study.reports.pages import page_templates
+from bmtools.study.reports.sections import make_sections
 from bmtools.study.reports.study import Study, kind_of, nothing_found, read_study
 from bmtools.values import format_cell
-
-_SECTIONS = {
-    "Overview": study_sections.overview, "Loss": study_sections.losses,
-    "Predictions of masked words": score_sections.predictions,
-    "Difficulty of masking": score_sections.masking, "Ranks of masked words": score_sections.ranks,
-    "Vocabularies": study_sections.vocabularies, "Corpora": study_sections.corpora,
-    "Tasks": score_sections.tasks, "Benchmark suites": score_sections.suites,
-    "Embedding space": score_sections.space, "Lineage": study_sections.lineage,
-    "Energy": study_sections.energy}
-"""Functions that yield the parts of sections, in order; a section without parts is left out."""
 
 
 def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[str], title: str = "",
@@ -51,14 +41,6 @@ def write_report(paths: Sequence[str | PathLike[str]], output: str | PathLike[st
     return {"sections": [section.title for section in sections],
             "charts": sum(len(section.charts) for section in sections),
             "bytes": _write_page(sections, title, output), "skipped": len(study.skipped)}
-
-
-def make_sections(study: Study) -> Iterator[Section]:
-    """Yield the sections of a study that show something, in order."""
-    for title, make in _SECTIONS.items():
-        section = Section(title.partition(" ")[0].lower(), title, list(make(study)))
-        if section.charts or section.tables or section.branches:
-            yield section
 
 
 def plot_lines(lines: Iterable[JsonMapping], path: Path, spaces: Iterable[Chart] = ()) -> None:

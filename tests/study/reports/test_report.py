@@ -300,7 +300,7 @@ def test_a_log_and_its_checkpoint_are_one_run(folder: Path, lines: dict[str, Any
 
 
 def test_long_runs_are_thinned_but_not_their_borders(tmp_path: Path) -> None:
-    from bmtools.study.reports.study_sections import losses
+    from bmtools.study.reports.sections import losses
 
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(
         {"step": step, "of": 1000, "phase": "a" if step < 333 else "b", "loss": 1 / step,
