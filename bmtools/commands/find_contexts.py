@@ -32,7 +32,7 @@ _existing = InputPath(Path)
     "bmtools find-contexts corpus.jsonl --words terms.txt -o contexts.jsonl",
     "bmtools find-contexts corpus.jsonl --tokenizer vocabulary --base base -o contexts.jsonl"),
     groups={"Words": "words tokenizer base uncased",
-            "Sentences": "max-sentences unit lang seed", "Output": "output report"},
+            "Sentences": "max-sentences lang seed", "Output": "output report"},
     meanings={"output": "Write the sentences here; .gz and .zst compress."})
 @reads_records
 @allows_empty

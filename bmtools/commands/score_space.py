@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
-from bmtools.cli.parameters import OutputFile
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.scoring_options import scoring_closing, takes_models
 from bmtools.cli.settings import takes_settings
@@ -20,36 +19,28 @@ from bmtools.scoring.settings import EmbeddingSpaceConfig, InferenceConfig
 from bmtools.status import counted
 
 
-def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None and path.suffix != ".npz":
-        raise click.UsageError(f"--vectors: found {path}, expected a name in .npz", ctx)
-    return path
-
-
 @click.command("score-space", cls=Command, examples=(
     "bmtools score-space corpus.jsonl --model base --model model --bands 2 "
     "--set words_per_band=6",
     "bmtools score-space corpus.jsonl --model model --bands 2 --set words_per_band=6 "
-    "--set single_token_words=true --vectors words.npz"),
-    essential="model bands occurrences layers plot vectors output",
+    "--set single_token_words=true"),
+    essential="model bands occurrences layers plot output",
     groups={"Model": "model layers",
             "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
                      "context-characters seed",
             "Measures": "neighbours resamples projection",
-            "Scores": "plot vectors output"}, topics="devices",
+            "Scores": "plot output"}, topics="devices",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")
 @takes_settings(InferenceConfig, "inference", without=("threads",))
 @writes_plot("the words of each model")
-@click.option("--vectors", type=OutputFile(Path), metavar="FILE",
-              callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
 @prints_results
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: InferenceConfig, plot: Path | None,
-            vectors: Path | None, output: str) -> None:
+            output: str) -> None:
     """Score the spread of words in embedding space, and the separation of rare ones.
 
     Words are runs of letters whatever their case; as many are drawn from each band of frequency,
@@ -59,19 +50,16 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     average_cosine       between occurrences of different words: 0 isotropic,
                          1 all alike
     partition_isotropy   1 isotropic, 0 not at all
-    top_components       share of variance in the first 1, 3 and 10 components
     self_similarity      mean cosine between occurrences of one word; adjusted:
                          less average_cosine
     own_band_neighbours  share of nearest words of a word's own band, beside
                          chance_neighbours
-    silhouette           of bands, -1 to 1; extremes: of the first and last alone
-    frequency_correlation  of log frequency with the first component and with
-                         the norm, by ranks
+    silhouette           of bands, -1 to 1
 
     with 95 % intervals over words, the change from the first checkpoint, the same by band, and a
     signature.
     """
-    from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces, save_vectors
+    from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces
 
     prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
     spaces = []
@@ -87,6 +75,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
         from bmtools.study.reports.space_plot import space_charts
 
         plot_lines(lines, plot, space_charts([line["model"] for line in lines], spaces, config))
-    if vectors is not None:
-        save_vectors([line["model"] for line in lines], spaces, vectors)
     finish(step, *scoring_closing(lines, "average_cosine", "words", output))

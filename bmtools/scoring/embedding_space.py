@@ -16,7 +16,6 @@ import torch
 
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.io.jsonl import as_records
-from bmtools.io.output import new_file
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, autocast_dtype, load_checkpoint
 from bmtools.models.hardware import resolve_device
@@ -40,7 +39,6 @@ from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _SPECIAL_TOKENS = 2  # around a context
 _TOKENS_PER_PASS = 4_096
-_COMPONENTS = (1, 3, 10)
 _PERCENTILES = (2.5, 97.5)
 _SIGNED = ("layers", "bands", "words_per_band", "occurrences", "min_count", "min_letters",
            "single_token_words", "context_characters", "neighbours", "seed")
@@ -86,16 +84,11 @@ class WordStatistics:
         """Measure every word; neighbours and silhouettes are those of words' mean vectors."""
         vectors, bands = space.word_means(), space.sample.bands
         sums = space_metrics.UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
-        ends = np.isin(bands, (0, config.bands - 1))
-        extremes = np.full(len(bands), np.nan)
-        if len(np.unique(bands[ends])) == 2:
-            extremes[ends] = space_metrics.silhouettes(vectors[ends], bands[ends])
         return cls(sums, {
             "self_similarity": sums.self_similarities(),
             "own_band_neighbours": space_metrics.own_group_neighbours(
                 vectors, bands, min(config.neighbours, len(bands) - 1)),
-            "silhouette": space_metrics.silhouettes(vectors, bands),
-            "extremes_silhouette": extremes})
+            "silhouette": space_metrics.silhouettes(vectors, bands)})
 
     def estimate(self, weights: np.ndarray) -> dict[str, np.ndarray]:
         """Weight words, (resamples, words), and give each measure's values, (resamples,)."""
@@ -219,23 +212,14 @@ def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _overall(space: EmbeddingSpace, values: Estimates) -> Line:
     """Measure all words together."""
-    vectors, means = space.occurrences.vectors, space.word_means()
-    logs = np.log(space.sample.counts)
-    shares = space_metrics.variance_shares(vectors, _COMPONENTS)
+    isotropy = space_metrics.partition_isotropy(space.occurrences.vectors)
     return {
         "average_cosine": rounded(values["average_cosine"][0]),
-        "partition_isotropy": float(f"{space_metrics.partition_isotropy(vectors):.6g}"),
-        "top_components": {str(number): rounded(share)
-                           for number, share in zip(_COMPONENTS, shares, strict=True)},
+        "partition_isotropy": float(f"{isotropy:.6g}"),
         **{name: rounded(values[name][0])
            for name in ("self_similarity", "adjusted_self_similarity", "own_band_neighbours")},
         "chance_neighbours": rounded(space_metrics.chance_of_own_group(space.sample.bands)),
-        **{name: rounded(values[name][0]) for name in ("silhouette", "extremes_silhouette")},
-        "frequency_correlation": {
-            # The sign of a component is arbitrary.
-            "first_component": rounded(abs(space_metrics.rank_correlation(
-                logs, space_metrics.principal_components(means, 1)[:, 0]))),
-            "norm": rounded(space_metrics.rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
+        "silhouette": rounded(values["silhouette"][0])}
 
 
 def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
@@ -269,16 +253,6 @@ def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[Line]
             **{name: rounded(found[name][0]) for name in (
                 "average_cosine", "self_similarity", "own_band_neighbours", "silhouette")}})
     return lines
-
-
-def save_vectors(models: Sequence[str], spaces: Sequence[EmbeddingSpace], path: Path) -> None:
-    """Write an .npz: words, counts, bands from 1 on, and words' means as vectors_1 and so on."""
-    sample = spaces[0].sample
-    with new_file(path) as stream:
-        np.savez(stream, allow_pickle=False, models=np.array(models),
-                 words=np.array(sample.words), counts=sample.counts, bands=sample.bands + 1,
-                 **{f"vectors_{number}": space.word_means().astype(np.float32)
-                    for number, space in enumerate(spaces, 1)})
 
 
 @dataclass(frozen=True)

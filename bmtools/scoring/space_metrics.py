@@ -78,16 +78,6 @@ def partition_isotropy(vectors: np.ndarray) -> float:
     return float(np.exp(np.min(logs) - np.max(logs)))
 
 
-def variance_shares(vectors: np.ndarray, components: tuple[int, ...]) -> list[float]:
-    """Share of the variance in the first so many principal components; 0 without variance."""
-    from sklearn.decomposition import PCA
-
-    with np.errstate(invalid="ignore"):  # no variance at all
-        ratios = PCA(svd_solver="covariance_eigh").fit(
-            vectors.astype(np.float64)).explained_variance_ratio_
-    return [float(np.nan_to_num(ratios)[:number].sum()) for number in components]
-
-
 def principal_components(vectors: np.ndarray, number: int) -> np.ndarray:
     """Project vectors onto their first principal components, (vectors, number).
 
@@ -132,12 +122,3 @@ def silhouettes(vectors: np.ndarray, groups: np.ndarray) -> np.ndarray:
     if distinct in (1, len(groups)):
         return np.full(len(groups), np.nan if distinct == 1 else 0.0)
     return silhouette_samples(vectors.astype(np.float64), groups, metric="cosine")
-
-
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Compute Spearman's correlation; NaN where one of both is constant."""
-    from scipy.stats import spearmanr
-
-    if min(len(np.unique(one)), len(np.unique(other))) < 2:
-        return float("nan")
-    return float(spearmanr(one, other).statistic)

@@ -93,9 +93,8 @@ class ContextSample:
                 targets.setdefault(span, []).append(
                     {"word": self._words[word], "start": first - span[0], "end": last - span[0]})
             for (begin, end), found in targets.items():
-                if self._config.unit == "sentence":
-                    record |= {"id": f"{name}#{start + begin}", "text": text[begin:end]}
-                yield {**record, "targets": found}
+                yield {**record, "id": f"{name}#{start + begin}", "text": text[begin:end],
+                       "targets": found}
 
     def report(self) -> Iterator[JsonObject]:
         """Yield for each word how often it occurs and how many sentences were sampled."""
@@ -209,7 +208,7 @@ class BlockFinder:
         text = record["text"]
         offered: dict[Span, list[Hit]] = {}
         sentences: dict[Span, list[Span]] = {}
-        rest = iter([(0, len(text))] if self._config.unit == "record" else stretches(text))
+        rest = iter(stretches(text))
         begin, stop = next(rest)
         for word, priority, start, end, before in hits:
             while start >= stop:
@@ -246,8 +245,6 @@ class BlockFinder:
 
 def _sentence_spans(text: str, record: JsonObject, config: ContextConfig) -> list[Span]:
     """Find the sentences of a stretch of a record, in code points."""
-    if config.unit == "record":
-        return [(0, len(text))]
     return stretch_spans(text, record.get("lang") or config.lang)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from bmtools.errors import check_choices, require, require_seed
+from bmtools.errors import require, require_seed
 from bmtools.settings import Settings, option
 
 
@@ -12,8 +10,6 @@ class ContextConfig(Settings, title="The sample of sentences"):
     """Settings of the sample of sentences."""
 
     max_sentences: int = option(20, "Most sentences sampled for a word (BIOptimus: 1 to 20).")
-    unit: Literal["sentence", "record"] = option(
-        "sentence", "sentence, or record for records that are sentences already and are not split.")
     lang: str = option(
         "en", "Language of records that name none; sentences are split by it.", metavar="CODE")
     seed: int = option(0, "Seed of the sample.")
@@ -21,5 +17,4 @@ class ContextConfig(Settings, title="The sample of sentences"):
     def __post_init__(self) -> None:
         require(self.max_sentences >= 1, "max_sentences", self.max_sentences, "1 or more")
         require_seed(self.seed)
-        check_choices(self)
         require(bool(self.lang), "lang", "nothing", "a language code such as en")

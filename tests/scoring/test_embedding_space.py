@@ -71,7 +71,6 @@ def test_planted_bands_are_apart_and_others_are_not() -> None:
     assert abs(mixed["silhouette"][0]) < 0.05
     assert apart["own_band_neighbours"][0] == 1
     assert apart["silhouette"][0] > 0.8
-    assert mixed["silhouette"] == mixed["extremes_silhouette"]
     assert mixed["self_similarity"][0] > 0.95 > mixed["average_cosine"][0]
 
 

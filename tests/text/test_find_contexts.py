@@ -103,14 +103,12 @@ def test_lines_hold_each_sentence_once_in_order(source: Path) -> None:
     assert all(set(found[word]) <= set(everywhere[word]) for word in found)
 
 
-@pytest.mark.parametrize(("processes", "block_bytes", "unit"), [
-    (1, 1, "sentence"), (1, 700, "record"), (2, 5_000, "record"), (2, 700, "sentence"),
-    (3, 5_000, "sentence")])
+@pytest.mark.parametrize(("processes", "block_bytes"), [(1, 1), (2, 700), (3, 5_000)])
 def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.MonkeyPatch,
-                                             processes: int, block_bytes: int, unit: str) -> None:
-    expected = draw(source, max_sentences=5, unit=unit)
+                                             processes: int, block_bytes: int) -> None:
+    expected = draw(source, max_sentences=5)
     monkeypatch.setattr(blocks, "_BLOCK_BYTES", block_bytes)
-    assert draw(source, max_sentences=5, unit=unit, processes=processes) == expected
+    assert draw(source, max_sentences=5, processes=processes) == expected
 
 
 def test_files_are_one_corpus_and_words_draw_alone(source: Path,
@@ -141,15 +139,6 @@ def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) ->
     # Drawing without return: the statistic's mean is the number of sentences less those drawn.
     statistic = sum((counts[name] - expected) ** 2 / expected for name in everywhere)
     assert statistic * (len(everywhere) - 1) / (len(everywhere) - most) < 24.3  # 7 degrees, 0.1 %
-
-
-def test_records_may_be_sentences_already(write_lines: Callable[..., Path]) -> None:
-    source = write_lines("lines.jsonl", {"id": "a", "text": "Asma lieve. Asma.  ",
-                                         "licence": "CC0"})
-    lines, _ = draw(source, unit="record")
-    assert lines == [{"id": "a", "text": "Asma lieve. Asma.  ", "licence": "CC0",
-                      "targets": [{"word": "asma", "start": 0, "end": 4}]}]
-    assert [line["id"] for line in draw(source)[0]] == ["a#0", "a#12"]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
