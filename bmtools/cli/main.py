@@ -38,7 +38,7 @@ COMMANDS = {
     "decontaminate": "Find records that hold evaluation texts, and leave them out.",
     "dedup": "Leave out duplicates and near duplicates of records, by their texts.",
     "sample": "Choose records at random by size, words, number or share.",
-    "mix": "Mix corpora into one by weights, sizes or words, and shuffle it.",
+    "mix": "Mix corpora into one by weights, and shuffle it.",
     "split": "Split records into train, dev and test or folds, by document.",
     "describe": "Describe corpora and sets: sizes, lengths, origins, words, topics, labels.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",

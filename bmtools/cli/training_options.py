@@ -75,7 +75,7 @@ TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - 
 
 OPTIONS = {"steps", "tokens", "epochs", "max_length", "batch_size", "layout", "objective",
            "masking", "mask_rate", "learning_rate", "micro_batch_size", "memory_gib",
-           "mixed_precision", "seed", "logging_steps", "save_steps", "keep_steps", "eval_steps",
+           "precision", "seed", "logging_steps", "save_steps", "keep_steps", "eval_steps",
            "budget"}
 """Settings that have an option; `--set` gives the others."""
 

@@ -18,7 +18,7 @@ from bmtools.models.settings import SpeedConfig
 @click.command("compare-models", cls=Command, examples=(
     "bmtools compare-models model --texts notes.jsonl --turns 1",
     "bmtools compare-models base model --texts notes.jsonl --turns 1"),
-    groups={"Scores": "output", "Speed": "texts batch-size max-length turns threads"},
+    groups={"Scores": "output", "Speed": "texts batch-size max-length turns workers"},
     topics="checkpoints devices",
     meanings={"output": "Write the lines here; .gz and .zst compress."})
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")

@@ -34,7 +34,7 @@ from bmtools.status import counted
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")
-@takes_settings(InferenceConfig, "inference", without=("threads",))
+@takes_settings(InferenceConfig, "inference", without=("workers",))
 @writes_plot("the words of each model")
 @writes_records
 @prints_results

@@ -50,7 +50,8 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
 @click.command("score-suite", cls=Command, examples=(
     "bmtools score-suite --suite blurb NCBI-disease=scores.jsonl",
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
-    groups={"Suite": "suite sets published baseline name", "Report": "table format plot output"},
+    groups={"Suite": "suite sets published compare-with name",
+            "Report": "table format plot output"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
 @click.argument("results", nargs=-1, type=Results(InputRecords()), metavar="[[SET=]RESULTS]...")
 @click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
@@ -58,7 +59,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
               help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
 @click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
               help="Published scores beside one's own: tables that compare models, or all.")
-@click.option("--baseline", metavar="MODEL",
+@click.option("--compare-with", "baseline", metavar="MODEL",
               help="Also give differences to this model in percent, as BioBIT does.")
 @click.option("--name", metavar="NAME", help="Name of the model that all results are of, where "
               "the files spell it differently.")

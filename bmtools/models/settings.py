@@ -27,10 +27,10 @@ class SpeedConfig(Settings, title="Timing of models that take turns"):
     max_length: int = option(128, "Longest text in tokens, special ones included.")
     turns: int = option(
         5, "Of each model, after one that is not counted; the best and the median are reported.")
-    threads: int = option(0, "That share the work of a batch on the CPU; 0 takes all cores.")
+    workers: int = option(0, "That share the work of a batch on the CPU; 0 takes all cores.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, batch_size=1, max_length=3, turns=1, threads=0)
+        require_at_least(self, batch_size=1, max_length=3, turns=1, workers=0)
 
 
 class TransferConfig(Settings,

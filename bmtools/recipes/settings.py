@@ -47,7 +47,7 @@ class OptimizationConfig(Settings, title="Optimization"):
              "memory. The memory of each phase is measured on a few sequences, and the micro-batch "
              "is fitted to the limit where micro_batch_size is 0. 0: no limit on a processor, and "
              "the memory of a GPU.")
-    mixed_precision: Literal["auto", "no", "bf16", "fp16"] = option(
+    precision: Literal["auto", "no", "bf16", "fp16"] = option(
         "auto", "Precision of matrix products; weights and optimizer states stay in float32. auto: "
                 "the one that this machine is fastest in, which a resumed run keeps; no: float32; "
                 "bf16; fp16, on GPUs only.")
@@ -72,8 +72,8 @@ class OptimizationConfig(Settings, title="Optimization"):
 
     def require_device(self, kind: str) -> None:
         """Raise an error if this kind of device, such as cpu, cannot train in the precision."""
-        if self.mixed_precision == "fp16" and kind == "cpu":
-            raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which a CPU cannot "
+        if self.precision == "fp16" and kind == "cpu":
+            raise BmtoolsError(f"{setting('precision')}: found fp16, which a CPU cannot "
                                "train in; expected bf16 or no")
 
 

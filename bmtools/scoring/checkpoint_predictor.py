@@ -75,7 +75,7 @@ class CheckpointPredictor:
         self.device = torch.device(model.device)
         self.dtype = autocast_dtype(checkpoint, config.precision)
         on_cpu = self.device.type == "cpu"
-        self.threads = (config.threads or usable_cores()) if on_cpu else 0
+        self.threads = (config.workers or usable_cores()) if on_cpu else 0
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
         self.max_predictions = max(1, logits // model.config.vocab_size)

@@ -30,7 +30,7 @@ class InferenceConfig(Settings, title="Inference"):
 
     batch_tokens: int = option(
         0, "Tokens per pass through a model; 0 for 4,096 on a CPU and 65,536 on a GPU.")
-    threads: int = option(
+    workers: int = option(
         0, "Batches in progress at a time on a CPU, each on one core; 0 for one a core.")
     device: str = option("auto", "Device that checkpoints run on: auto (a GPU if there is one), "
                                  "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
@@ -39,7 +39,7 @@ class InferenceConfig(Settings, title="Inference"):
     def __post_init__(self) -> None:
         check_choices(self)
         require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 or more")
-        require(self.threads >= 0, "threads", self.threads, "0 or more")
+        require(self.workers >= 0, "workers", self.workers, "0 or more")
 
 
 class PpplConfig(Settings, title="Pseudo-perplexity"):

@@ -112,7 +112,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     chosen: Runs | None = None
     for values, one in plans:
         one = replace(one, optimization=replace(
-            one.optimization, mixed_precision=optimization.mixed_precision))
+            one.optimization, precision=optimization.precision))
         runs: Runs | None = None
         try:
             runs = _run_seeds(one, task, splits, values, stops, report)

@@ -396,7 +396,7 @@ NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
 
 # The task reads the data, and makes the head, by its other settings.
 _OF_LOSS = frozenset({"loss", "class_weights", "oversampling"})
-_OF_ALL_RUNS = frozenset({"dev_fold", "grid", "mixed_precision", "seed", "seed_list", "seeds",
+_OF_ALL_RUNS = frozenset({"dev_fold", "grid", "precision", "seed", "seed_list", "seeds",
                           "tf32"})
 
 

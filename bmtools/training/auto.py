@@ -35,7 +35,7 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
     Returns:
         the plan, and messages for people.
     """
-    layout, precision = plan.layout, str(plan.optimization.mixed_precision)
+    layout, precision = plan.layout, str(plan.optimization.precision)
     if AUTO not in (layout, precision):
         return plan, []
 
@@ -56,11 +56,11 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
 def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig,
                       state: PartialState) -> tuple[OptimizationConfig, list[str]]:
     """Resolve the precision of a run that is never resumed; as for `resolve_auto`."""
-    if settings.mixed_precision != AUTO:
+    if settings.precision != AUTO:
         return settings, []
     choice = decide_by_main_process(lambda: choose_precision(config, state.device), state)
     precision: Any = choice.precision
-    return replace(settings, mixed_precision=precision), [_explain(choice)]
+    return replace(settings, precision=precision), [_explain(choice)]
 
 
 def _suited_precision(plan: TrainingPlan, config: PretrainedConfig,
@@ -75,7 +75,7 @@ def _suited_precision(plan: TrainingPlan, config: PretrainedConfig,
 
 def _explain(choice: PrecisionChoice) -> str:
     precision = "no (float32)" if choice.precision == "no" else choice.precision
-    return f"{setting('mixed_precision')} {AUTO}: {precision}, {choice.reason}"
+    return f"{setting('precision')} {AUTO}: {precision}, {choice.reason}"
 
 
 def choose_layout(state: PartialState) -> str:

@@ -91,7 +91,7 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
     settings = plan.settings()
     for name, works in (("mixout", [0]), ("l2_sp", [0]), ("adversarial", [0]),
                         ("optimizer", ["adamw"]), ("compile", [False]),
-                        ("mixed_precision", ["auto", "no", "bf16"])):
+                        ("precision", ["auto", "no", "bf16"])):
         if sharded and settings[name] not in works:
             raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
                                f"sharded weights; leave {setting('shard')} out")

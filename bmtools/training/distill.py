@@ -107,7 +107,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
                        accelerator: Accelerator) -> PhasedObjective:
         assert plan.distillation is not None
         dtype = None if taught.model.config.model_type in FLOAT32_ONLY \
-            else _DTYPES.get(plan.optimization.mixed_precision)
+            else _DTYPES.get(plan.optimization.precision)
         if plan.layout == "packed":
             prepare_packed(taught.model)
         source = Teacher(taught.model.to(accelerator.device), dtype)

@@ -56,16 +56,16 @@ def make_accelerator(settings: OptimizationConfig,
         BmtoolsError: as for `join_processes`, or a precision that this device does not have.
     """
     join_processes(settings)
-    if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
-            != settings.mixed_precision:
+    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) \
+            != settings.precision:
         AcceleratorState._reset_state()  # set by an earlier run in this Python process
     try:
         accelerator = Accelerator(
-            mixed_precision=settings.mixed_precision,
+            mixed_precision=settings.precision,
             kwargs_handlers=[DistributedDataParallelKwargs(
                 find_unused_parameters=find_unused_parameters)])
     except ValueError as error:
-        raise BmtoolsError(f"{setting('mixed_precision')}: found {settings.mixed_precision}: "
+        raise BmtoolsError(f"{setting('precision')}: found {settings.precision}: "
                            f"{error}") from error
     if accelerator.device.type == "cpu":
         keep_freed_memory(not settings.memory_gib)

@@ -92,7 +92,7 @@ class _Forecaster:
         if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
             precision = "no"  # a GPU without instructions for TF32 uses float32
         native = precision != "bf16" or device.bf16
-        warnings = [] if native else [f"{setting('mixed_precision')} {precision} is EMULATED here, "
+        warnings = [] if native else [f"{setting('precision')} {precision} is EMULATED here, "
                                       "which is slower than float32"]
         warnings += [*self._memory_warnings(), *run.schedule.unfinished_warmups()]
         if self._processes > 1:

@@ -92,8 +92,8 @@ def speed_of(config: PretrainedConfig, schedule: Schedule, corpora: Mapping[str,
         objective = phase.objective
         predicted = 1.0 if objective.objective == "causal" else objective.mask_rate
         flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), predicted))
-    precision = "tf32" if settings.mixed_precision == "no" and settings.tf32 \
-        else settings.mixed_precision
+    precision = "tf32" if settings.precision == "no" and settings.tf32 \
+        else settings.precision
     return Speed(describe_hardware(str(accelerator.device)), precision, accelerator.num_processes,
                  flops)
 

@@ -36,7 +36,7 @@ MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
 LAYOUT = "layout"
 """Name of the layout in a run's identity."""
-PRECISION = "mixed_precision"
+PRECISION = "precision"
 """Name of the precision in a run's identity."""
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
@@ -148,7 +148,7 @@ class TrainingPlan:
         phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
                        for phase in self.config.phases)
         return replace(
-            self, optimization=replace(self.optimization, mixed_precision=precision),
+            self, optimization=replace(self.optimization, precision=precision),
             config=replace(self.config, phases=phases,
                            run={**self.config.run, PRECISION: precision}))
 

@@ -3,7 +3,7 @@
 #
 #   two_starts.sh FOLDER TEXT...    FOLDER has pretraining.toml, experiments.toml and suite.toml
 #
-# PRETRAINING has more options of bmtools pretrain, such as --set mixed_precision=no; EXPERIMENTS names sets;
+# PRETRAINING has more options of bmtools pretrain, such as --set precision=no; EXPERIMENTS names sets;
 # SEEDS and JOBS are those of compare.py. What exists in OUT is kept, so a killed run can be continued.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -13,7 +13,7 @@ SEED=${SEED:-0}
 ABOUT=${ABOUT:-$(dirname "$0")/about.toml}    # what the cards say that only people know
 mkdir -p "$OUT"
 export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_NER_SEED=$SEED
-export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_MIXED_PRECISION=no    # float32, as docs/results.md has it
+export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_PRECISION=no    # float32, as docs/results.md has it
 
 step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
 missing() { [ ! -e "$OUT/$1" ]; }

@@ -10,7 +10,7 @@ rm -rf "$OUT"
 mkdir -p "$OUT"
 cd "$OUT"
 # float32 everywhere, as docs/results.md has it; without this line each machine takes what it is fast in
-export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_MIXED_PRECISION=no
+export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_PRECISION=no
 
 echo "== 1. Abstracts in PubMed's XML become records, and Italian, sentence by sentence" >&2
 bmtools import pubmed "$HERE/abstracts.xml" |

@@ -124,7 +124,7 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
         max_length=side.max_length, batch_size=batch_size, layout=side.layout))
     packed, corpora = side.layout == "packed", {"text": corpus}
     schedule = resolve_steps([phase], corpora, packed)
-    settings = OptimizationConfig(dropout=side.dropout, mixed_precision=side.precision,
+    settings = OptimizationConfig(dropout=side.dropout, precision=side.precision,
                                   compile=side.compiled)
     settings, _ = resolve_precision(settings, model.config, join_processes(settings))
     accelerator = make_accelerator(settings)

@@ -54,7 +54,7 @@ class Sides:
                 "--train", self.files["train"], "--dev", self.files["dev"],
                 "-o", self._directory / "ours", "--overwrite", "--seeds", 1, "--batch-size",
                 _BATCH, "--max-length", MAX_LENGTH[self.task], "--set", "weight_decay=0",
-                "--set", "warmup_ratio=0", "--mixed-precision", precision, *options]
+                "--set", "warmup_ratio=0", "--precision", precision, *options]
 
     def theirs(self, model: Path | None = None, **settings: Any) -> list[object]:
         """Give the peer's."""

@@ -20,7 +20,7 @@ from bmtools.training.pretrain import pretrain
 from bmtools.vocab.tokenizer import save_tokenizer
 
 _SETTINGS: dict[str, Any] = {
-    "architecture": "bert-base", "max_length": 512, "batch_size": 64, "mixed_precision": "bf16",
+    "architecture": "bert-base", "max_length": 512, "batch_size": 64, "precision": "bf16",
     "steps": 60}
 
 

@@ -22,6 +22,8 @@ from bmtools.cli.help import (
     topics,
 )
 from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.parameters import InputFile
+from bmtools.cli.pass_options import ShardParam
 from bmtools.commands.import_ import sets, texts
 
 Run = Callable[..., object]
@@ -294,3 +296,25 @@ def test_completion_in_bash(tmp_path) -> None:
               'echo "${COMPREPLY[@]}"\n')
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("laptop\n", "")
+
+
+ONE_MEANING = {  # of an option in all commands: what its value is
+    "workers": click.INT, "processes": click.IntRange, "part": ShardParam, "shard": click.BOOL,
+    "precision": click.Choice, "device": (click.STRING, click.Choice), "baseline": InputFile}
+OTHER_NAMES = {"jobs", "threads", "n-jobs", "num-workers", "mixed-precision", "dtype",
+               "compute-type", "nproc"}
+
+
+def test_an_option_has_one_name_and_one_meaning() -> None:
+    found: dict[str, set[str]] = {}
+    for words in commands():
+        for option in find(words)[0].params:
+            if isinstance(option, click.Option) and not isinstance(option, KeyOption):
+                name = long_name(option)
+                found.setdefault(name, set()).add(words[0] if words else "")
+                kinds = ONE_MEANING.get(name, object)
+                kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+                assert isinstance(option.type, tuple(
+                    kind if isinstance(kind, type) else type(kind) for kind in kinds)), words
+    assert not OTHER_NAMES & found.keys()
+    assert found["processes"] == found["shard"] == {"pretrain", "distill"}

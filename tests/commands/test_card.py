@@ -63,7 +63,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory,
                           ("unseen.jsonl", unseen)):
         (folder / name).write_text("".join(json.dumps(one) + "\n" for one in records))
     (folder / "about.toml").write_text(ABOUT)
-    train = ["--steps", "2", "--max-length", "32", "--batch-size", "4", "--mixed-precision", "no"]
+    train = ["--steps", "2", "--max-length", "32", "--batch-size", "4", "--precision", "no"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("BMTOOLS_POWER_WATTS", "20")

@@ -47,7 +47,7 @@ def models(tiny_checkpoint: Path, make_tagger: Callable[[Path], Path],
 
 def test_measures(run: Callable[..., Any], here: list[tuple[str, str]],
                              models: list[Path], corpus: Path) -> None:
-    done = run("compare-models", *models, "--turns", "2", "--threads", "1", "--texts", corpus)
+    done = run("compare-models", *models, "--turns", "2", "--workers", "1", "--texts", corpus)
     assert done.code == 0, done.err
     assert [line["kind"] for line in done.records] == ["bert", "openvino", "bert"]
     assert [line["model"] for line in done.records] == [*map(str, models)]
@@ -73,7 +73,7 @@ def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: l
     monkeypatch.setattr(model_speed, "_run", keep)
     compare_models(models[:3], texts=[{"id": "a", "text": "Il cuore pompa il sangue."},
                                       {"id": "b", "text": "Il rene " * 20}],
-                   turns=1, threads=1, batch_size=1, max_length=10)
+                   turns=1, workers=1, batch_size=1, max_length=10)
     lengths = list(read.values())
     assert len(lengths) == 3 and lengths == [lengths[0]] * 3
     assert max(lengths[0]) == 10 and len(lengths[0]) == 2 * 2
@@ -82,7 +82,7 @@ def test_every_model_reads_the_same_texts(here: list[tuple[str, str]], models: l
 @pytest.mark.slow
 def test_processes_of_their_own(tiny_checkpoint: Path) -> None:
     [line] = compare_models([tiny_checkpoint], [{"id": "a", "text": "Il rene."}], turns=1,
-                            threads=1, batch_size=2, max_length=8)
+                            workers=1, batch_size=2, max_length=8)
     assert line["texts"] == 1
     assert 50 < line["cpu"]["peak_megabytes"] < 2_000
 

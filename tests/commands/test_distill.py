@@ -108,7 +108,7 @@ def test_the_directory_says_how_it_was_made(
                   learning_rate=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"],
-        **asdict(OptimizationConfig(seed=5, mixed_precision="no")),
+        **asdict(OptimizationConfig(seed=5, precision="no")),
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(PretrainingConfig()),
         **asdict(DistillationConfig(temperature=3)), "teacher": tiny_checkpoint.name,
@@ -131,7 +131,7 @@ def test_the_directory_says_how_it_was_made(
 def test_recipes_give_the_losses_and_options_override_them(
         run: Run, taught: list[Any], corpus: Path, recipe: str, terms: set[str]) -> None:
     outcome = run(*taught, "--recipe", recipe, corpus, "--steps", "1",
-                  "--set", "temperature=3", "--mixed-precision", "no")
+                  "--set", "temperature=3", "--precision", "no")
     assert outcome.code == 0, outcome.err
     line = outcome.records[0]
     assert {*line} & {"mlm", "kl", "cosine"} == terms

@@ -67,7 +67,7 @@ def test_a_head_of_bmtools(run: Callable[..., Any], write_lines: Callable[..., P
     for name in ("tuned", "out"):  # compare-models runs both
         model = str(tmp_path / name)
         model_speed._load(model, ["Il cuore pompa."] * 4,
-                          SpeedConfig(batch_size=1, max_length=4, threads=1))
+                          SpeedConfig(batch_size=1, max_length=4, workers=1))
         assert model_speed._turn(model)[0] == 4 * 4
 
 

@@ -24,7 +24,7 @@ SMALLER = ((r"--steps [\d_]+", "--steps 2"), (r"--epochs [\d.]+", "--epochs 1"),
            (r"--architecture megatron-bert-345m", "--architecture bert-1x64"),
            (r"(--phases \S+)", r"\1 --steps 2 --batch-size 2 --max-length 32"),
            (r"(--recipe \S+)",
-            r"\1 --steps 2 --batch-size 2 --max-length 32 --mixed-precision no"))
+            r"\1 --steps 2 --batch-size 2 --max-length 32 --precision no"))
 
 
 def toy(code: str) -> str:

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def fresh(tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
     """Arguments that start afresh."""
     return ["pretrain", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer, *QUICK,
-            "--mixed-precision", "no", "-o", tmp_path / "out"]
+            "--precision", "no", "-o", tmp_path / "out"]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_directory_says_how_it_was_made(
                   ObjectiveConfig(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"],
-        **asdict(OptimizationConfig(seed=5, mixed_precision="no")),
+        **asdict(OptimizationConfig(seed=5, precision="no")),
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(PretrainingConfig()),
         "model": tiny_checkpoint.name, "architecture": None, "tokenizer": None, "terms": None}
@@ -185,7 +185,7 @@ PHASES = {
     (("--phases", "two-layouts"), "--layout: found auto and packed, expected one for all"),
     (("--set", "frozen_layers=3"), "--set frozen_layers: found 3, but the model has 1 layers"),
     (("--max-length", "33"), "--max-length: found 33, but the model has 32 positions"),
-    (("--mixed-precision", "fp16"), "--mixed-precision: found fp16, which a CPU cannot train in"),
+    (("--precision", "fp16"), "--precision: found fp16, which a CPU cannot train in"),
     (("--memory-gib", "0.0001"), "phase 'main': a single sequence of 16 tokens takes 0."),
     (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
     (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
@@ -369,7 +369,7 @@ steps = 40
 learning_rate = 1e38
 """)
     given = ["pretrain", *fresh[1:5], "-o", fresh[-1], "--phases", path, corpus, "--save-steps",
-             "2", "--mixed-precision", "no"]
+             "2", "--precision", "no"]
     outcome = run(*given)
     state = tmp_path / "out.run" / "step-00000004"
     assert outcome.code == 1

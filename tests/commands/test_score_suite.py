@@ -117,9 +117,9 @@ def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     bio, base, published, *_ = run("score-suite", "--suite", "biobit", path).records
     assert bio["differences"]["BC2GM"] == pytest.approx(100 * (80 / 77.59 - 1), abs=1e-5)
     assert published["model"] == "BaseBIT" and "differences" not in published
-    bio, base, *_ = run("score-suite", "--suite", "biobit", path, "--baseline", "base").records
+    bio, base, *_ = run("score-suite", "--suite", "biobit", path, "--compare-with", "base").records
     assert bio["differences"] == {"BC2GM": 25.0} and "differences" not in base
-    refused = run("score-suite", "--suite", "biobit", path, "--baseline", "bas")
+    refused = run("score-suite", "--suite", "biobit", path, "--compare-with", "bas")
     assert refused.code == 2 and "did you mean 'base'?" in refused.err
 
 
@@ -174,7 +174,7 @@ def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:
 def test_tables_for_documents(run: Run, write_lines: Write, tmp_path: Path) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8, "a_b"), line("JNLPBA", 0.6, "a_b"))
     output = tmp_path / "lines.jsonl"
-    arguments = ("score-suite", "--suite", "blurb", path, "--baseline", "BERT cased")
+    arguments = ("score-suite", "--suite", "blurb", path, "--compare-with", "BERT cased")
     markdown = [" ".join(row.split()) for row in run(*arguments, "--table").out.splitlines()]
     assert markdown[0].endswith("Benchmark (Gu et al. 2021, Table 6)")
     assert markdown[1].startswith("| set | a_b | BERT uncased | BERT cased |")

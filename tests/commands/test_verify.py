@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 Run = Callable[..., Any]
-TINY = ("--steps", "1", "--batch-size", "2", "--max-length", "16", "--mixed-precision", "no",
+TINY = ("--steps", "1", "--batch-size", "2", "--max-length", "16", "--precision", "no",
         "--architecture", "bert-1x64")
 pytestmark = pytest.mark.usefixtures("one_thread")
 

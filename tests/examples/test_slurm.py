@@ -82,7 +82,7 @@ def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
         return submit("pretrain.sh", corpus.name, "vocabulary", output, replaced={
             "--ntasks-per-node=4": "--ntasks-per-node=1", "bert-base": "bert-1x64",
             "--max-length 512 --batch-size 256": "--max-length 32 --batch-size 8",
-            "--epochs 3": "--steps 120 --mixed-precision no --logging-steps 1"},
+            "--epochs 3": "--steps 120 --precision no --logging-steps 1"},
             SIGNAL_WHEN=signal_when, ACCELERATE_USE_CPU="true", GLOO_SOCKET_IFNAME="lo",
             OMP_NUM_THREADS="1")
 
@@ -105,7 +105,7 @@ def test_the_model_of_a_task_is_what_the_suite_scores(
         run("import", "conll", QUICKSTART / f"entities-{part}.tsv", "-o", folder / f"{part}.jsonl")
     save_random(tmp_path / "model", tokenizer)
     written = submit("finetune.sh", "sets", "model", "tuned", replaced={
-        "--array=0-5": "--array=2-2", "--seeds 3": "--seeds 1 --epochs 1 --mixed-precision no"})
+        "--array=0-5": "--array=2-2", "--seeds 3": "--seeds 1 --epochs 1 --precision no"})
     assert written.endswith("session 0 exited with 0\n")
     [line] = run("score-suite", "--suite", "blurb", "--published", "none", "--json",
                  *sorted((tmp_path / "tuned").iterdir())).records

@@ -43,7 +43,7 @@ def test_examples(data: Path, tmp_path: Path, run_script: Any, read: Any, name: 
     (here / "experiments.toml").write_text(settings)
     out = tmp_path / "out"
     run_script(here / "run.sh", OUT=str(out), DATA=str(data), SEEDS="0 1", RECORDS="40",
-               PRETRAINING="--set mixed_precision=no")
+               PRETRAINING="--set precision=no")
     scores = {path.stem: read(path) for path in (out / "scores").glob("*.jsonl")}
     models = {line["model"] for line in scores[set_name] if "model" in line}
     assert {"pretrained", "random", "baseline"} <= models

@@ -67,7 +67,7 @@ def test_translated_sets(data: Path, tmp_path: Path, run_script: Any, read: Any,
         text = re.sub(long, short, text)
     script.write_text(text)
     run_script(script, OUT=str(out), DATA=str(small), SEEDS="0",
-               PRETRAINING="--set mixed_precision=no")
+               PRETRAINING="--set precision=no")
     for name in ("BC5CDR", "NCBI-disease"):
         english, italian = (read(out / f"sets/{name}/train.{lang}.jsonl") for lang in ("en", "it"))
         before, after = (sum(len(record["entities"]) for record in records)

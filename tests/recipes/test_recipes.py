@@ -34,7 +34,7 @@ BIOLM = {"max_length": 512, "mask_rate": 0.15, "batch_size": 8192, "steps": 500_
          "warmup_ratio": 0.05, "schedule": "linear", "min_lr_ratio": 0.0, "objective": "masked",
          "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
 BIOLM_RUN = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-6, "dropout": 0.1,
-             "weight_decay": 0.01, "mixed_precision": "fp16"}
+             "weight_decay": 0.01, "precision": "fp16"}
 PUBMEDBERT = {"steps": 62_500, "batch_size": 8192, "learning_rate": 6e-4, "warmup_ratio": 0.1,
               "schedule": "linear", "min_lr_ratio": 0.0, "masking": "words",
               "objective": "masked+nsp", "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
@@ -117,7 +117,7 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
                      "schedule": "constant"},
                     {**DETOUR, "objective": "masked", "tokens": 5_000_000_000, "mask_rate": 0.15,
                      "schedule": "wsd", "decay_ratio": 1.0, "min_lr_ratio": 0.1}],
-                   {"adam_beta1": 0.9, "adam_beta2": 0.98, "mixed_precision": "bf16"}),
+                   {"adam_beta1": 0.9, "adam_beta2": 0.98, "precision": "bf16"}),
 }
 # Weights of the losses: masked tokens, KL, cosine, logits, hidden states, relations.
 LOSSES = {"biolm-distill": (5, 2, 0), "biolm-distill-align": (5, 2, 1),

@@ -117,12 +117,12 @@ def test_families_are_scored_by_all_measures(
         family: str, changes: dict[str, Any], saved: Callable[..., Path], tokenizer: Any) -> None:
     directory = saved(family, **changes)
     texts = [{"id": str(number), "text": text} for number, text in enumerate(TEXTS)]
-    [line] = pppl(texts, directory, device="cpu", threads=1)
+    [line] = pppl(texts, directory, device="cpu", workers=1)
     assert line["nats_per_token"] == pytest.approx(brute_force(directory, tokenizer), abs=1e-4)
     cloze = {"id": "1", "text": f"Il {MASK} pompa il sangue.", "target": "cuore"}
-    [line] = mrr([cloze], directory, device="cpu", threads=1)
+    [line] = mrr([cloze], directory, device="cpu", workers=1)
     assert 0 < line["probability"] < 1
-    [line] = masked_lm_loss(texts, directory, device="cpu", threads=1, masking="tokens",
+    [line] = masked_lm_loss(texts, directory, device="cpu", workers=1, masking="tokens",
                             mask_rate="0.5", max_length=16, repeats=1)
     assert 0.5 < line["nats_per_token"] < 50
     [line] = embedding_space(texts * 4, directory, device="cpu", min_count=1, bands=2,

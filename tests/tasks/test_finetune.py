@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
 MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
 TAGGER = "AutoModelForTokenClassification"
-LOOP = OptimizationConfig(dropout=0.1, mixed_precision="no")
+LOOP = OptimizationConfig(dropout=0.1, precision="no")
 SCHEDULE = LearningRateConfig(3e-3)
 
 

@@ -235,11 +235,11 @@ def test_all_runs_train_in_the_precision_that_suits_the_machine(
     """It is told once, also of folds and grids, and predictions stay in float32."""
     monkeypatch.setattr("bmtools.training.auto.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
-    note = "mixed_precision auto: bf16, as it is fast"
+    note = "precision auto: bf16, as it is fast"
     _, half = tuned("half", seeds=2, grid="learning_rate=1e-30,3e-3")
     assert [line["note"] for line in half if "note" in line] == [note]
-    assert read_manifest(tmp_path / "half")["settings"]["mixed_precision"] == "bf16"
-    _, exact = tuned("exact", seeds=2, grid="learning_rate=1e-30,3e-3", mixed_precision="no")
+    assert read_manifest(tmp_path / "half")["settings"]["precision"] == "bf16"
+    _, exact = tuned("exact", seeds=2, grid="learning_rate=1e-30,3e-3", precision="no")
     assert "note" not in {name for line in exact for name in line}
     unchanged, other = (next(line for line in lines if "dev_loss" in line)
                         for lines in (half, exact))
@@ -248,7 +248,7 @@ def test_all_runs_train_in_the_precision_that_suits_the_machine(
     bmtools.tasks.finetune("classification", bert, folds, None, tmp_path / "out",
                            report=lines.append, **{**SETTINGS, "epochs": 1})
     assert [line["note"] for line in lines if "note" in line] == [f"fold 0: {note}"]
-    assert read_manifest(tmp_path / "out/fold-1")["settings"]["mixed_precision"] == "bf16"
+    assert read_manifest(tmp_path / "out/fold-1")["settings"]["precision"] == "bf16"
 
 
 def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:

@@ -44,7 +44,7 @@ def suits(monkeypatch: pytest.MonkeyPatch) -> Callable[[PrecisionChoice | None],
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretend that a run was begun: `recorded(mixed_precision="bf16")`."""
+    """Pretend that a run was begun: `recorded(precision="bf16")`."""
     return lambda **identity: monkeypatch.setattr(auto, "recorded_identity", lambda _: identity)
 
 
@@ -56,17 +56,17 @@ def state(device: str = "cpu", processes: int = 1, main: bool = True) -> Any:
 def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None]) -> None:
     suits(FAST)
     found, notes = resolve_auto(plan, None, state())
-    assert notes == ["mixed_precision auto: bf16, as it is fast"]
-    assert found.optimization == OptimizationConfig(mixed_precision="bf16")
-    assert found.config.run == {"mixed_precision": "bf16"}, "phases.toml has it"
-    assert found.settings()["mixed_precision"] == "bf16"
-    assert found.identity({}, "v", [1])["mixed_precision"] == "bf16"
+    assert notes == ["precision auto: bf16, as it is fast"]
+    assert found.optimization == OptimizationConfig(precision="bf16")
+    assert found.config.run == {"precision": "bf16"}, "phases.toml has it"
+    assert found.settings()["precision"] == "bf16"
+    assert found.identity({}, "v", [1])["precision"] == "bf16"
     assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
 
 
 def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., None]) -> None:
     suits(None)
-    said = replace(plan, optimization=OptimizationConfig(mixed_precision="bf16"))
+    said = replace(plan, optimization=OptimizationConfig(precision="bf16"))
     found, notes = resolve_auto(said, None, state())
     assert (found.optimization, found.layout, notes) == (said.optimization, "padded", [])
     settled = said.resolved("packed", "bf16")
@@ -77,10 +77,10 @@ def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., Non
 def test_a_run_that_goes_on_keeps_its_precision_and_layout(
         plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None]) -> None:
     suits(FAST)
-    recorded(mixed_precision="no", layout="packed")
+    recorded(precision="no", layout="packed")
     found, notes = resolve_auto(plan, None, state())
-    assert (found.optimization.mixed_precision, found.layout) == ("no", "packed")
-    assert notes == ["mixed_precision auto: no (float32), as the run was begun with it"]
+    assert (found.optimization.precision, found.layout) == ("no", "packed")
+    assert notes == ["precision auto: no (float32), as the run was begun with it"]
 
 
 def test_sharded_weights_and_adversarial_noise_stay_in_float32(
@@ -89,11 +89,11 @@ def test_sharded_weights_and_adversarial_noise_stay_in_float32(
     monkeypatch.setattr(distributed, "broadcast_object_list", lambda objects: objects)
     monkeypatch.setenv("BMTOOLS_SHARD", "1")
     found, [note] = resolve_auto(plan, None, state("cuda", 2))
-    assert found.optimization.mixed_precision == "no"
+    assert found.optimization.precision == "no"
     assert note.endswith("no (float32), as the card is old, and sharded weights go without fp16")
     monkeypatch.setenv("BMTOOLS_SHARD", "")
-    assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.mixed_precision == "fp16"
+    assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.precision == "fp16"
     noisy = replace(plan, pretraining=PretrainingConfig(adversarial=1.0))
     found, [note] = resolve_auto(noisy, None, state("cuda"))
-    assert found.optimization.mixed_precision == "no"
+    assert found.optimization.precision == "no"
     assert "blurs the noise" in note

@@ -21,9 +21,9 @@ from bmtools.training.distributed import (
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU trains in fp16")
 def test_a_processor_does_not_train_in_fp16() -> None:
-    with pytest.raises(BmtoolsError, match="mixed_precision: found fp16, which a CPU cannot "
+    with pytest.raises(BmtoolsError, match="precision: found fp16, which a CPU cannot "
                                            "train in; expected bf16 or no"):
-        make_accelerator(OptimizationConfig(mixed_precision="fp16"))
+        make_accelerator(OptimizationConfig(precision="fp16"))
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(distributed.torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(distributed.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(BmtoolsError, match="processes: found 4, but this machine has 2 GPUs"):
-        make_accelerator(OptimizationConfig(mixed_precision="no"))
+        make_accelerator(OptimizationConfig(precision="no"))
 
 
 def test_others_wait_for_days_where_the_main_process_encodes(

@@ -157,7 +157,7 @@ def test_emulated_precision_is_called_so(
         look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
         machine: Callable[..., None], precision: str, bf16: bool, native: bool) -> None:
     machine(bf16=bf16)
-    found = look(toy_phase(2), mixed_precision=precision)
+    found = look(toy_phase(2), precision=precision)
     assert (found["precision"], found["native"]) == (precision, native)
     assert ["EMULATED" in warning for warning in found["warnings"]] == ([] if native else [True])
 

@@ -82,7 +82,7 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
     assert changed(plan.identity(CONTENTS, "w", (4, 5))) == {"vocabulary"}
     assert changed(plan.identity(CONTENTS, "v", (4, 6))) == {"resolved steps"}
     assert changed(plan.resolved("packed", "bf16").identity(CONTENTS, "v", (4, 5))) == {
-        "layout", "mixed_precision"}
+        "layout", "precision"}
 
 
 def test_a_deterministic_run_keeps_what_rounds_its_sums_and_the_gpu(plan: TrainingPlan) -> None:
@@ -115,7 +115,7 @@ def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) 
     ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
     ({"pretraining": PretrainingConfig(adversarial=10)}, "adversarial: found 10"),
     ({"optimization": OptimizationConfig(optimizer="muon")}, "optimizer: found muon"),
-    ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "mixed_precision: found fp16"),
+    ({"optimization": OptimizationConfig(precision="fp16")}, "precision: found fp16"),
     ({"optimization": OptimizationConfig(compile=True)}, "compile: found True"),
 ])
 def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(

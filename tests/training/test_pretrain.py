@@ -76,7 +76,7 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     phase = Phase("main", PhaseLengthConfig(steps=9), BatchConfig(max_length=16, batch_size=8),
                   learning_rate=LearningRateConfig(learning_rate=2e-3))
     plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)),
-                        OptimizationConfig(mixed_precision="no"),
+                        OptimizationConfig(precision="no"),
                         ReportingConfig(logging_steps=1, save_steps=4),
                         extra={"architecture": "bert-1x64"})
     lines = pretrain_lines(plan, ModelInit(None, "bert-1x64", vocabulary),
@@ -93,7 +93,7 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     found = bmtools.training.pretrain(
         corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=4,
         on_report=reports.append, evaluate=corpus, **given)
-    assert reports.pop(0)["note"].startswith("mixed_precision auto: no (float32), as ")
+    assert reports.pop(0)["note"].startswith("precision auto: no (float32), as ")
     assert [line.get("loss", 0) > 0 for line in reports] == [True, True, False]
     assert found["checkpoint"] == str(tmp_path / "m") and found["steps"] == 4
     assert found["evaluate"] == reports[-1] and found["last"] == reports[-2]
@@ -162,20 +162,20 @@ def test_a_run_keeps_the_precision_that_auto_chose(
     monkeypatch.setattr("bmtools.training.auto.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
     stopped = run(*start, "--budget", "0.001s")
-    assert "bmtools: --mixed-precision auto: bf16, as it is fast\n" in stopped.err
+    assert "bmtools: --precision auto: bf16, as it is fast\n" in stopped.err
     monkeypatch.undo()
-    refused = run(*start, "--resume", "--mixed-precision", "no")
+    refused = run(*start, "--resume", "--precision", "no")
     assert refused.code == 1
-    assert "has mixed_precision bf16, found no; resume with the same settings" in refused.err
+    assert "has precision bf16, found no; resume with the same settings" in refused.err
     outcome = run(*start, "--resume")
     assert outcome.code == 0
-    assert "bmtools: --mixed-precision auto: bf16, as the run was begun with it\n" in outcome.err
-    assert read_manifest(tmp_path / "m")["settings"]["mixed_precision"] == "bf16"
-    assert read_run_config(str(tmp_path / "m/phases.toml")).run["mixed_precision"] == "bf16"
+    assert "bmtools: --precision auto: bf16, as the run was begun with it\n" in outcome.err
+    assert read_manifest(tmp_path / "m")["settings"]["precision"] == "bf16"
+    assert read_run_config(str(tmp_path / "m/phases.toml")).run["precision"] == "bf16"
     plain = run(*arguments(corpus, vocabulary, tmp_path / "n", "--steps", "4"),
-                "--mixed-precision", "bf16")
+                "--precision", "bf16")
     assert losses(stopped.records + outcome.records) == losses(plain.records)
-    assert "mixed-precision" not in plain.err
+    assert "precision" not in plain.err
 
 
 def test_weights_and_evaluations_stay_in_float32(corpus: Path, vocabulary: Path,
@@ -183,7 +183,7 @@ def test_weights_and_evaluations_stay_in_float32(corpus: Path, vocabulary: Path,
     found = {precision: bmtools.training.pretrain(
         corpus, tmp_path / precision, architecture="bert-1x64", tokenizer=vocabulary, steps=1,
         learning_rate=1e-30, weight_decay=0.0, max_length=16, evaluate=corpus,
-        mixed_precision=precision) for precision in ("no", "bf16")}
+        precision=precision) for precision in ("no", "bf16")}
     assert found["bf16"]["last"]["loss"] != found["no"]["last"]["loss"]
     assert found["bf16"]["evaluate"] == found["no"]["evaluate"]
     weights = load_file(tmp_path / "bf16/model.safetensors")
@@ -291,7 +291,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     with corpus.open("a") as stream:
         stream.write('{"id": 1}\n')
     more = ("--steps", "300", "--save-steps", "0", "--set", "schedule=constant",
-            "--mixed-precision", "no",
+            "--precision", "no",
             "--rejects", str(tmp_path / "rejects.jsonl"))
     expected = losses(run(*arguments(corpus, vocabulary, tmp_path / "one", *more)).records)
     (tmp_path / "rejects.jsonl").unlink()

@@ -37,7 +37,7 @@ mixout = 0.4
 l2_sp = 0.01
 layer_decay = 0.9
 dropout = 0.1
-mixed_precision = "no"
+precision = "no"
 
 [common]
 max_length = 24
@@ -388,7 +388,7 @@ Trainer.step = slow
 
 def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
         start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, "--mixed-precision", "no",
+    job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, "--precision", "no",
                 hook=SLOW)
     job.after(6, signal.SIGINT)
     job.until(lambda: STOPPING in job.err)
@@ -405,7 +405,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
 
 
 @pytest.mark.parametrize("settings", [
-    ("--mixed-precision", "bf16", "--micro-batch-size", 3,
+    ("--precision", "bf16", "--micro-batch-size", 3,
      "--set", "activation_checkpointing=true"),
     ("--set", "optimizer=muon", "--set", "adversarial=5", "--set", "mixout=0")],
     ids=["adamw", "muon"])
@@ -585,7 +585,7 @@ def test_sharded_weights_are_resumed_by_other_processes(
 def test_a_gpu_resumes_a_killed_run(start: Start, data: Path, tmp_path: Path,
                                     precision: str) -> None:
     """The loss scale of fp16 is part of a state; sums on a GPU have no fixed order."""
-    given = [*phased(data), "--mixed-precision", precision, "--save-steps", 1]
+    given = [*phased(data), "--precision", precision, "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     state = json.loads((tmp_path / "out.run/step-00000009/state.json").read_text())
@@ -603,7 +603,7 @@ def test_a_gpu_resumes_a_killed_run(start: Start, data: Path, tmp_path: Path,
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_a_deterministic_gpu_resumes_with_the_same_bytes(
         start: Start, data: Path, tmp_path: Path, layout: str, precision: str) -> None:
-    given = [*phased(data), "--layout", layout, "--mixed-precision", precision, "--set",
+    given = [*phased(data), "--layout", layout, "--precision", precision, "--set",
              "deterministic=true",
              "--save-steps", 1]
     start("whole", *given).succeed()
@@ -618,7 +618,7 @@ def test_a_deterministic_gpu_resumes_with_the_same_bytes(
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                          more: tuple[str, ...], precision: str) -> None:
-    given = [*sharded(data, "packed"), "--mixed-precision", precision, "--set", "tf32=false"]
+    given = [*sharded(data, "packed"), "--precision", precision, "--set", "tf32=false"]
     start("one", *given).succeed()
     assert start("two", *given, *more, processes=2, hook=dies_at(8)).wait()[0] == -signal.SIGKILL
     start("two", *given, *more, "--resume", processes=2).succeed()

@@ -13,7 +13,7 @@ from toy_models import save_random
 Run = Callable[..., Any]
 SENTENCES = ("Fever is common.", "No patient died.", "We studied the drug.",
              "The drug reduces pain.", "The patient has a fever.")
-TINY = ("--steps", "1", "--batch-size", "2", "--max-length", "16", "--mixed-precision", "no")
+TINY = ("--steps", "1", "--batch-size", "2", "--max-length", "16", "--precision", "no")
 SWITCH = "BMTOOLS_ALLOW_LICENCE_CONFLICT"
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -68,7 +68,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
     """
     config: SpeedConfig
     [config], paths = split_settings(settings, SpeedConfig), [Path(model) for model in models]
-    config = replace(config, threads=config.threads or usable_cores())
+    config = replace(config, workers=config.workers or usable_cores())
     for path in paths:
         check_for_inference(path)
         if exported := read_exported(path):
@@ -76,7 +76,7 @@ def compare_models(models: Sequence[str | PathLike[str]], texts: RecordSource,
     read = [record["text"] for record in islice(as_records(texts), _TEXTS)]
     if not any(read):
         raise DataError(f"{setting('texts')}: found no text, expected records with text")
-    return [{**line, "threads": config.threads, "batch_size": config.batch_size,
+    return [{**line, "threads": config.workers, "batch_size": config.batch_size,
              "max_length": config.max_length, "texts": len(read)}
             for line in _measure(paths, read, config)]
 
@@ -129,7 +129,7 @@ def _load(name: str, texts: Sequence[str], config: SpeedConfig) -> None:
     from bmtools.tasks.predict import Predictor
 
     warnings.simplefilter("ignore")
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(config.workers)
     directory, exported = Path(name), read_exported(Path(name))
     kind = exported.model_class if exported else \
         (read_config(directory).get("architectures") or [""])[0]

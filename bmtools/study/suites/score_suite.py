@@ -137,7 +137,7 @@ def _add_differences(lines: Sequence[JsonObject], suite: Suite, baseline: str | 
     own = [line["scores"] for line in lines if line["model"] == named]
     if not own and baseline:
         known = dict.fromkeys(line["model"] for line in lines)
-        raise ValueError(f"{setting('baseline')}: found {baseline!r}, "
+        raise ValueError(f"{setting('compare_with')}: found {baseline!r}, "
                          f"{suggestion(baseline, known)}")
     base = {row: score for scores in reversed(own) for row, score in scores.items() if score}
     for line in lines:

@@ -31,7 +31,7 @@ TIMEFORMAT="%U %S"
 missing() { [ ! -e "$OUT/$1" ]; }
 
 # The recipe's settings but for its sizes, and Muon, which is ahead of AdamW after few steps (recipe laptop).
-small=(--recipe biolm-distill --max-length 128 --batch-size 16 --set dropout=0 --set optimizer=muon --mixed-precision no)
+small=(--recipe biolm-distill --max-length 128 --batch-size 16 --set dropout=0 --set optimizer=muon --precision no)
 train() {  # NAME COMMAND OPTION...: run it, and note its processor time
     local name=$1; shift
     missing "$name" || return 0
@@ -54,7 +54,7 @@ tune() {  # ROW SEED: fine-tune on every set, and predict its test part; the mod
         echo "== $set: $1, seed $2 ($SECONDS s)" >&2
         bmtools finetune "$task" --model "$(model "$1" "$2")" -o "$OUT/tuned-$1-$2" --overwrite \
             --train "$OUT/sets/$set/train.jsonl" --dev "$OUT/sets/$set/dev.jsonl" --seed-list "$2" \
-            --epochs 4 --batch-size 32 --learning-rate 5e-4 --max-length 128 --mixed-precision no > /dev/null
+            --epochs 4 --batch-size 32 --learning-rate 5e-4 --max-length 128 --precision no > /dev/null
         bmtools predict "$OUT/sets/$set/test.jsonl" --model "$OUT/tuned-$1-$2" -o "$OUT/$found"
         rm -r "$OUT/tuned-$1-$2"
     done

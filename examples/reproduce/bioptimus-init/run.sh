@@ -26,7 +26,7 @@ BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked
 STEPS=${STEPS:-120}
 EVERY=${EVERY:-30}              # steps between scores
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_MIXED_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
 mkdir -p "$OUT/initialised" "$OUT/arms"
 missing() { [ ! -e "$OUT/$1" ]; }
 

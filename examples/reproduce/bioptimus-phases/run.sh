@@ -19,7 +19,7 @@ HELD_OUT=${HELD_OUT:-8}
 SHARE=${SHARE:-0.12}            # of the paper's epochs
 BASE_TOKENS=${BASE_TOKENS:-1500000}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_MIXED_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 epochs() { awk -v share="$SHARE" -v epochs="$1" 'BEGIN { printf "%.6g", share * epochs }'; }

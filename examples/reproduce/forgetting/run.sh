@@ -22,7 +22,7 @@ BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked
 VOCABULARY=${VOCABULARY:-6000}
 HELD_OUT=${HELD_OUT:-400}       # records of each kind that are never trained on
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_MIXED_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
 mkdir -p "$OUT/arms"
 
 missing() { [ ! -e "$OUT/$1" ]; }

@@ -25,7 +25,7 @@ EVERY=${EVERY:-10}              # steps between points of a curve
 HELD_OUT=${HELD_OUT:-8}         # abstracts to score
 SEED=${SEED:-0}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-export BMTOOLS_PRETRAIN_MIXED_PRECISION=no    # float32, as the published figures have it
+export BMTOOLS_PRETRAIN_PRECISION=no    # float32, as the published figures have it
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 
