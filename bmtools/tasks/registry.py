@@ -74,6 +74,9 @@ def find_task(directory: Path, task: str = "") -> str:
         BmtoolsError: no such task.
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
+    if not task and trained and trained not in TASKS:
+        raise CheckpointError(f"{directory / 'bmtools.json'}: found the task {trained!r}, expected "
+                              f"one of {', '.join(TASKS)}")
     [head, *_] = read_config(directory).get("architectures") or [""]
     if not trained and head.endswith(_UNTUNED):
         raise CheckpointError(

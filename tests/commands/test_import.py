@@ -31,8 +31,6 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n<PubmedArticle><MedlineCitation><PMID>{1}</PMID><Article><Abstract>"
        "<AbstractText>Three.</AbstractText></Abstract></Article></MedlineCitation>"
        "</PubmedArticle>\n</PubmedArticleSet>\n")
-MARKED = '{"text": "<< One >>. [[ Two ]].", "label": "x"}\n'
-TEXTS = '{{"data": [{{"PMID": "a", "Testo": "One. Two."}},\n {{"PMID": "b", "{0}": "Three."}}]}}\n'
 DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
        '<sentence id="d.s1" {0}/></document>\n')
 CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
@@ -45,14 +43,8 @@ SAMPLES = {
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
-    "biored": Sample(TEXTS.format("Testo"), TEXTS.format("Text"),
-                     "in (data[1]): key 'Testo' is missing", ("a", "b"), ("a",)),
-    "chemprot": Sample(MARKED * 2, f'{MARKED}{{"text": "Three.", "label": "x"}}\n',
-                       "in:2: found no text with << a >>", ("in:1", "in:2"), ("in:1",)),
     "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),
                   "in:2: found <sentence> without text", ("d.s0", "d.s1"), ("d.s0",)),
-    "pubtator": Sample("a|t|One. Two.\na|a|\n\nb|t|Three.\n", "a|t|One. Two.\nb\tThree.\n",
-                       "in:2: found 'b\\tThree.', expected ID|t|title", ("a", "b"), ("a",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
                    ("in:1", "in:3"), ()),
     "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',
@@ -60,53 +52,13 @@ SAMPLES = {
                     "in:2: key 'text': found no such key", ("1", "in:2"), ("1",)),
     "table": Sample("id,text\n7,One. Two.\n8,Three.\n", "id,text\n7,One. Two.\n8,\n",
                     "in:3: found nothing in the column of the text", ("in:2", "in:3"), ("in:2",)),
-    "gad": Sample("One. Two.\t1\nThree.\t0\n", "One. Two.\t1\nThree.\t2\n",
-                  "in:2: found the label '2', expected 0 or 1", ("in:1", "in:2"), ("in:1",)),
-    "hoc": Sample("index\ttext\tlabels\na_s0\tOne. Two.\tx,y\na_s1\tThree.\t\n",
-                  "index\ttext\tlabels\na_s0\tOne. Two.\tx,y\na_s1\tThree.\n",
-                  "in:3: found 2 columns, expected 3", ("a_s0", "a_s1"), ("a_s0",)),
-    "biosses": Sample("sentence1\tsentence2\tscore\nOne. Two.\tOne.\t4\nThree.\tThree.\t0.5\n",
-                      "sentence1\tsentence2\tscore\nOne. Two.\tOne.\t4\nThree.\tThree.\tnan\n",
-                      "in:3: found the score 'nan', expected a number", ("in:2", "in:3"),
-                      ("in:2",)),
-    "bioasq-yesno": Sample(
-        "yesno_label\tquestion\tideal_answer\n1\tWhy?\tOne. Two.\n0\tWho?\tThree.\n",
-        "yesno_label\tquestion\tideal_answer\n1\tWhy?\tOne. Two.\nno\tWho?\tThree.\n",
-        "in:3: found the label 'no', expected 0 or 1", ("in:2", "in:3"), ("in:2",)),
 }
 SQUAD = ('{{"data": [{{"paragraphs": [{{"context": "One. Two.", "qas": [{{"id": 1, "question": "?",'
          '"answers": [{{"text": "two", "answer_start": 0}}]}}, {{{0}"question": "?"}}]}}]}}]}}')
-BIOASQ = ('{{"questions": [{{"id": "a", "type": "yesno", "body": "?", "exact_answer": "Yes", '
-          '"snippets": [{{"text": "One. Two."}}]}},\n{{"id": "b", "type": "yesno", "body": "?", '
-          '"exact_answer": "{0}", "snippets": [{{"text": "Three."}}]}}]}}')
-BIOBIT = ('{{"train": [{{"ID": "a", "context": "One. Two.", "question": "?", "answer": "two"}},\n'
-          '{{"ID": "a", "context": "Three.", "question": "?", {0}: "Three"}}], "dev": []}}')
-PUBMEDQA = ('{{"1": {{"QUESTION": "?", "CONTEXTS": ["One.", "Two."], "final_decision": "no"}},\n'
-            '"2": {{"QUESTION": "?", "CONTEXTS": ["Three."], "final_decision": "{0}"}}}}')
-NLI = ('{{"sentence1": "One. Two.", "sentence2": "One."}}\n'
-       '{{"{0}": "Three.", "sentence2": "Two."}}\n')
 SAMPLES |= {
     "squad": Sample(SQUAD.format('"id": 2, '), SQUAD.format(""),
                     "in (data[0]): key 'id' is missing", ("1", "2"), ("1",)),
-    "bioasq": Sample(BIOASQ.format("no"), BIOASQ.format("maybe"),
-                     "in (b): found the exact answer 'maybe', expected yes or no", ("a", "b"),
-                     ("a",)),
-    "biobit-qa": Sample(BIOBIT.format('"answer"'), BIOBIT.format('"reply"'),
-                        "in (train[1]): key 'answer' is missing", ("a_000", "a_001"), ("a_000",)),
-    "pubmedqa": Sample(PUBMEDQA.format("yes"), PUBMEDQA.format("perhaps"),
-                       "in (2): found the decision 'perhaps'", ("1", "2"), ("1",)),
-    "nli": Sample(NLI.format("sentence1"), NLI.format("text"), "in:2: key 'sentence1' is missing",
-                  ("in:1", "in:2"), ("in:1",)),
 }
-JATS = ("<pmc-articleset>\n<article><front><article-meta><article-id pub-id-type='pmc'>1"
-        "</article-id></article-meta></front><body><p>One. Two.</p></body></article>\n<article>"
-        "<front><article-meta><article-id pub-id-type='pmc'>2</article-id></article-meta></front>"
-        "<body><p>Three.</p></body>{0}\n</pmc-articleset>\n")
-SAMPLES |= {
-    "pmc": Sample(JATS.format("</article>"), JATS.format(""), "in:4: damaged XML (Opening and "
-                  "ending tag mismatch: article line 3 and pmc-articleset", ("PMC1", "PMC2"), ()),
-}
-NOTES = "NOTE_ID,NOTE_TYPE,TEXT\n1,RR,One. Two.\n2,RR,{0}Three.\n"
 
 
 def warc_text(*texts: str) -> str:
@@ -115,8 +67,6 @@ def warc_text(*texts: str) -> str:
 
 
 SAMPLES |= {
-    "mimic": Sample(NOTES.format(""), NOTES.format("x,"), "in:3: found 4 columns, expected 3",
-                    ("1", "2"), ("1",)),
     "warc": Sample(warc_text("One. Two.", "Three."), warc_text("One. Two.", "Three.")[:-9],
                    f"in:{len(warc_text('One. Two.'))}: found ", ("urn:uuid:0", "urn:uuid:1"),
                    ("urn:uuid:0",)),
@@ -139,11 +89,7 @@ def options(tmp_path: Path):
     """What a format cannot do without."""
     mentions = tmp_path / "ann.txt"
     mentions.write_text("a\t0\t3\tOne\tX\nb\t0\t3\tNine\tX\n")
-    nothing = tmp_path / "nothing.txt"
-    nothing.touch()
-    return {"standoff": ("--annotations", mentions),
-            "biored": ("--entities", nothing, "--relations", nothing),
-            "bioasq": ("--type", "yesno"), "biobit-qa": ("--split", "train")}
+    return {"standoff": ("--annotations", mentions)}
 
 
 @FORMATS
