@@ -34,7 +34,7 @@ from bmtools.io.output import open_output
     "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
     "--hits hits.jsonl > /dev/null"),
     essential="evaluation hits ngram-words least-words keys action output workers resume rejects",
-    groups={"Contamination": "evaluation hits ngram-words least-words least-share keys action",
+    groups={"Contamination": "evaluation hits ngram-words least-words keys action",
             "Speed": PASS_OPTIONS}, topics="records")
 @reads_records
 @allows_empty

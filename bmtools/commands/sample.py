@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
     "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
     groups={"Sample": "size words records share by allow-fewer seed",
-            "Output": "output ladder rest compression workers ray"},
+            "Output": "output ladder rest workers ray"},
     meanings={"output": "Write one sample here; .gz and .zst compress."})
 @takes_files
 @takes_rejects
@@ -46,13 +46,11 @@ if TYPE_CHECKING:
 @click.option("--ladder", type=OutputDirectory(), metavar="DIR",
               help="Directory for a file for each of several sizes.")
 @writes_file("--rest", "Write the other records here, as to train on what is not held out.")
-@click.option("--compression", type=click.Choice(["none", "gz", "zst"]), default="none",
-              show_default=True, help="Compression of the files of a ladder.")
 @takes_overwrite
 @takes_settings(SampleConfig, "config")
 @takes_workers
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: str,
-            ladder: Path | None, rest: str | None, compression: str, overwrite: bool,
+            ladder: Path | None, rest: str | None, overwrite: bool,
             config: SampleConfig, workers: Workers) -> None:
     """Choose records at random by size, words, number or share.
 
@@ -72,10 +70,8 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
 
     records = RecordReader(step.sources(files), reject)
     if ladder is not None:
-        ending = ".jsonl" if compression == "none" else f".jsonl.{compression}"
         [line] = print_results(step, [write_ladder(records, ladder, config, workers=workers,
-                                                   ending=ending, overwrite=overwrite,
-                                                   step=step)])
+                                                   overwrite=overwrite, step=step)])
         finish(step, *closing(line["samples"], line["output"]))
         return
     with opened_sample(records, config, workers) as chosen, \

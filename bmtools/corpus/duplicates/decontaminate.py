@@ -149,9 +149,8 @@ class ContaminationFinder:
             first, size = min(own.values())
             name, place = self._runs.names[evaluation]
             share = len(own) / int(self._runs.counts[evaluation])
-            if share >= self._config.least_share:
-                yield text, Hit(ids[text], name, place, words.text(first, first + size - 1),
-                                len(own), round(share, 3))
+            yield text, Hit(ids[text], name, place, words.text(first, first + size - 1),
+                            len(own), round(share, 3))
 
 
 def decontaminate(records: RecordSource, evaluation: RecordSource, *,

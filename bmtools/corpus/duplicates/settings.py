@@ -66,8 +66,6 @@ class ContaminationConfig(Settings, title="Contamination"):
     ngram_words: int = option(13, "Words of a run that a record and an evaluation text share.")
     least_words: int = option(
         8, "Of a shorter evaluation text the whole is looked for, if it has so many words.")
-    least_share: float = option(
-        0.0, "Share of the runs of an evaluation text that a record must have; 0 for one run.")
     keys: str = option(
         "text,text_pair,question", "Of the evaluation records whose texts are looked for, "
                                    "separated by commas; the word behind a [MASK] takes its place.",
@@ -78,7 +76,6 @@ class ContaminationConfig(Settings, title="Contamination"):
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, ngram_words=1, least_words=1)
-        require(0 <= self.least_share <= 1, "least_share", self.least_share, "0 to 1")
         require(all(self.key_list), "keys", repr(self.keys), "names of keys, as text,question")
 
     @property

@@ -166,8 +166,8 @@ def _spelled(amount: int, unit: str) -> str:
 
 
 def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
-                 workers: Workers = ONE_WORKER, ending: str = ".jsonl",
-                 overwrite: bool = False, step: Step | None = None) -> JsonObject:
+                 workers: Workers = ONE_WORKER, overwrite: bool = False,
+                 step: Step | None = None) -> JsonObject:
     """Write a directory with a file for each sample: `100MB.jsonl`, `300MB.jsonl` ...
 
     Args:
@@ -175,7 +175,6 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
         output: directory to write.
         config: what to choose.
         workers: read the records.
-        ending: of the files; `.jsonl.gz` and `.jsonl.zst` compress.
         overwrite: replace a directory that is not empty.
         step: the command, if one runs.
 
@@ -185,7 +184,7 @@ def write_ladder(records: RecordReader, output: Path, config: SampleConfig, *,
     started = monotonic()
     with new_directory(output, overwrite) as directory, \
             opened_sample(records, config, workers) as chosen, ExitStack() as stack:
-        rungs = [{**rung, "file": f"{rung['sample']}{ending}"} for rung in chosen.rungs]
+        rungs = [{**rung, "file": f"{rung['sample']}.jsonl"} for rung in chosen.rungs]
         streams = [stack.enter_context(open_output(str(directory / rung["file"])))
                    for rung in rungs]
         for level, line in chosen.lines():

@@ -45,13 +45,6 @@ def test_thirteen_words_are_shared() -> None:
     assert hits(runs, " ".join(words[:8]), " ".join(words[8:])) == []  # of two texts
 
 
-def test_a_share_of_the_text_may_be_asked_for() -> None:
-    shared = " ".join(SENTENCE.split()[:13])
-    for least, expected in ((0.25, 1), (0.26, 0)):
-        finder = ContaminationFinder(runs_of(SENTENCE), ContaminationConfig(least_share=least))
-        assert len(list(finder.find(["a"], [shared]))) == expected
-
-
 def test_case_white_space_and_punctuation_are_folded() -> None:
     found = ContaminationFinder(runs_of(SENTENCE)).find(
         ["a"], ["So: THE patient\n was (treated) with two tablets\u00a0of “aspirin”, a day for 9."])

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby, takewhile
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
@@ -89,7 +89,7 @@ def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:
         raise DataError(f"{place}: found no text in {len(pages)} pages, which may be images; "
                         "ocrmypdf recognises text in them")
     text, sections = joined((f"page {page}", "\n".join(text for _, text in own))
-                            for page, own in groupby(found, attrgetter("page")))
+                            for page, own in groupby(found, itemgetter(0)))
     meta = filled(pages=len(pages), sections=sections, year=about.pop("year", 0))
     return {**about, "text": text, "meta": meta}
 
@@ -126,14 +126,7 @@ def _about(reader: PdfReader) -> JsonObject:
                   year=int(year) if year.isdecimal() else 0)
 
 
-class Paragraph(NamedTuple):
-    """Text that stands on one page or more; the number of the first, from 1."""
-
-    page: int
-    text: str
-
-
-def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[Paragraph]:
+def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[tuple[int, str]]:
     """Make running text of pages.
 
     - Lines at the edges of pages that come again on others are running heads, feet and page
@@ -146,6 +139,9 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[Paragraph]:
     Args:
         pages: lines of each, as they were printed.
         counts: counts lines that are left out and hyphens that are removed.
+
+    Returns:
+        the texts, each after the number of the page that it begins on, from 1.
     """
     lines = [[_plain(line) for line in page.split("\n")] for page in pages]
     kept = _without_running(lines, counts)
@@ -159,7 +155,7 @@ def paragraphs(pages: Sequence[str], counts: Counter[str]) -> list[Paragraph]:
             elif line:
                 found.append((number, [line]))
             before = line
-    return [Paragraph(number, "".join(parts)) for number, parts in found]
+    return [(number, "".join(parts)) for number, parts in found]
 
 
 def _plain(line: str) -> str:
@@ -169,18 +165,20 @@ def _plain(line: str) -> str:
 
 def _without_running(pages: Sequence[list[str]], counts: Counter[str]) -> list[list[str]]:
     """Remove the outermost lines of pages that other pages have, too."""
-    edges = [(_filled(page)[:_EDGE], _filled(page[::-1])[:_EDGE]) for page in pages]
+    filled = [[place for place, line in enumerate(page) if line] for page in pages]
+    edges = [[[page[place] for place in places[:_EDGE]] for places in (own, own[::-1])]
+             for page, own in zip(pages, filled, strict=True)]
     seen = Counter(key for number, sides in enumerate(edges) for side, lines in enumerate(sides)
                    for key in {(side, key) for line in lines for key in _keys(line, number)})
     least = max(2, min(3, len(pages)))
     kept = []
-    for number, (page, sides) in enumerate(zip(pages, edges, strict=True)):
+    for number, (page, own, sides) in enumerate(zip(pages, filled, edges, strict=True)):
         top, bottom = (_running(lines, side, number, seen, least)
                        for side, lines in enumerate(sides))
-        filled = _filled(page)
-        top, bottom = (top, bottom) if top + bottom <= len(filled) else (len(filled), 0)
+        top, bottom = (top, bottom) if top + bottom <= len(own) else (len(own), 0)
         counts["running heads, feet and page numbers left out"] += top + bottom
-        kept.append(_without_ends(page, top, bottom))
+        inner = own[top:len(own) - bottom]
+        kept.append(page[inner[0]:inner[-1] + 1] if inner else [])
     return kept
 
 
@@ -191,17 +189,6 @@ def _running(lines: Sequence[str], side: int, number: int, seen: Counter[tuple[i
     return sum(1 for _ in takewhile(lambda line: any(
         seen[side, key] >= least and not (may_be_title and key == line)
         for key in _keys(line, number)), lines))
-
-
-def _filled(lines: Sequence[str]) -> list[str]:
-    return list(filter(None, lines))
-
-
-def _without_ends(page: list[str], top: int, bottom: int) -> list[str]:
-    """Remove so many lines that are not blank from either end."""
-    places = [place for place, line in enumerate(page) if line]
-    kept = places[top:len(places) - bottom]
-    return page[kept[0]:kept[-1] + 1] if kept else []
 
 
 def _keys(line: str, page: int) -> Iterator[str]:

@@ -82,7 +82,7 @@ FULL = "The patient had a fever and drank a lot of water on every day of the wee
 
 
 def text(*pages: str) -> str:
-    return "\n".join(one.text for one in paragraphs(pages, Counter()))
+    return "\n".join(one[1] for one in paragraphs(pages, Counter()))
 
 
 def body(name: str) -> str:
@@ -103,8 +103,8 @@ def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
              for number, one in enumerate(BODIES[:4], 7)]
     found = paragraphs(pages, counts)
     # The first page keeps its head, which may be the title.
-    assert [one.text for one in found] == ["Rossi et al. 2020;12:345", *map(joined, BODIES[:4])]
-    assert [one.page for one in found] == [1, 1, 2, 3, 4]
+    assert [one[1] for one in found] == ["Rossi et al. 2020;12:345", *map(joined, BODIES[:4])]
+    assert [one[0] for one in found] == [1, 1, 2, 3, 4]
     assert counts[HEADS] == 4 * 3 - 1
 
 
@@ -146,7 +146,7 @@ def test_words_divided_at_ends_of_lines(lines: str, expected: str) -> None:
 
 def test_words_divided_between_pages() -> None:
     found = paragraphs([f"{FULL}\nthe informa-", f"tion of the week.\n{FULL}\nEnd."], Counter())
-    assert [(one.page, one.text) for one in found] == [
+    assert [(one[0], one[1]) for one in found] == [
         (1, f"{FULL} the information of the week."), (2, f"{FULL} End.")]
 
 
@@ -155,7 +155,7 @@ def test_paragraphs() -> None:
              "3) three"]
     assert text("\n".join(lines)).split("\n") == [
         "Methods", f"{FULL} {FULL} ends here.", FULL, FULL, "• one", "• two goes on", "3) three"]
-    assert [one.page for one in paragraphs([FULL, "", f"and so on.\n{FULL}"], Counter())] == [1, 3]
+    assert [one[0] for one in paragraphs([FULL, "", f"and so on.\n{FULL}"], Counter())] == [1, 3]
 
 
 def test_pages_without_lines() -> None:
