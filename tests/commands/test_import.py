@@ -387,7 +387,7 @@ def test_a_part_of_an_archive(run, tmp_path: Path) -> None:
 
 
 def test_help_warns_of_the_italian_relations(run) -> None:
-    text = " ".join(run("import", "chemprot", "--help").out.split())
+    text = " ".join(run("import", "chemprot", "--help-all").out.split())
     assert "Italian files seem to name the entities of the English ones" in text
     assert "47 % of those of train join a chemical and a gene" in text
 
