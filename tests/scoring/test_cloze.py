@@ -99,19 +99,6 @@ def test_other_keys_stay() -> None:
                    "target": "ulcer", "type": "U"}
 
 
-def test_keys_with_offsets_are_left_out() -> None:
-    record = marked("An ulcer.", "U:ulcer", relations=[], answers=[{"text": "An", "start": 0}],
-                    targets=[{"word": "ulcer", "start": 3, "end": 8}])
-    (one,) = make_clozes([record], None)
-    assert set(one) == {"id", "text", "target", "type"}
-
-
-def test_maskings_pass_as_they_are() -> None:
-    done = Record(id="a", text="An [MASK] ulcer.", target="acute")
-    (same,) = make_clozes([done], listed("ulcer"))
-    assert same is done
-
-
 def test_discontinuous_entities_are_passed_over_and_counted() -> None:
     skipped: Counter[str] = Counter()
     record = Record(id="a", text="renal and liver failure", entities=[

@@ -17,7 +17,6 @@ from bmtools.scoring.embedding_space import (
     EmbeddingSpace,
     WordStatistics,
     WordVectors,
-    are_single_tokens,
     bootstrap_weights,
     compare_spaces,
     fit_contexts,
@@ -72,15 +71,6 @@ def test_planted_bands_are_apart_and_others_are_not() -> None:
     assert apart["own_band_neighbours"][0] == 1
     assert apart["silhouette"][0] > 0.8
     assert mixed["self_similarity"][0] > 0.95 > mixed["average_cosine"][0]
-
-
-def test_weights_are_repeated_words() -> None:
-    space, chosen = made_up(1.0), settings(words_per_band=50)
-    word_statistics = WordStatistics.of(space, chosen)
-    weights = np.random.default_rng(1).integers(0, 3, 100).astype(float)
-    found = word_statistics.estimate(weights[None])
-    for name, values in word_statistics.values.items():
-        assert found[name][0] == pytest.approx(np.repeat(values, weights.astype(int)).mean())
 
 
 def test_resamples_are_those_of_each_band() -> None:
@@ -211,14 +201,6 @@ def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> No
     sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
     [found] = vectors(fitting, wordpiece)
     assert found.contexts.tolist() == ([0, 1] if sizes <= 64 else [1])
-
-
-def test_whole_words_are_one_token_to_all(known: Any) -> None:
-    one, other = (known(dict.fromkeys(words, 1)).checkpoint
-                  for words in (("cuore", "asma"), ("cuore", "rene")))
-    forms = ["cuore", "asma", "rene"]
-    assert are_single_tokens(forms, [one]).tolist() == [True, True, False]
-    assert are_single_tokens(forms, [one, other]).tolist() == [True, False, False]
 
 
 def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bmtools.data.samples import cut_evenly, whole_documents
-from bmtools.errors import BmtoolsError, DataError, RecordError
+from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
@@ -128,19 +128,6 @@ def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
     assert pieces > 5
 
 
-def test_terms_come_first(known: Callable[..., CheckpointPredictor]) -> None:
-    model = known({**WEIGHTS, "rene": 1})
-    texts = texts_of(*["il cuore batte . il cuore batte . il cuore batte . rene il cuore ."] * 9)
-    for number, record in enumerate(texts):
-        record["id"] = f"text {number}"
-    [by_terms, by_words] = scored(texts, [model], settings(
-        masking="terms,words", mask_rate="0.05", corruption="100/0/0"), terms=["rene"])
-    # p(rene) = 1/17, and nothing else is masked: a sixteenth is one token.
-    assert by_terms["perplexity"] == pytest.approx(17, abs=1e-3)
-    assert by_words["perplexity"] < 10
-    assert "|terms:" in by_terms["signature"] and "|terms:" not in by_words["signature"]
-
-
 @pytest.mark.parametrize(("longest", "seed"), [(6, 0), (14, 1), (30, 2), (126, 3), (40, 4)])
 def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -172,18 +159,6 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     borders = np.append(begins, len(starts))
     assert np.diff(borders).tolist() == expected["length"].tolist()
     assert np.diff(borders).max() <= longest
-
-
-def test_replacements_add_up(known: Callable[..., CheckpointPredictor]) -> None:
-    [line] = scored(drawn_texts(60, 40), [known({**WEIGHTS, **{f"w{n}": 1 for n in range(200)}})],
-                    settings(masking="tokens", mask_rate="0.5", corruption="60/30/10"))
-    replacements, masked = line["by_replacement"], line["masked_tokens"]
-    assert sum(one["masked_tokens"] for one in replacements.values()) == masked
-    nats = sum(one["masked_tokens"] * one["nats_per_token"] for one in replacements.values())
-    assert nats == pytest.approx(masked * line["nats_per_token"], rel=1e-5)
-    shares = {name: one["masked_tokens"] / masked for name, one in replacements.items()}
-    assert shares == pytest.approx(
-        {"masked": 0.6, "random": 0.3, "same": 0.1}, abs=0.03)
 
 
 @pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
@@ -278,14 +253,6 @@ def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
         list(MaskedLmEvaluation(models, settings()).run(texts))
 
 
-def test_special_tokens_in_a_text_are_words_like_others(
-        known: Callable[..., CheckpointPredictor]) -> None:
-    model = known({"il": 8, "[": 2, "SEP": 2, "]": 4})
-    masker = SequenceMasker(model.tokenizer, MaskedLmLossConfig())
-    encoded = masker.encode([Record(id="1", text="il [SEP]"), Record(id="2", text="il il")])
-    assert masker.maskable_counts(encoded).tolist() == [4, 2]
-
-
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
     config = settings(mask_rate="1", corruption="100/0/0")
     [even] = scored(texts_of(*["il", "il il", "il"] * 4), [known(WEIGHTS)], config)
@@ -297,15 +264,6 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
     list(evaluation.run(texts_of(*["il", "cuore"] * 5)))
     assert "interval" in next(evaluation.lines())
     assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
-
-
-def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointPredictor]) -> None:
-    evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings())
-    assert list(evaluation.run([])) == []
-    with pytest.raises(DataError, match="no text in the input"):
-        list(evaluation.lines())
-    with pytest.raises(BmtoolsError, match="max_length: found 65, but known has 64 positions"):
-        MaskedLmEvaluation([known(WEIGHTS)], settings(max_length=65))
 
 
 @pytest.mark.parametrize(("given", "message"), [

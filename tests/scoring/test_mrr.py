@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import string
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 import torch
 from transformers import pipeline
 
-import bmtools.scoring
 from bmtools.errors import RecordError
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
@@ -69,17 +67,6 @@ def test_a_table_worked_by_hand(
     assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
     assert words(one) == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
         :settings.get("top_k", 5)]
-
-
-def test_a_mask_that_touches_a_word_expects_a_piece(known: Callable[...,
-                                                                    CheckpointPredictor]) -> None:
-    piece, whole = scores([masked("re", "il ve[MASK] ."), masked("re", "il cuo[MASK] .")],
-                          known({**WEIGHTS, "ve": 1}))
-    assert (piece.rank, piece.line()["tokens"]) == (3, 1)
-    # `cuore` is one token here, which is more than the target.
-    assert (whole.rank, whole.line()["tokens"]) == (None, 2)
-    inside = masked("re", "il cuo[MASK] .")
-    assert totals([masked("cuore"), inside], known(WEIGHTS))["multi_token"] == 1
 
 
 def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., CheckpointPredictor]) -> None:
@@ -290,34 +277,6 @@ def test_bad_records_are_named(
     refused: list[RecordError] = []
     assert not list(score_masked_words([record], [known(WEIGHTS)], MrrConfig(), refused.append))
     assert [str(error) for error in refused] == [message]
-
-
-def test_one_call_from_python_does_what_the_command_does(
-        known: Callable[..., CheckpointPredictor], save: Callable[..., Path],
-        write_lines: Callable[..., Path], run: Callable[..., Any], tmp_path: Path) -> None:
-    models = [save(known(WEIGHTS, name=name)) for name in ("one", "two")]
-    records = [{"id": "a", "text": "il [MASK] .", "target": "rene", "part": "x"},
-               {"id": "b", "text": "il cuore ."}, {"id": "c", "text": "."}]
-    path = write_lines("m.jsonl", *records)
-    (tmp_path / "terms.txt").write_text("cuore\n")
-    terms = str(tmp_path / "terms.txt")
-    skipped: Counter[str] = Counter()
-    lines = bmtools.scoring.mrr(path, models, terms=terms, by=["part"], top_k=3, skipped=skipped,
-                                details=str(tmp_path / "details.jsonl"))
-    arguments = [part for model in models for part in ("--model", model)]
-    assert lines == run("score-mrr", path, *arguments, "--terms", terms, "--by", "part",
-                        "--top-k", 3).records
-    assert [line["mrr"] for line in lines[:2]] == [0.5, 0.5]
-    assert (lines[2]["metric"], lines[3]["metric"]) == ("mrr", "found")
-    assert +skipped == {"records without a word to mask skipped": 1}
-    assert len((tmp_path / "details.jsonl").read_text().splitlines()) == 4
-    refused: list[RecordError] = []
-    [line] = bmtools.scoring.mrr([*records[:1], {"text": "no id"}], models[0],
-                                 reject=refused.append)
-    assert (line["mrr"], line["maskings"]) == (0.25, 1)
-    assert [str(error) for error in refused] == ["record 2: key 'id' is missing"]
-    with pytest.raises(TypeError, match="found variant, expected some of"):
-        bmtools.scoring.mrr(path, models, variant="original")
 
 
 @pytest.mark.data

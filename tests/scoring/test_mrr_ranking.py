@@ -79,16 +79,6 @@ def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> N
         assert found.probability > 0
 
 
-def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: CheckpointPredictor) -> None:
-    word = word_of_two(wordpiece)
-    text = f"Il {MASK} riduce la nausea."
-    strict = score(wordpiece, text, word, top_k=20_000)
-    caseless = score(wordpiece, text, word, top_k=20_000, ignore_case=True)
-    assert strict.rank is not None
-    assert caseless.rank is not None
-    assert caseless.rank <= strict.rank
-
-
 SENTENCE = "La malattia di Parkinson riduce la dopamina nel cervello e il cuore batte. "
 
 

@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 from tokenizers.models import Unigram
 
-from bmtools.records import MASK, Record
-from bmtools.scoring.cloze import make_clozes
+from bmtools.records import MASK
 from bmtools.scoring.mrr_targets import TargetLookup
-from bmtools.text.case_folding import CASELESS
-from bmtools.text.word_lists import read_word_list
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
@@ -60,15 +57,6 @@ def test_spellings_that_look_alike_are_one_target(family: Any, published: bool) 
         respelled = lookup.find(SPELLINGS["decomposed"](text), SPELLINGS["decomposed"](target))
         assert respelled.correct_ids == composed.correct_ids
         assert respelled.masked.input_ids.tolist() == composed.masked.input_ids.tolist()
-
-
-def test_terms_are_found_in_decomposed_text(tmp_path: Path) -> None:
-    (tmp_path / "terms.txt").write_text("città\ncaffè\n", encoding="utf-8")
-    terms = read_word_list(str(tmp_path / "terms.txt"), CASELESS)
-    text = SPELLINGS["decomposed"]("La città ha un caffè.")
-    clozes = list(make_clozes([Record(id="1", text=text)], terms))
-    assert [SPELLINGS["composed"](one["target"]) for one in clozes] == ["città", "caffè"]
-    assert [one["text"].replace(MASK, one["target"]) for one in clozes] == [text] * 2
 
 
 @pytest.mark.data

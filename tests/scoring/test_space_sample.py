@@ -76,15 +76,6 @@ def test_places_are_drawn_uniformly_over_the_text() -> None:
     assert 9.0 < statistic < 58.3
 
 
-def test_the_same_is_drawn_again_and_more_keeps_what_is_drawn() -> None:
-    texts = [f"asma n{number} cuore rene polmone" for number in range(40)]
-    (words, drawn), (same_words, same), (_, more) = (
-        sample_contexts(read(texts), few(occurrences=number)) for number in (3, 3, 5))
-    assert (words.words, drawn) == (same_words.words, same)
-    assert (len(drawn), len(more)) == (12, 20)
-    assert set(drawn) < set(more)
-
-
 def test_only_chosen_forms_count_and_are_drawn() -> None:
     texts = ["Asma asma asma cuore rene polmone"]
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from bmtools import text as search
 from bmtools.errors import RecordError
 from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
@@ -87,20 +86,6 @@ def test_with_room_for_all_every_sentence_is_found(source: Path) -> None:
     text = " ".join(record["text"] for record in records(300))
     assert {one["word"]: one["occurrences"] for one in report} == {
         word: len(re.findall(rf"(?i)(?<!\w){re.escape(word)}(?!\w)", text)) for word in WORDS}
-
-
-def test_lines_hold_each_sentence_once_in_order(source: Path) -> None:
-    lines, _ = draw(source, max_sentences=7)
-    assert list(lines[0]) == ["id", "text", "lang", "source", "targets"]
-    places = [tuple(map(int, line["id"].split("#"))) for line in lines]
-    assert places == sorted(set(places))
-    for line in lines:
-        starts = [target["start"] for target in line["targets"]]
-        assert starts == sorted(starts)
-    found = sampled(lines)
-    everywhere = everything(records(300))
-    assert {word: len(places) for word, places in found.items()} == dict.fromkeys(WORDS[:5], 7)
-    assert all(set(found[word]) <= set(everywhere[word]) for word in found)
 
 
 @pytest.mark.parametrize(("processes", "block_bytes"), [(1, 1), (2, 700), (3, 5_000)])
@@ -189,14 +174,3 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
         peaks.append(int(done.stdout) / 1024)
     assert source.stat().st_size > 20e6
     assert peaks[1] < 150 and peaks[1] - peaks[0] < 8, f"{peaks} megabytes"
-
-
-def test_a_plain_call_takes_files_lists_and_names(source: Path, tmp_path: Path) -> None:
-    expected, _ = draw(source)
-    listed = tmp_path / "words.txt"
-    listed.write_text("\n".join(WORDS))
-    for text, words in ((source, WORDS), ([str(source)], listed)):
-        found = search.find_contexts(text, words, ContextConfig(lang="it"), uncased=True)
-        assert list(found.sentences()) == expected
-    with pytest.raises(ValueError, match="words: found none, expected words or a tokenizer"):
-        search.find_contexts(source)

@@ -113,13 +113,6 @@ def test_words_match_as_words(words: list[str], text: str, expected: list[str]) 
     assert said(CASELESS, words, text) == expected
 
 
-def test_bert_keeps_the_final_sigma_and_drops_accents() -> None:
-    assert said(BERT, ["οδος"], "οδός ΟΔΟΣ") == ["οδός"]
-    assert said(BERT, ["strasse"], "Straße STRASSE") == ["STRASSE"]
-    assert said(BERT, ["izmir"], "İzmir i\u0307zmir") == ["İzmir", "i\u0307zmir"]
-    assert said(BERT, ["perche"], "perche\u0301 x") == ["perche\u0301"]
-
-
 def test_words_are_folded_once() -> None:
     """Spelling Greek before accents are taken off makes another word of what is folded."""
     steps = [normalizers.Replace("α", "alpha"), normalizers.NFD(), normalizers.StripAccents()]

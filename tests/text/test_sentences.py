@@ -9,7 +9,6 @@ import pytest
 
 from bmtools.corpus.formats.sets.standoff import standoff_records
 from bmtools.corpus.formats.texts.pubmed import pubmed_records
-from bmtools.errors import RecordError
 from bmtools.records import Record, check
 from bmtools.text.sentences import sentence_records
 
@@ -70,13 +69,6 @@ def test_a_relation_across_a_border_joins_the_sentences() -> None:
     assert found[0]["relations"] == record["relations"]
 
 
-def test_parts_of_a_discontinuous_entity_move_along() -> None:
-    text = "Zero. left and right arm. One."
-    record = Record(id="1", text=text, lang="en", entities=[
-        {"start": 6, "end": 24, "type": "X", "spans": [[6, 10], [21, 24]]}])
-    assert cut(record)[1]["entities"][0]["spans"] == [[0, 4], [15, 18]]
-
-
 def test_a_section_ends_a_sentence_and_is_clipped() -> None:
     text = "AIM: to see\nMETHODS: We looked. Twice."
     record = Record(id="1", text=text, lang="en", meta={"sections": [
@@ -86,15 +78,6 @@ def test_a_section_ends_a_sentence_and_is_clipped() -> None:
     assert [item["meta"]["sections"] for item in found] == [
         [{"label": "AIM", "start": 5, "end": 11}], [{"label": "METHODS", "start": 9, "end": 19}],
         [{"label": "METHODS", "start": 0, "end": 6}]]
-
-
-@pytest.mark.parametrize(("keys", "message"), [
-    ({}, "no language"), ({"lang": "en", "answers": []}, "'answers'"),
-    ({"lang": "en", "text_pair": "x"}, "'text_pair'")])
-def test_records_that_cannot_be_split(keys: dict, message: str) -> None:
-    record = Record(id="1", text="One. Two.", place="f:9", **keys)
-    with pytest.raises(RecordError, match="f:9: .*" + message):
-        list(sentence_records([record]))
 
 
 @pytest.mark.data
