@@ -32,7 +32,6 @@ from bmtools.cli.results import (
     Line,
     command_line,
     finish,
-    print_results,
     prints_results,
     report_printer,
 )
@@ -261,33 +260,13 @@ def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, da
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())
-    if dry_run:
-        check_run(plan, model, data, several, shard, teacher)
-        return
-    if several > 1 and any(STDIN in names for names in data.train.values()):
+    if several > 1 and not dry_run and any(STDIN in names for names in data.train.values()):
         raise click.UsageError("several processes cannot share stdin; name the files instead")
-    if is_main_process():
+    if is_main_process() and not dry_run:
         plan.check_targets()
     check_run(plan, model, data, several, shard, teacher)
-    launch(step.display, processes)
-
-
-def print_forecast(step: CommandStep, processes: int, shard: bool,
-                   lines: Callable[..., Iterable[JsonObject]]) -> None:
-    """Print the forecast of a dry run as a line on stdout, its notes and warnings on stderr.
-
-    Args:
-        step: the command.
-        processes: that the run will have.
-        shard: whether they will share weights too.
-        lines: starts the run by another function than `train`.
-    """
-    from bmtools.training.forecast import forecast
-
-    [line] = print_results(step, lines(partial(forecast, processes=processes, sharded=shard)))
-    for kind, start in (("notes", ""), ("warnings", "warning: ")):
-        for text in line[kind]:
-            click.echo(f"bmtools: {start}{text}", err=True)
+    if not dry_run:
+        launch(step.display, processes)
 
 
 @contextmanager
@@ -345,14 +324,8 @@ def metric_printer(step: CommandStep) -> Callable[[JsonObject], None]:
     return print_metric
 
 
-def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
-                  closing: Callable[[JsonObject], tuple[str, str]]) -> None:
+def print_metrics(step: CommandStep, lines: Iterable[JsonObject]) -> None:
     """Print each report on stdout at once, messages for people on stderr, and a last sentence.
-
-    Args:
-        step: the command.
-        lines: reports, and notes for people under the key `note`.
-        closing: makes the sentence of the last report, with the next command.
 
     Raises:
         click.exceptions.Exit: with STOPPED if the run was stopped and can be resumed, unless the
@@ -363,7 +336,7 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject],
         print_metric(line)
         last = last if "note" in line else line
     if "checkpoint" in last:
-        finish(step, *closing(last))
+        finish(step, *training_closing(last))
     if "stopped" in last:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
         if "TORCHELASTIC_RUN_ID" not in os.environ:

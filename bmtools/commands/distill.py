@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import click
@@ -20,18 +19,12 @@ from bmtools.cli.training_options import (
     TRAINING_GROUPS,
     TrainingCommand,
     architecture,
-    check_and_launch,
-    describe_leftover,
-    interruptible,
     launches,
-    print_forecast,
-    print_metrics,
     resumes,
     takes_data,
     takes_run_config,
-    training_closing,
 )
-from bmtools.commands.pretrain import write_run_cards
+from bmtools.commands.pretrain import run_training, write_run_cards
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
 from bmtools.training.plan import (
@@ -40,7 +33,6 @@ from bmtools.training.plan import (
     distillation_init,
     make_plan,
 )
-from bmtools.training.run_directories import kept_directory
 
 
 @click.command("distill", cls=TrainingCommand, examples=(
@@ -82,14 +74,4 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
     with usage_errors():
         init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, step)
-    check_and_launch(step, plan, init, data, processes, shard, dry_run, teacher)
-    with interruptible(lambda: describe_leftover(output)):
-        from bmtools.study.cards.card import with_cards
-        from bmtools.training.distill import distill_lines
-
-        lines = partial(distill_lines, plan, init, teacher, data, reject)
-        if dry_run:
-            print_forecast(step, processes, shard, lines)
-        else:
-            print_metrics(step, with_cards(lines(), output, kept_directory(output)),
-                          training_closing)
+    run_training(step, plan, init, data, reject, processes, shard, dry_run, teacher)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import click
 
 from bmtools.cli.options import takes_rejects, usage_errors, writes_directory
+from bmtools.cli.results import print_results
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
@@ -17,17 +19,15 @@ from bmtools.cli.training_options import (
     describe_leftover,
     interruptible,
     launches,
-    print_forecast,
     print_metrics,
     resumes,
     takes_data,
     takes_model_init,
     takes_run_config,
-    training_closing,
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
-from bmtools.training.plan import DataConfig, ModelInit, make_plan
+from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan, make_plan
 from bmtools.training.run_directories import kept_directory
 
 
@@ -36,6 +36,28 @@ def write_run_cards(output: Path) -> None:
     from bmtools.study.cards.card import write_cards
 
     write_cards(output, kept_directory(output))
+
+
+def run_training(step: CommandStep, plan: TrainingPlan, model: ModelInit, data: DataConfig,
+                 reject: Reject, processes: int, shard: bool, dry_run: bool,
+                 teacher: Path | None = None) -> None:
+    """Check, launch and train, and print metrics, or the forecast of a dry run; see `make_plan`."""
+    check_and_launch(step, plan, model, data, processes, shard, dry_run, teacher)
+    with interruptible(lambda: describe_leftover(plan.output)):
+        from bmtools.study.cards.card import with_cards
+        from bmtools.training.distill import distill_lines
+        from bmtools.training.forecast import forecast
+        from bmtools.training.pretrain import pretrain_lines
+
+        lines: Callable = partial(pretrain_lines, plan, model, data, reject) \
+            if teacher is None else partial(distill_lines, plan, model, teacher, data, reject)
+        if not dry_run:
+            print_metrics(step, with_cards(lines(), plan.output, kept_directory(plan.output)))
+            return
+        [line] = print_results(step, lines(partial(forecast, processes=processes, sharded=shard)))
+        for kind, start in (("notes", ""), ("warnings", "warning: ")):
+            for text in line[kind]:
+                click.echo(f"bmtools: {start}{text}", err=True)
 
 
 @click.command("pretrain", cls=TrainingCommand, examples=(
@@ -71,14 +93,4 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
     """
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, overwrite, step=step)
-    check_and_launch(step, plan, model, data, processes, shard, dry_run)
-    with interruptible(lambda: describe_leftover(output)):
-        from bmtools.study.cards.card import with_cards
-        from bmtools.training.pretrain import pretrain_lines
-
-        lines = partial(pretrain_lines, plan, model, data, reject)
-        if dry_run:
-            print_forecast(step, processes, shard, lines)
-        else:
-            print_metrics(step, with_cards(lines(), output, kept_directory(output)),
-                          training_closing)
+    run_training(step, plan, model, data, reject, processes, shard, dry_run)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +16,7 @@ from torch import Tensor
 
 from bmtools.data.masking.corruption import IGNORED, TokenBatch, corrupt, count_coverage
 from bmtools.data.samples import mask_keys, token_counts
-from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.errors import CheckpointError
 from bmtools.ragged import offsets, ranges
 
 if TYPE_CHECKING:
@@ -212,9 +210,6 @@ class ScheduledBatches:
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make every `world_size`-th sequence of a batch."""
         plan = self._plans.get(number)
-        if len(plan.sequences) % world_size:
-            raise BmtoolsError(f"{setting('batch_size')}: found {len(plan.sequences)}, expected a "
-                               f"multiple of the {world_size} processes that share it")
         phase, mask_rate = plan.phase_step.phase, plan.phase_step.mask_rate
         own = plan.sequences[rank::world_size]
         size = self.micro_batch_sizes.get(phase.name) or len(own)
@@ -234,9 +229,7 @@ class ScheduledBatches:
 
 
 class Prefetcher(Generic[ResultT]):
-    """Results of a function of a number, made one after the other and some ahead of the last asked.
-
-    One is begun when the one before is done, so that a program that ends waits for one at most.
+    """Results of a function of a number, some of them made in a thread ahead of the last asked.
 
     Args:
         make: makes a result; called from one thread, with ascending numbers but for jumps.
@@ -248,10 +241,8 @@ class Prefetcher(Generic[ResultT]):
         self._make = make
         self._ahead = ahead
         self._end = end
-        self._lock = RLock()
         self._executor = ThreadPoolExecutor(1)
         self._futures: dict[int, Future[ResultT]] = {}
-        self._next = 0
 
     def get(self, number: int) -> ResultT:
         """Return a result, and forget those of lower numbers.
@@ -259,24 +250,10 @@ class Prefetcher(Generic[ResultT]):
         Raises:
             Exception: what making it raised.
         """
-        with self._lock:
-            if number in self._futures:
-                self._futures = {other: future for other, future in self._futures.items()
-                                 if other >= number}
-            else:
-                self._futures, self._next = {}, number
-            self._go_on()
-            future = self._futures[number]
-        return future.result()
-
-    def _go_on(self, _done: object = None) -> None:
-        """Begin the next result, unless one is being made, enough wait, or making one failed."""
-        with self._lock:
-            last = self._futures.get(self._next - 1)
-            if last and (self._next == self._end or len(self._futures) > self._ahead
-                         or not last.done() or last.exception()):
-                return
-            with contextlib.suppress(RuntimeError):  # the program ends
-                self._futures[self._next] = future = self._executor.submit(self._make, self._next)
-                self._next += 1
-                future.add_done_callback(self._go_on)
+        self._futures = {other: future for other, future in self._futures.items()
+                         if other >= number and number in self._futures}
+        end = number + 1 + self._ahead
+        for other in range(number, end if self._end is None else min(end, self._end)):
+            if other not in self._futures:
+                self._futures[other] = self._executor.submit(self._make, other)
+        return self._futures[number].result()

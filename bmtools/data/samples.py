@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,31 +127,6 @@ def make_pairs(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int,
     return np.concatenate(made)
 
 
-@dataclass(frozen=True)
-class _Split:
-    """A pair of each of some samples: from where to where, and how it was drawn.
-
-    Args:
-        samples: (pairs,) indices of the samples.
-        keys: (pairs,) of random numbers.
-        begins: (pairs,) border at which each begins.
-        splits: (pairs,) token at which the first segment ends.
-        ends: (pairs,) border at which a neighbour of it ends.
-        nexts: (pairs,) border at which the next pair begins.
-        rooms: (pairs,) tokens that a random second segment may have.
-        random: (pairs,) whether the second segment comes from elsewhere.
-    """
-
-    samples: np.ndarray
-    keys: np.ndarray
-    begins: np.ndarray
-    splits: np.ndarray
-    ends: np.ndarray
-    nexts: np.ndarray
-    rooms: np.ndarray
-    random: np.ndarray
-
-
 class _Pairing:
     """Parts of documents of one corpus, each split into pairs from its beginning to its end.
 
@@ -184,11 +158,11 @@ class _Pairing:
         """Make all pairs, (pairs,) of SAMPLE."""
         waiting, begins, turn, made = np.arange(len(self._samples)), self._firsts[:-1], 0, []
         while len(waiting):
-            split = self._split(waiting, begins, turn)
-            made.append(split)
-            goes_on = split.nexts < self._firsts[waiting + 1]
-            waiting, begins, turn = waiting[goes_on], split.nexts[goes_on], turn + 1
-        return self._filled(made)
+            pairs, nexts = self._next_pairs(waiting, begins, turn)
+            made.append(pairs)
+            goes_on = nexts < self._firsts[waiting + 1]
+            waiting, begins, turn = waiting[goes_on], nexts[goes_on], turn + 1
+        return np.concatenate(made)
 
     def _sentences(self) -> tuple[np.ndarray, np.ndarray]:
         """Find the borders of sentences in the line; those longer than half the room are split.
@@ -211,8 +185,18 @@ class _Pairing:
             * lengths.repeat(parts) // parts.repeat(parts)
         return np.append(split, borders[-1]), places[firsts]
 
-    def _split(self, waiting: np.ndarray, begins: np.ndarray, turn: int) -> _Split:
-        """Draw the next pair of each sample that waits."""
+    def _next_pairs(self, waiting: np.ndarray, begins: np.ndarray,
+                    turn: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the next pair of each sample that waits.
+
+        Args:
+            waiting: (pairs,) indices of the samples.
+            begins: (pairs,) border at which each begins.
+            turn: number of the pairs of each sample before.
+
+        Returns:
+            (pairs,) of SAMPLE, and (pairs,) border at which the next pair begins.
+        """
         borders, keys = self._borders, derive(self._keys[waiting], turn)
         lengths, kinds = derive(keys, 0), derive(keys, 1)
         targets = np.where(
@@ -231,8 +215,21 @@ class _Pairing:
         splits[lone] = np.where(random[lone], splits[lone], halves)
         used = splits - borders[begins]
         rooms = np.minimum(np.maximum(targets - used, self._shortest), self._room - used)
-        return _Split(waiting, keys, begins, splits, ends, np.where(random, middles, ends), rooms,
-                      random)
+        shifts, pairs = self._shifts[waiting], self._samples[waiting]
+        pairs["start"], pairs["length"] = borders[begins] + shifts, used
+        pairs["second_document"] = pairs["document"]
+        pairs["second_start"], pairs["second_length"] = splits + shifts, borders[ends] - splits
+        pairs["nsp_label"] = np.where(random, RANDOM, FOLLOWS)
+        segments = self._random_segments(pairs["document"][random], rooms[random], keys[random])
+        for name, values in zip(PAIR, segments, strict=False):
+            pairs[name][random] = values
+        if self._swaps:
+            swapped = ~random & (to_uniform(derive(keys, 4), 32) < 0.5)
+            for first, second in (("start", "second_start"), ("length", "second_length")):
+                pairs[first][swapped], pairs[second][swapped] = \
+                    pairs[second][swapped], pairs[first][swapped]
+            pairs["nsp_label"][swapped] = SWAPPED
+        return pairs, np.where(random, middles, ends)
 
     def _halves(self, samples: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """Find a word start near the middle of sentences; their beginnings where there is none."""
@@ -241,25 +238,6 @@ class _Pairing:
         halves = self._word_starts.at_or_before(samples, centers + shifts, self._longest_sentence)
         found = self._word_starts.contain(samples, halves)
         return np.where(found, halves - shifts, self._borders[begins])
-
-    def _filled(self, made: Sequence[_Split]) -> np.ndarray:
-        """Fill in the samples of pairs."""
-        numbers, keys, begins, splits, ends, rooms, random = (
-            np.concatenate([getattr(split, name) for split in made])
-            for name in ("samples", "keys", "begins", "splits", "ends", "rooms", "random"))
-        shifts, pairs = self._shifts[numbers], self._samples[numbers]
-        pairs["start"] = self._borders[begins] + shifts
-        pairs["length"] = splits - self._borders[begins]
-        pairs["second_document"] = pairs["document"]
-        pairs["second_start"] = splits + shifts
-        pairs["second_length"] = self._borders[ends] - splits
-        pairs["nsp_label"] = np.where(random, RANDOM, FOLLOWS)
-        segments = self._random_segments(pairs["document"][random], rooms[random], keys[random])
-        for name, values in zip(PAIR, segments, strict=False):
-            pairs[name][random] = values
-        if self._swaps:
-            _swap(pairs, np.flatnonzero(~random & (to_uniform(derive(keys, 4), 32) < 0.5)))
-        return pairs
 
     def _random_segments(self, documents: np.ndarray, rooms: np.ndarray,
                          keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -279,10 +257,3 @@ class _Pairing:
         whole = corpus.sentence_at_or_before(others, np.minimum(ends, lengths - 1))
         ends = np.where((ends < lengths) & (whole > begins), whole, ends)
         return others, begins, ends - begins
-
-
-def _swap(pairs: np.ndarray, chosen: np.ndarray) -> None:
-    """Swap the segments of some pairs of neighbours, in place."""
-    for first, second in (("start", "second_start"), ("length", "second_length")):
-        pairs[first][chosen], pairs[second][chosen] = pairs[second][chosen], pairs[first][chosen]
-    pairs["nsp_label"][chosen] = SWAPPED

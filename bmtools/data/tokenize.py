@@ -130,9 +130,8 @@ class BlockEncoder:
                                   found.lengths[found.lengths > 0], sentences)
         counts = Counter(
             records=len(texts), characters=sum(map(len, texts)),
-            encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
-            empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
-            words=int(found.word_starts.sum()), **origins,
+            documents=len(documents.lengths), empty=len(texts) - len(documents.lengths),
+            tokens=len(found.ids), words=int(found.word_starts.sum()), **origins,
             unknown=sum(int(np.count_nonzero(found.ids == one)) for one in self._unknown_ids))
         if sentences is not None:
             counts["sentences"] = len(sentences)
@@ -198,8 +197,7 @@ def tokenize(records: RecordReader | str | PathLike[str],
         fields: of `ShardConfig`, in place of `settings`.
 
     Returns:
-        the manifest; among its results, `empty` counts texts without tokens, which are skipped,
-        and `encoded_whole` those that could not be encoded piece by piece.
+        the manifest; among its results, `empty` counts texts without tokens, which are skipped.
 
     Raises:
         BmtoolsError: the output exists, the unfinished run is another one, or there is no text.

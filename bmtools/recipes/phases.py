@@ -227,12 +227,11 @@ class PhaseStep:
         """
         objective, progress = self.phase.objective, self.step / self.steps
         start, end = objective.mask_rate, objective.mask_rate_end
-        if objective.mask_curve == "fixed" or progress <= 0:
+        if not end or progress <= 0:
             return start
         if progress >= 1:
             return end  # met exactly
-        if objective.mask_curve == "steps":
-            steps = objective.mask_rate_steps
+        if steps := objective.mask_rate_steps:
             progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
         return end if progress == 1 else start + (end - start) * progress
 

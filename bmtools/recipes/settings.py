@@ -20,8 +20,6 @@ from bmtools.settings import Settings, option
 Values = Mapping[str, Any]
 """Values of settings by name."""
 Masking = Literal["tokens", "words", "spans", "terms"]
-MaskRateCurve = Literal["fixed", "steps", "linear"]
-_LARGEST_BATCH = 1 << 20  # sequences; the largest published are 65,536 (LAMB)
 
 
 class OptimizationConfig(Settings, title="Optimization"):
@@ -123,8 +121,6 @@ class BatchConfig(Settings, title="Batches of sequences"):
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, max_length=8, batch_size=1)
-        require(self.batch_size <= _LARGEST_BATCH, "batch_size", self.batch_size,
-                f"up to {_LARGEST_BATCH:,}")
 
 
 class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
@@ -138,9 +134,9 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
     mask_rate: float = option(0.15, "Share of tokens to mask; the initial share where it changes.")
     mask_rate_end: float = option(
         0.0, "Share of tokens to mask at the end of the phase; 0: the initial share.")
-    mask_curve: MaskRateCurve = option(
-        "fixed", "Change of the masking rate over the phase: fixed, steps or linear.")
-    mask_rate_steps: int = option(5, "Number of equal steps where mask_curve is steps.")
+    mask_rate_steps: int = option(
+        0, "Number of equal steps from the initial to the last share; 0: the share changes "
+           "linearly.")
     mask_replace_prob: float = option(0.8, "Share of masked tokens that become the mask token.")
     random_replace_prob: float = option(0.1, "Share of masked tokens that become a random token.")
 
@@ -148,13 +144,8 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
         check_choices(self)
         require(0 < self.mask_rate <= 1, "mask_rate", self.mask_rate, "above 0, at most 1")
         require(0 <= self.mask_rate_end <= 1, "mask_rate_end", self.mask_rate_end, "0 to 1")
-        require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "mask_rate_end",
-                self.mask_rate_end,
-                f"a share above 0 beside {setting('mask_curve')} {self.mask_curve}")
-        require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
-                "mask_curve", self.mask_curve,
-                f"steps or linear beside {setting('mask_rate_end')}")
-        require_at_least(self, mask_rate_steps=2)
+        require(self.mask_rate_steps != 1, "mask_rate_steps", 1, "2 or more, or 0")
+        require_at_least(self, mask_rate_steps=0)
         masked, random = self.mask_replace_prob, self.random_replace_prob
         # Sums of decimal shares may miss 1 by a rounding.
         if not (masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9):

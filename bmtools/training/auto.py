@@ -9,9 +9,9 @@ from accelerate import PartialState
 
 from bmtools.errors import setting
 from bmtools.models.precision import PrecisionChoice, choose_precision
+from bmtools.training.checkpoints import recorded_identity
 from bmtools.training.distributed import decide_by_main_process, is_sharded
 from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan
-from bmtools.training.progress import recorded_identity
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -41,7 +41,8 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
 
     def decide() -> tuple[str, PrecisionChoice]:
         recorded = recorded_identity(plan)
-        suited = str(recorded.get(LAYOUT) or choose_layout(state)) if layout == AUTO else layout
+        suited = str(recorded.get(LAYOUT) or ("packed" if state.device.type == "cuda" else "padded")
+                     ) if layout == AUTO else layout
         if precision != AUTO:
             return suited, PrecisionChoice(precision, "")
         if PRECISION in recorded:
@@ -76,8 +77,3 @@ def _suited_precision(plan: TrainingPlan, config: PretrainedConfig,
 def _explain(choice: PrecisionChoice) -> str:
     precision = "no (float32)" if choice.precision == "no" else choice.precision
     return f"{setting('precision')} {AUTO}: {precision}, {choice.reason}"
-
-
-def choose_layout(state: PartialState) -> str:
-    """Choose the layout of sequences that suits a device: packed on a GPU, padded elsewhere."""
-    return "packed" if state.device.type == "cuda" else "padded"

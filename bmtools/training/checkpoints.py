@@ -12,17 +12,20 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+import msgspec
 import torch
 from accelerate.utils import gather_object
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from bmtools.errors import setting
+from bmtools.data.sampler import STREAM
+from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
+from bmtools.io.json_files import read_object
 from bmtools.io.output import encode_lines
 from bmtools.io.provenance.manifest import Manifest, add_input
 from bmtools.models.architectures import build_model
@@ -30,7 +33,7 @@ from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.models.next_sentence import join_head
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS, JsonObject
-from bmtools.training.progress import STATE, Progress, list_states
+from bmtools.training.metrics import Progress
 from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
     from bmtools.data.sampler import StreamPosition
     from bmtools.recipes.phases import Schedule
-    from bmtools.recipes.settings import Values
     from bmtools.training.datasets import Datasets
     from bmtools.training.loop import Trainer
     from bmtools.training.model_init import InitialModel
@@ -49,6 +51,98 @@ METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
 _OPTIMIZER = "optimizer.safetensors"
 _HEADS = "objective.safetensors"
+STATE = "state.json"
+
+
+class _State(TypedDict):
+    files: dict[str, int]
+
+
+def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
+                      ) -> tuple[Progress, Path | None, list[str]]:
+    """Find the newest state to resume from, or clear the directories for a new run.
+
+    One of several processes calls it, and tells the others.
+
+    Args:
+        plan: settings of the run.
+        identity: settings and inputs that must not change.
+
+    Returns:
+        progress of the run so far, the state to resume from (None for a new run), and messages
+        for people.
+
+    Raises:
+        CheckpointError: the state is of another run, or every state is damaged.
+    """
+    directory = runs_directory(plan.output)
+    whole, damaged = list_states(directory) if plan.resume else ([], [])
+    if damaged and not whole:
+        raise CheckpointError(f"{directory}: found no whole state ({damaged[0].name} is damaged); "
+                              f"start again with {setting('overwrite')}")
+    state = whole[0] if whole else None
+    progress = read_progress(state, identity) if state else Progress(identity)
+    obsolete = [path for path in damaged if path.name > state.name] if state \
+        else [*directory.glob(STATES), kept_directory(plan.output)]
+    for path in obsolete:
+        shutil.rmtree(path, ignore_errors=True)
+    notes = [f"{path} was damaged; the run resumes from {state.name}"
+             for path in obsolete] if state else []
+    return progress, state, notes
+
+
+def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
+    """Read the identity of the run to resume; empty for a new run.
+
+    One of several processes calls it, before that one clears directories, and tells the others.
+    """
+    whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
+    identity = read_object(whole[0] / STATE).get("identity") if whole else None
+    return identity if isinstance(identity, dict) else {}
+
+
+def list_states(directory: Path) -> tuple[list[Path], list[Path]]:
+    """List whole states, and those that a crash or a full disk left incomplete, newest first."""
+    whole: list[Path] = []
+    damaged: list[Path] = []
+    for state in sorted(directory.glob(STATES), reverse=True):
+        try:
+            sizes = read_object(state / STATE, _State)["files"]
+            is_whole = all((state / name).stat().st_size == size for name, size in sizes.items())
+        except (OSError, CheckpointError):
+            is_whole = False
+        (whole if is_whole else damaged).append(state)
+    return whole, damaged
+
+
+def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
+    """Read the progress of a run, and make sure that it is the same run.
+
+    Raises:
+        CheckpointError: a setting, the data or the vocabulary differs, or another version of
+            bmtools wrote the state.
+    """
+    content = read_object(state / STATE)
+    content.pop("files")
+    if content.get("stream") != STREAM:
+        raise CheckpointError(
+            f"{state}: written by a version of bmtools that draws and packs documents in another "
+            f"order; resume with that one, or start again with {setting('overwrite')}")
+    try:
+        msgspec.convert(content, Progress)
+        progress = Progress(**content)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise CheckpointError(
+            f"{state}: written by another version of bmtools ({error}); resume with that one, or "
+            f"start again with {setting('overwrite')}") from error
+    current = json.loads(json.dumps(identity))
+    for name in sorted({*current, *progress.identity}):
+        old, new = progress.identity.get(name), current.get(name)
+        if old != new:
+            raise CheckpointError(
+                f"{state.parent}: the unfinished run has {name} {old}, found {new}; resume with "
+                f"the same settings, or start again with {setting('overwrite')}")
+    return progress
 
 
 @dataclass(frozen=True)
@@ -62,7 +156,6 @@ class Checkpointer:
         trainer: with the weights and the optimizer.
         progress: of the run.
         schedule: of the run.
-        results: entries of each manifest's results that are known from the start.
     """
 
     plan: TrainingPlan
@@ -71,7 +164,6 @@ class Checkpointer:
     trainer: Trainer
     progress: Progress
     schedule: Schedule
-    results: Values
 
     def save(self, positions: Mapping[str, StreamPosition]) -> None:
         """Write a state.
@@ -145,7 +237,10 @@ class Checkpointer:
     def _manifest(self) -> Manifest:
         """Describe a checkpoint made at this moment of the run."""
         plan, progress = self.plan, self.progress
-        results = dict(self.results)
+        results: JsonObject = {
+            "steps": self.schedule.steps, "layout": plan.layout,
+            "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
+                        for name, corpus in self.datasets.train.items()}}
         for name, key in (("last", "loss"), ("evaluate", "evaluate")):
             lines = [line for line in progress.metrics if key in line]
             results |= {name: lines[-1]} if lines else {}
@@ -231,8 +326,10 @@ def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.
         for key, value in load_file(state / _OPTIMIZER).items():
             name, _, kind = key.rpartition("|")
             weight = weights[name]
-            dtype = torch.float32 if kind == "step" else weight.dtype
-            optimizer.state[weight][kind] = shard_like(value.to(dtype), weight)
+            value = value.to(weight.device, torch.float32 if kind == "step" else weight.dtype)
+            if isinstance(weight, DTensor) and value.shape == weight.shape:
+                value = distribute_tensor(value, weight.device_mesh, weight.placements)
+            optimizer.state[weight][kind] = value
 
 
 def _restoring(path: Path) -> AbstractContextManager[None]:
@@ -256,14 +353,6 @@ def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str
         if keep:
             gathered[name] = value.contiguous()
     return gathered
-
-
-def shard_like(value: Tensor, weight: Tensor) -> Tensor:
-    """Shard a tensor like a weight of its shape; else move it to the weight's device."""
-    value = value.to(weight.device)
-    if isinstance(weight, DTensor) and value.shape == weight.shape:
-        return distribute_tensor(value, weight.device_mesh, weight.placements)
-    return value
 
 
 def unsharded_model(model: PreTrainedModel, keep: bool) -> PreTrainedModel | None:

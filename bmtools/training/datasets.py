@@ -16,7 +16,7 @@ from bmtools.data.masking.terms import TermList, spellings
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import tokenize
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
+from bmtools.errors import CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.io.sources import read_list
@@ -68,17 +68,11 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
         DataError: no text, or terms that cannot be read.
     """
     names = {phase.objective.masking for phase in plan.config.phases}
-    words: list[str] = []
-    terms = None
-    if data.terms is not None:
-        words = [word for _, word in read_list(str(data.terms))]
-        terms = TermList(spellings(initial.tokenizer, words))
-    try:
-        # Held-out text is masked by whole words.
-        strategies: dict[str, MaskStrategy] = {
-            name: make_strategy(name, terms=terms) for name in sorted({"words", *names})}
-    except ValueError as error:
-        raise BmtoolsError(str(error)) from None
+    words = [word for _, word in read_list(str(data.terms))] if data.terms else []
+    terms = TermList(spellings(initial.tokenizer, words)) if words else None
+    # Held-out text is masked by whole words.
+    strategies: dict[str, MaskStrategy] = {
+        name: make_strategy(name, terms=terms) for name in sorted({"words", *names})}
     corpora: dict[str, Corpus] = {}
     files_of = {**data.auxiliary, **data.train}
     paired = any(phase.objective.pair_term for phase in plan.config.phases)
@@ -106,7 +100,7 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
         set_status("looking for held-out documents in the training text")
         warn_of_leak(corpora[EVALUATE], [corpora[name] for name in data.train], EVALUATE)
     contents = {name: [*corpora[name].inputs.values()] for name in (*data.train, *data.auxiliary)}
-    if data.terms is not None:
+    if words:
         contents["terms"] = [hashlib.sha256("\n".join(words).encode()).hexdigest()]
     return Datasets({name: corpora[name] for name in data.train},
                     {name: corpora[name] for name in data.auxiliary}, strategies, contents)

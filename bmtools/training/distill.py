@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from accelerate import Accelerator
 
 from bmtools.errors import CheckpointError, Reject, refuse
 from bmtools.models.architectures import max_tokens
@@ -33,7 +33,6 @@ from bmtools.training.plan import (
     make_run_config,
 )
 from bmtools.training.run import StartRun, run_to_end, train
-from bmtools.vocab.tokenizer import is_uncased
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -102,21 +101,21 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
     require_length(max(phase.batch.max_length for phase in plan.config.phases),
                    max_tokens(taught.model), "the teacher")
 
-    def make_objective(plan: TrainingPlan, model: PreTrainedModel,
-                       head: NextSentenceHead | None,
-                       accelerator: Accelerator) -> PhasedObjective:
+    def make_objectives(plan: TrainingPlan, model: PreTrainedModel,
+                        head: NextSentenceHead | None,
+                        device: torch.device) -> PhasedObjective:
         assert plan.distillation is not None
         dtype = None if taught.model.config.model_type in FLOAT32_ONLY \
             else _DTYPES.get(plan.optimization.precision)
         if plan.layout == "packed":
             prepare_packed(taught.model)
-        source = Teacher(taught.model.to(accelerator.device), dtype)
+        source = Teacher(taught.model.to(device), dtype)  # type: ignore[arg-type]
         torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(
             model, {"masked": DistillationObjective(model, source, plan.distillation),
                     HELD_OUT: MaskedObjective(model)}, head)
 
-    return start(plan, initial, data, reject, make_objective)
+    return start(plan, replace(initial, make_objectives=make_objectives), data, reject)
 
 
 def _check_vocabularies(student: InitialModel, teacher: Checkpoint) -> None:
@@ -127,9 +126,6 @@ def _check_vocabularies(student: InitialModel, teacher: Checkpoint) -> None:
     """
     if student.vocabulary == teacher.vocabulary:
         return
-    uncased = [is_uncased(one.tokenizer) for one in (student, teacher)]
-    casing = "" if uncased[0] == uncased[1] else \
-        f"; the {'student' if uncased[0] else 'teacher'} alone lower-cases text"
     raise CheckpointError(
         f"{teacher.path}: found vocabulary {teacher.vocabulary[:12]}, but the student has "
-        f"{student.vocabulary[:12]}{casing}; expected the same vocabulary")
+        f"{student.vocabulary[:12]}; expected the same vocabulary")

@@ -133,8 +133,10 @@ class DistillationObjective(LabelObjective):
         last = inputs.encode(self.model)
         sums = self._sum_predictions(last.flatten(0, -2), labels, masked, compared, taught)
         if "cosine" in self.loss_terms:
-            sums["cosine"] = cosine_distance(self.projection(inputs.token_states(last)),
-                                             taught.last_states)
+            # Sanh et al. 2020 (DistilBERT), section 2.
+            own = self.projection(inputs.token_states(last))
+            sums["cosine"] = (1 - functional.cosine_similarity(
+                wide(own), wide(taught.last_states), dim=-1)).sum()
         return sums
 
     def _sum_predictions(self, states: Tensor, labels: Tensor, masked: Tensor, compared: Tensor,
@@ -209,15 +211,3 @@ class _Divergence(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         gradient, = ctx.saved_tensors
         return gradient.mul_(upstream * ctx.temperature), None, None
-
-
-def cosine_distance(states: Tensor, teacher_states: Tensor) -> Tensor:
-    """Sum 1 minus the cosine of states over tokens.
-
-    Source: Sanh et al. 2020 (DistilBERT), section 2.
-
-    Args:
-        states: (tokens, width), projected to the teacher's width.
-        teacher_states: shaped alike.
-    """
-    return (1 - functional.cosine_similarity(wide(states), wide(teacher_states), dim=-1)).sum()

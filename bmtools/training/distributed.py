@@ -194,22 +194,15 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     mesh = init_device_mesh(accelerator.device.type, (processes,)) if sharing == processes else \
         init_device_mesh(accelerator.device.type, (processes // sharing, sharing),
                          mesh_dim_names=("replicate", "shard"))
-    policy = _precision_policy(accelerator)
+    # Weights are gathered in bfloat16 under bf16; autocast decides on activations as in one
+    # process. It computes layer norms of a GPU in float32. On a CPU they need inputs of their
+    # weights' precision, so inputs are cast there.
+    policy = MixedPrecisionPolicy(
+        torch.bfloat16, torch.float32, cast_forward_inputs=accelerator.device.type == "cpu") \
+        if accelerator.mixed_precision == "bf16" else MixedPrecisionPolicy()
     for layer in encoder_layers(objective.model):
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(objective, mesh=mesh, mp_policy=policy)
-
-
-def _precision_policy(accelerator: Accelerator) -> MixedPrecisionPolicy:
-    """Gather weights in bfloat16 under bf16; autocast decides on activations as in one process.
-
-    It computes layer norms of a GPU in float32. On a CPU they need inputs of their weights'
-    precision, so inputs are cast there.
-    """
-    if accelerator.mixed_precision != "bf16":
-        return MixedPrecisionPolicy()
-    return MixedPrecisionPolicy(torch.bfloat16, torch.float32,
-                                cast_forward_inputs=accelerator.device.type == "cpu")
 
 
 def local_bytes(tensor: Tensor) -> int:

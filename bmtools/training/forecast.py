@@ -10,9 +10,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from bmtools.data.batches import RankBatch
+from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
 from bmtools.data.sampler import Sampler
 from bmtools.errors import Reject, setting
@@ -25,10 +25,7 @@ from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan
-from bmtools.training.run import Run, make_objectives, prepare_run
-
-if TYPE_CHECKING:
-    from bmtools.training.run import MakeObjective
+from bmtools.training.run import Run, prepare_run
 
 Number = TypeVar("Number", float, float | None)
 PROBE_SECONDS = 5.0
@@ -40,8 +37,7 @@ _DIGITS = 4
 
 
 def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-             make_objective: MakeObjective = make_objectives, processes: int = 1,
-             sharded: bool = False) -> Iterator[JsonObject]:
+             processes: int = 1, sharded: bool = False) -> Iterator[JsonObject]:
     """Time some steps of each phase and yield a forecast of the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
@@ -49,7 +45,7 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
     such as hours where several processes will share the work, are None.
 
     Args:
-        plan, initial, data, reject, make_objective: as for `train`; the output is not touched.
+        plan, initial, data, reject: as for `train`; the output is not touched.
         processes: that will share the work; this one takes the share of one of them.
         sharded: whether they will share weights too, which is checked but not tried.
 
@@ -61,7 +57,7 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
         check_settings(plan, data, processes, sharded)
     with tempfile.TemporaryDirectory(prefix="bmtools-dry-run-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
-        with prepare_run(temporary, initial, data, reject, make_objective, processes) as run:
+        with prepare_run(temporary, initial, data, reject, processes) as run:
             yield _Forecaster(plan, run, processes).forecast()
 
 
@@ -118,7 +114,7 @@ class _Forecaster:
                                             run.trainer.settings.seed)
         tokens = round(sequences * tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
-        rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
+        rate = self._measure_speed(phase, self._memory[number])
         hours = kwh = None
         if self._processes == 1:
             every = self._plan.pretraining.replay_steps
@@ -129,15 +125,14 @@ class _Forecaster:
         return {
             "name": phase.name, "steps": steps, "tokens": tokens,
             "max_length": phase.batch.max_length, "batch_size": phase.batch.batch_size,
-            "layout": "packed" if run.packed else "padded", "fill_rate": _rounded(fill_rate),
-            "micro_batch_size": size,
+            "layout": "packed" if run.packed else "padded", "micro_batch_size": size,
             "memory_gib": _rounded(self._memory[number].total_bytes(size) / GIB),
             "tokens_per_second": round(rate),
             "model_flop_utilisation": _rounded(self._speed.utilisation(number, rate)),
             "hours": _rounded(hours), "kwh": _rounded(kwh)}
 
-    def _measure_speed(self, phase: Phase, steps: int, memory: StepMemory) -> tuple[float, float]:
-        """Return tokens a second in a phase, and the share of positions that hold a token.
+    def _measure_speed(self, phase: Phase, memory: StepMemory) -> float:
+        """Return the median of tokens a second in a phase, over some seconds.
 
         The batch grows until a step takes long enough. Of a batch that takes too long a part is
         measured, which counts the cost of an update too often rather than too rarely.
@@ -149,7 +144,7 @@ class _Forecaster:
             most = min(most, fitting)
         size, longest = 1, PROBE_SECONDS * _STEP_SHARE
         while True:
-            batches = _ProbeBatches(self._run, phase, steps, size)
+            batches = self._probe(phase, size)
             trainer.step(0, batches.batch(0))  # warms up
             start = time.perf_counter()
             trainer.step(1, batches.batch(1))
@@ -157,9 +152,24 @@ class _Forecaster:
             if size == most or seconds > longest / 2:
                 break
             size = min(most, max(2 * size, int(size * longest / seconds)))
-        batches = _ProbeBatches(self._run, phase, steps, size)
-        rate = batches.tokens_per_second(PROBE_SECONDS)
-        return rate, batches.tokens / batches.positions
+        rates: list[float] = []
+        with closing(trainer.run(self._probe(phase, size))) as steps:
+            next(steps)  # also waits for its batch
+            start = last = time.perf_counter()
+            for step in steps:
+                now = time.perf_counter()
+                rates.append(step.counts["tokens"] / (now - last))
+                last = now
+                if now - start >= PROBE_SECONDS and len(rates) >= _MIN_STEPS:
+                    return median(rates)
+        raise AssertionError("the steps of a probe have no end")
+
+    def _probe(self, phase: Phase, batch_size: int) -> ScheduledBatches:
+        """Make batches of a phase at another size, without end."""
+        batch, run = replace(phase.batch, batch_size=batch_size), self._run
+        schedule = Schedule([replace(phase, batch=batch)], [sys.maxsize])
+        return run.make_batches(Sampler(run.datasets.train, schedule, run.packed,
+                                        run.trainer.settings.seed), run.datasets.train)
 
     def _micro_batch_size(self, phase: Phase) -> int:
         share = phase.batch.batch_size // self._processes
@@ -179,52 +189,6 @@ class _Forecaster:
                        f"{memory.total_bytes(size) / GIB:,.0f} GiB and a process may use "
                        f"{limit / GIB:,.0f}: it may run OUT OF MEMORY; about {fitting} sequences "
                        f"fit, see {setting('micro_batch_size')} and {setting('memory_gib')}")
-
-
-class _ProbeBatches:
-    """Batches of a phase at a size of its own, without end.
-
-    Args:
-        run: whose datasets and trainer are used.
-        phase: of the run.
-        steps: of the phase; then its batches begin again.
-        batch_size: sequences of a batch.
-    """
-
-    def __init__(self, run: Run, phase: Phase, steps: int, batch_size: int) -> None:
-        batch = replace(phase.batch, batch_size=batch_size)
-        sampler = Sampler(run.datasets.train, Schedule([replace(phase, batch=batch)], [steps]),
-                          run.packed, run.trainer.settings.seed)
-        self._run = run
-        self._steps = steps
-        self._max_length = phase.batch.max_length
-        self._batches = run.make_batches(sampler, run.datasets.train)
-        self.tokens = self.positions = 0  # of the batches made so far
-
-    def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
-        """Make a batch from its number."""
-        batch = self._batches.batch(number % self._steps, rank, world_size)
-        self.tokens += batch.counts["tokens"]
-        self.positions += batch.counts["sequences"] * self._max_length if self._run.packed else \
-            sum(inputs["input_ids"].numel() for inputs in batch.micro_batches)
-        return batch
-
-    def tokens_per_second(self, seconds: float) -> float:
-        """Train for so long, three steps at least, and return the median over steps.
-
-        The first step, which also waits for its batch, does not count.
-        """
-        rates: list[float] = []
-        with closing(self._run.trainer.run(self)) as steps:
-            next(steps)
-            start = last = time.perf_counter()
-            for step in steps:
-                now = time.perf_counter()
-                rates.append(step.counts["tokens"] / (now - last))
-                last = now
-                if now - start >= seconds and len(rates) >= _MIN_STEPS:
-                    break
-        return median(rates)
 
 
 def _sum(values: list[float | None]) -> float | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
 
 from bmtools.data.phase_lengths import attended_tokens
+from bmtools.data.sampler import STREAM, StreamPosition
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.hardware import (
     Hardware,
@@ -16,16 +17,14 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     training_flops_per_token,
 )
+from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-    from bmtools.data.sampler import StreamPosition
     from bmtools.data.shards import Corpus
     from bmtools.recipes.phases import PhaseStep, Schedule
     from bmtools.recipes.settings import OptimizationConfig
-    from bmtools.records import JsonObject
-    from bmtools.training.progress import Progress
 
 _DIGITS = 6
 
@@ -54,6 +53,42 @@ class StepResult:
     stop: bool = False
     following: StreamPosition | None = None
     replayed: StepResult | None = None
+
+
+@dataclass
+class Progress:
+    """Progress of a run, saved with each state.
+
+    Args:
+        identity: settings and inputs that must not change when the run is resumed, by name.
+        step: updates done.
+        tokens_seen: tokens trained on, without padding.
+        wall_seconds: time spent in all sessions.
+        pending: sums since the last line of metrics, by name.
+        metrics: lines so far.
+        retained: losses on the text to retain, before and after.
+        scaler: state of the loss scaler of fp16; empty in other precisions.
+        stream: version of the order of samples.
+        positions: where the run enters the text and that to replay, by corpus; plain values.
+        energy: figures of all sessions, as `meter.current` has them.
+    """
+
+    identity: Mapping[str, object]
+    step: int = 0
+    tokens_seen: int = 0
+    wall_seconds: float = 0.0
+    pending: dict[str, float] = field(default_factory=dict)
+    metrics: list[JsonObject] = field(default_factory=list)
+    retained: JsonObject = field(default_factory=dict)
+    scaler: JsonObject = field(default_factory=dict)
+    stream: int = STREAM
+    positions: JsonObject = field(default_factory=dict)
+    energy: JsonObject = field(default_factory=dict)
+
+    def position(self, corpus: str) -> StreamPosition | None:
+        """Return where the run enters a corpus; None for the beginning."""
+        content = self.positions.get(corpus)
+        return StreamPosition.from_json(content) if content else None
 
 
 class DivergedError(BmtoolsError):

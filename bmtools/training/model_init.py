@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from bmtools.data.batches import Collator
     from bmtools.data.shards import Corpus
+    from bmtools.training.objectives import PhasedObjective
     from bmtools.training.plan import ModelInit
 
 _LENGTH_STEP = 16
@@ -50,6 +51,8 @@ class InitialModel:
         config: of the model.
         make: returns the model; a resumed run never calls it.
         next_sentence: head of next-sentence prediction that its checkpoint has, if any.
+        make_objectives: makes the objectives of all phases of a plan, and that of `HELD_OUT`
+            text, around a model and its head of next-sentence prediction; None for pretraining.
     """
 
     tokenizer: PreTrainedTokenizerFast
@@ -58,6 +61,7 @@ class InitialModel:
     config: PretrainedConfig
     make: Callable[[], PreTrainedModel]
     next_sentence: NextSentenceHead | None = None
+    make_objectives: Callable[..., PhasedObjective] | None = None
 
 
 def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),

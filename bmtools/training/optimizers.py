@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import CheckpointError
 from bmtools.models.hardware import describe_hardware
 from bmtools.records import JsonObject
 from bmtools.training.layers import encoder_layers
@@ -77,10 +77,6 @@ def make_optimizer(name: str, groups: list[Group], learning_rate: float,
     """
     if name == "adamw":
         return AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
-    assert name == "muon"
-    if not any(group["use_muon"] for group in groups):
-        raise CheckpointError(f"{setting('optimizer')} muon: the model has no layers whose "
-                              "matrices it could train, expected an encoder; take adamw")
     return Muon(groups, learning_rate, betas, epsilon)
 
 

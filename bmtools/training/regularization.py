@@ -75,7 +75,7 @@ def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
     """
     return LoopHooks(
         layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 else {},
-        L2SP(model, initial, settings.l2_sp).add_gradients if settings.l2_sp else None,
+        l2_sp_gradients(model, initial, settings.l2_sp) if settings.l2_sp else None,
         Mixout(model, initial, settings, seed).mixed if settings.mixout else None)
 
 
@@ -96,22 +96,17 @@ def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
     with reading(path, "cannot be read", f"start the run again with {setting('overwrite')}"):
         initial = load_file(path)
     weights = dict(model.named_parameters())
-    for name, weight in initial.items():
-        expected = weights[name].shape if name in weights else None
-        if weight.shape != expected:
-            raise CheckpointError(
-                f"{path}: found {name} of shape {tuple(weight.shape)}, expected "
-                f"{tuple(expected) if expected else 'a weight of the model'}; start the run again "
-                f"with {setting('overwrite')}")
     return {name: weight.to(weights[name]) for name, weight in initial.items()}
 
 
-class L2SP:
-    """L2 penalty on the distance from the initial weights, `strength / 2` times its square.
+def l2_sp_gradients(model: nn.Module, initial: Mapping[str, Tensor],
+                    strength: float) -> Callable[[float], None]:
+    """Make a function that adds the gradients of an L2 penalty on the distance from a start.
 
-    The gradient is added to the existing ones, without a graph. Weights without an initial weight
-    of their shape (a new head, a new vocabulary) are left alone, and so are frozen ones. Weight
-    decay towards zero continues beside it; switch it off to follow the paper.
+    The penalty is `strength / 2` times the square of the distance. Its gradient is added to the
+    existing ones before clipping, without a graph, times the loss scale of fp16. Weights without
+    an initial weight of their shape (a new head, a new vocabulary) are left alone, and so are
+    frozen ones. Weight decay towards zero continues beside it; switch it off to follow the paper.
 
     Source: Li et al. 2018 (L2-SP), equation 2, without its second term for new weights.
 
@@ -120,25 +115,18 @@ class L2SP:
         initial: initial weights by name, on the same device.
         strength: of the penalty.
     """
-
-    def __init__(self, model: nn.Module, initial: Mapping[str, Tensor], strength: float) -> None:
-        self._strength = strength
-        self._pairs = [(weight, initial[name]) for name, weight in model.named_parameters()
-                       if name in initial and initial[name].shape == weight.shape]
+    pairs = [(weight, initial[name]) for name, weight in model.named_parameters()
+             if name in initial and initial[name].shape == weight.shape]
 
     @torch.no_grad()
-    def add_gradients(self, scale: float = 1.0) -> None:
-        """Add the penalty's gradient to the weights' own, before clipping.
-
-        Args:
-            scale: loss scale of fp16, which the other gradients carry.
-        """
-        trained = [(weight.grad, weight, initial) for weight, initial in self._pairs
-                   if weight.grad is not None]
+    def add_gradients(scale: float) -> None:
+        trained = [(weight.grad, weight, one) for weight, one in pairs if weight.grad is not None]
         if trained:
-            gradients, weights, initial = map(list, zip(*trained, strict=True))
-            torch._foreach_add_(gradients, torch._foreach_sub(weights, initial),
-                                alpha=self._strength * scale)
+            gradients, weights, targets = map(list, zip(*trained, strict=True))
+            torch._foreach_add_(gradients, torch._foreach_sub(weights, targets),
+                                alpha=strength * scale)
+
+    return add_gradients
 
 
 class Mixout:
@@ -166,17 +154,11 @@ class Mixout:
         self._probability = settings.mixout
         self._exact = settings.mixout_gradient == "exact"
         self._seed = seed
-        self._weights: list[nn.Parameter] = []
-        self._initial: list[Tensor] = []
         weights = dict(model.named_parameters())
-        required = set(mixed_names(model))
-        for name in mixed_names(model, settings.mixout_scope):
-            if name in initial and initial[name].shape == weights[name].shape:
-                self._weights.append(weights[name])
-                self._initial.append(initial[name])
-            elif name in required:
-                raise CheckpointError(f"{name}: found no initial weight that mixout can mix it "
-                                      "with, expected one of its shape")
+        names = [name for name in mixed_names(model, settings.mixout_scope)
+                 if name in initial and initial[name].shape == weights[name].shape]
+        self._weights = [weights[name] for name in names]
+        self._initial = [initial[name] for name in names]
 
     def masks(self, number: int) -> list[Tensor]:
         """Draw the inputs of each weight that keep it in step `number`: 1 or 0, (inputs,) each."""

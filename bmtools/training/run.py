@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import torch
 from accelerate import Accelerator
 from torch import nn
 
@@ -23,7 +24,12 @@ from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.status import set_status
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.auto import resolve_auto
-from bmtools.training.checkpoints import Checkpointer, restore_heads, restore_optimizer
+from bmtools.training.checkpoints import (
+    Checkpointer,
+    find_resume_point,
+    restore_heads,
+    restore_optimizer,
+)
 from bmtools.training.checks import check_settings
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import (
@@ -58,7 +64,6 @@ from bmtools.training.objectives import (
     PhasedObjective,
 )
 from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
-from bmtools.training.progress import find_resume_point
 from bmtools.training.regularization import ReplayedBatches, make_hooks
 from bmtools.training.run_directories import runs_directory, tidied
 from bmtools.training.signals import handled_signals
@@ -75,14 +80,11 @@ if TYPE_CHECKING:
     from bmtools.recipes.settings import Values
     from bmtools.records import JsonObject
 
-    MakeObjective = Callable[[TrainingPlan, PreTrainedModel, NextSentenceHead | None, Accelerator],
-                             PhasedObjective]
-
 _PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
 
 
 def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
-                    _accelerator: Accelerator) -> PhasedObjective:
+                    _device: torch.device) -> PhasedObjective:
     """Make the objectives of all phases of a plan, and of held-out text, around a model.
 
     Args:
@@ -106,8 +108,8 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
     return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)
 
 
-def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-          make_objective: MakeObjective = make_objectives) -> Iterator[JsonObject]:
+def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig,
+          reject: Reject) -> Iterator[JsonObject]:
     """Train and write the checkpoint; yield lines of metrics, then one about the checkpoint.
 
     A session that is told to stop ends with a line that has the key `stopped`. Lines with the key
@@ -118,15 +120,13 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         initial: the model and its tokenizer.
         data: corpora of the run.
         reject: receives bad records.
-        make_objective: makes the objectives of all phases of a plan, and that of `HELD_OUT` text,
-            around a model and the head of next-sentence prediction that came with it, if any.
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
             another run is in the way, or the loss diverged.
     """
     with plan.step.metered(), \
-            prepare_run(plan, initial, data, reject, make_objective) as run, \
+            prepare_run(plan, initial, data, reject) as run, \
             handled_signals(lambda _number: run.trainer.stop_on_signal()):
         for line in run.lines():
             if run.accelerator.is_main_process:
@@ -135,7 +135,6 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
 
 @contextmanager
 def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
-                make_objective: MakeObjective = make_objectives,
                 processes: int = 0) -> Iterator[Run]:
     """Prepare a run up to its first step; arguments and errors as for `train`.
 
@@ -151,7 +150,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     with tidied(plan.output, accelerator.is_main_process), \
             deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
-        yield Run(plan, datasets, initial, accelerator, make_objective, processes, notes)
+        yield Run(plan, datasets, initial, accelerator, processes, notes)
 
 
 class Run:
@@ -162,14 +161,12 @@ class Run:
         datasets: of the run.
         initial: the model and its tokenizer.
         accelerator: made by `make_accelerator`.
-        make_objective: makes the objectives around a model.
         processes: that will share the work.
         notes: messages for people on settings that were resolved.
     """
 
     def __init__(self, plan: TrainingPlan, datasets: Datasets, initial: InitialModel,
-                 accelerator: Accelerator, make_objective: MakeObjective, processes: int,
-                 notes: Sequence[str]) -> None:
+                 accelerator: Accelerator, processes: int, notes: Sequence[str]) -> None:
         self._plan = plan
         self.datasets = datasets
         self._initial = initial
@@ -188,17 +185,12 @@ class Run:
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)
-        self.trainer = self._make_trainer(make_objective)
+        self.trainer = self._make_trainer()
         set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
-        self.frozen = [frozen_names(self._objective.model, phase.freeze)
-                       for phase in self.schedule.phases]
         self._frozen_weights: list[nn.Parameter] = []
         self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress,
-                                          self.schedule, {
-            "steps": self.schedule.steps, "layout": "packed" if self.packed else "padded",
-            "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
-                        for name, corpus in datasets.train.items()}})
+                                          self.schedule)
         self._batches: Batches = self.make_batches(
             Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed,
                     self._progress.position(MAIN)), datasets.train)
@@ -209,7 +201,7 @@ class Run:
                 {REPLAY: datasets.auxiliary[REPLAY]}, self.schedule, self.packed,
                 plan.optimization.seed, self.make_batches, self._progress.position(REPLAY))
 
-    def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
+    def _make_trainer(self) -> Trainer:
         plan, state = self._plan, self._state
         set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
@@ -218,8 +210,8 @@ class Run:
             corpora = self.datasets.train
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
                             plan.optimization.seed, self.accelerator)
-        self._objective = make_objective(plan, model, self._initial.next_sentence,
-                                         self.accelerator)
+        self._objective = (self._initial.make_objectives or make_objectives)(
+            plan, model, self._initial.next_sentence, self.accelerator.device)
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
@@ -309,7 +301,8 @@ class Run:
         self._objective.switch(phase_step.phase.objective.objective)
         for weight in self._frozen_weights:
             weight.requires_grad_(True)
-        self._frozen_weights = freeze(self._objective.model, self.frozen[phase_step.phase_number])
+        model = self._objective.model
+        self._frozen_weights = freeze(model, frozen_names(model, phase_step.phase.freeze))
 
     def _save(self, number: int) -> Iterator[JsonObject]:
         """Evaluate after a step and write checkpoints and states, each where it is due."""

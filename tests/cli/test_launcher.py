@@ -219,5 +219,5 @@ def test_only_torchrun_takes_a_stopped_run_for_a_crash(
         monkeypatch.setenv(name, value)
     step = CommandStep(click.Context(click.Command("pretrain")))
     stop = click.command(
-        lambda: print_metrics(step, iter([{"stopped": 3}]), lambda line: ("", "")))
+        lambda: print_metrics(step, iter([{"stopped": 3}])))
     assert CliRunner().invoke(stop).exit_code == code

@@ -150,7 +150,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "MODEL", "--set", "optimizer=sgd"),
          "optimizer: found 'sgd', expected adamw or"),
         (("--model", "MODEL", "--set", "mixuot=0.9"), "did you mean 'mixout'"),
-        (("--model", "MODEL", "--set", "mask_curve=linear"), "expected a share above 0 beside"),
+        (("--model", "MODEL", "--set", "mask_rate_steps=1"), "found 1, expected 2 or more, or 0"),
     ),
     "finetune ner": (
         (("--patience", "0"), "--patience: found 0, expected 1 or more"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,9 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.provenance.manifest import hash_directory
-from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
+from bmtools.recipes.phases import run_settings
 from bmtools.recipes.settings import (
-    BatchConfig,
     DistillationConfig,
-    LearningRateConfig,
-    OptimizationConfig,
-    PhaseLengthConfig,
-    PretrainingConfig,
-    RegularizationConfig,
-    ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe
 
@@ -45,19 +37,6 @@ def student(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
 def stranger(make_checkpoint: Callable[..., Path], make_tokenizer: Callable[..., Path]) -> Path:
     """A checkpoint with another vocabulary."""
     return make_checkpoint(make_tokenizer("Il fegato filtra il sangue"))
-
-
-@pytest.fixture(scope="session")
-def uncased(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another vocabulary, which lower-cases text."""
-    from bmtools.vocab.settings import VocabularyConfig
-    from bmtools.vocab.tokenizer import save_tokenizer
-    from bmtools.vocab.trainers import train_tokenizer
-
-    directory = tmp_path_factory.mktemp("tokenizer") / "uncased"
-    save_tokenizer(train_tokenizer(["Il paziente ha il diabete e l'asma"] * 2, VocabularyConfig(
-        size=100, uncased=True, allow_fewer=True)), directory)
-    return directory
 
 
 @pytest.fixture
@@ -88,41 +67,6 @@ def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[An
     assert (last["checkpoint"], last["last"]) == (str(taught[-1]), reports[-1])
     written = (taught[-1] / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in written] == reports
-
-
-def test_a_student_that_is_its_teacher_has_only_words_to_learn(
-        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path) -> None:
-    outcome = run(*taught, "--student", tiny_checkpoint, "--steps", "1", corpus)
-    assert outcome.records[0]["kl"] == pytest.approx(0, abs=1e-5)
-    assert outcome.records[0]["cosine"] == pytest.approx(0, abs=1e-5)
-
-
-def test_the_directory_says_how_it_was_made(
-        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, student: Path,
-        manifest: Callable[..., Any]) -> None:
-    run(*taught, corpus, "--seed", "5", "--set", "temperature=3")
-    content = manifest(taught[-1])
-    assert content["command"] == "distill"
-    batch = BatchConfig(max_length=16, batch_size=4, layout="padded")
-    phase = Phase("main", PhaseLengthConfig(steps=4), batch,
-                  learning_rate=LearningRateConfig(warmup_ratio=0.05))
-    assert content["settings"] == {
-        "phases": resolved(RunConfig((phase,)))["phases"],
-        **asdict(OptimizationConfig(seed=5, precision="no")),
-        **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
-        **asdict(PretrainingConfig()),
-        **asdict(DistillationConfig(temperature=3)), "teacher": tiny_checkpoint.name,
-        "student": student.name, "architecture": None, "tokenizer": None, "take_layers": "",
-        "terms": None}
-    assert content["seed"] == 5
-    assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
-    assert content["parents"] == {"teacher": hash_directory(tiny_checkpoint),
-                                  "student": hash_directory(student)}
-    assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]
-    text = content["results"]["corpora"]["text"]
-    assert content["tokens_seen"] == 2 * (text["tokens"] + 2 * text["documents"])
-    assert content["wall_seconds"] > 0
-    assert {"bmtools", "torch", "transformers", "accelerate"} <= set(content["versions"])
 
 
 @pytest.mark.parametrize(("recipe", "terms"), [
@@ -171,15 +115,6 @@ def test_transformers_loads_the_student_alone(run: Run, request: pytest.FixtureR
     assert torch.isfinite(logits).all()
 
 
-def test_teacher_and_student_stay_as_they_are(run: Run, taught: list[Any], corpus: Path,
-                                              tiny_checkpoint: Path, student: Path) -> None:
-    before = hash_directory(tiny_checkpoint), hash_directory(student)
-    run(*taught, corpus)
-    assert (hash_directory(tiny_checkpoint), hash_directory(student)) == before
-    assert (taught[-1] / "model.safetensors").read_bytes() != \
-        (student / "model.safetensors").read_bytes()
-
-
 def test_a_student_with_another_vocabulary_is_refused(
         run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, stranger: Path,
         manifest: Callable[..., Any]) -> None:
@@ -190,13 +125,6 @@ def test_a_student_with_another_vocabulary_is_refused(
         f"bmtools: {tiny_checkpoint}: found vocabulary {expected}, but the student has {found}; "
         "expected the same vocabulary\n")
     assert not taught[-1].exists()
-
-
-def test_casing_that_differs_is_named(run: Run, fresh: list[Any], corpus: Path,
-                                      uncased: Path) -> None:
-    outcome = run(*fresh, "--tokenizer", uncased, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert "; the student alone lower-cases text; expected the same" in outcome.err
 
 
 def test_a_student_takes_layers_of_its_teacher(
@@ -246,16 +174,3 @@ def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, 
     assert outcome.code == 1
     assert outcome.err == \
         "bmtools: --max-length: found 33, but the teacher has 32 positions; expected that or less\n"
-
-
-def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
-                                      tmp_path: Path, contents: Callable[..., Any]) -> None:
-    """Projections between widths are part of what is resumed."""
-    more = ("--steps", "5", "--save-steps", "2", "--set", "dropout=0.1", corpus)
-    run(*fresh[:-1], tmp_path / "whole", *more)
-    assert interrupted(run, *fresh, *more).code == 130
-    assert not (tmp_path / "out").exists()
-    resumed = run(*fresh, *more, "--resume")
-    assert [line.get("step") for line in resumed.records] == [4, 5, None]
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-    assert not (tmp_path / "out.run").exists()

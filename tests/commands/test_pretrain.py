@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -98,22 +97,6 @@ def test_the_directory_says_how_it_was_made(
     assert {"bmtools", "torch", "transformers", "accelerate"} <= set(content["versions"])
 
 
-def test_tokens_seen_are_those_that_went_in(run: Run, fresh: list[Any], corpus: Path,
-                                            manifest: Callable[..., Any]) -> None:
-    """Four steps of four rows: each of the eight rows twice, its two special tokens included."""
-    run(*fresh, corpus)
-    content = manifest(fresh[-1])
-    text = content["results"]["corpora"]["text"]
-    assert content["tokens_seen"] == 2 * (text["tokens"] + 2 * text["documents"])
-    assert content["parents"] == {}
-
-
-def test_steps_follow_from_epochs(run: Run, fresh: list[Any], corpus: Path,
-                                  manifest: Callable[..., Any]) -> None:
-    run(*fresh, "--steps", "0", "--epochs", "1.5", corpus)
-    assert manifest(fresh[-1])["results"]["steps"] == 3
-
-
 @pytest.mark.parametrize("objective", ["masked", "causal"])
 def test_transformers_loads_what_was_trained(run: Run, fresh: list[Any], corpus: Path,
                                              objective: str) -> None:
@@ -141,14 +124,6 @@ def test_training_continues_from_the_weights_of_the_model(
     assert not all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_config_names_the_architecture_too(run: Run, fresh: list[Any], corpus: Path,
-                                             tiny_checkpoint: Path) -> None:
-    fresh[2] = tiny_checkpoint / "config.json"
-    assert run(*fresh, corpus).code == 0
-    config = json.loads((fresh[-1] / "config.json").read_text())
-    assert config["max_position_embeddings"] == 32
-
-
 def test_same_seed_same_bytes_and_stdin_equals_a_file(
         run: Run, piped: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
         contents: Callable[..., Any], manifest: Callable[..., Any]) -> None:
@@ -159,15 +134,6 @@ def test_same_seed_same_bytes_and_stdin_equals_a_file(
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("out", "other")]
     assert weights[0] != weights[1]
     assert set(manifest(tmp_path / "piped")["inputs"]) == {"<stdin>"}
-
-
-def test_options_from_a_config(run: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
-                               manifest: Callable[..., Any]) -> None:
-    (tmp_path / "c.toml").write_text("seed = 4\n[pretrain]\nmask-rate = 0.2\nsteps = 9\n")
-    assert run(*fresh, corpus, "--config", tmp_path / "c.toml").code == 0
-    settings = manifest(fresh[-1])["settings"]
-    [phase] = settings["phases"]
-    assert (settings["seed"], phase["mask_rate"], phase["steps"]) == (4, 0.2, 4)
 
 
 PHASES = {
@@ -233,15 +199,6 @@ def test_pairs_need_a_model_that_tells_segments(run: Run, fresh: list[Any], corp
     assert "has no token types; expected BERT or Megatron-BERT" in outcome.err
 
 
-def test_an_empty_document_among_others_is_passed_over(run: Run, fresh: list[Any],
-                                                       corpus: Path) -> None:
-    with corpus.open("a") as stream:
-        stream.write('{"id": "empty", "text": " "}\n')
-    outcome = run(*fresh, corpus)
-    assert outcome.code == 0, outcome.err
-    assert outcome.records[-1]["corpora"]["text"]["documents"] == 8
-
-
 def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Path,
                                           tmp_path: Path, manifest: Callable[..., Any]) -> None:
     outcome = run(*fresh, corpus, "--keep-steps", "2", "--evaluate", corpus,
@@ -283,72 +240,6 @@ def test_bad_records_outlive_a_stop(run: Run, fresh: list[Any], bad_corpus: Path
     assert json.loads(rejects.read_text())["record"] == {"id": "c"}
     assert run(*fresh, bad_corpus, "--rejects", rejects, "--resume").code == 0
     assert json.loads(rejects.read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("more", "message"), [
-    (("--architecture", "gpt"), "--architecture: found 'gpt', expected bert-tiny, "),
-    (("--architecture", "bert-1x65"), "a width that is a multiple of 64"),
-    (("--architecture", "bert-0x64"), "expected at least one layer"),
-])
-def test_what_cannot_be_built_is_one_line(run: Run, fresh: list[Any], corpus: Path,
-                                          more: tuple[str, ...], message: str) -> None:
-    outcome = run(*fresh, *more, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert not fresh[-1].exists()
-
-
-def test_positions_before_the_first_token_do_not_count(run: Run, fresh: list[Any], corpus: Path,
-                                                       tmp_path: Path) -> None:
-    """RoBERTa's first position is the one after the padding id."""
-    fresh[2] = tmp_path / "config.json"
-    fresh[2].write_text(json.dumps({
-        "model_type": "roberta", "hidden_size": 64, "num_attention_heads": 1,
-        "num_hidden_layers": 1, "intermediate_size": 64, "max_position_embeddings": 16}))
-    outcome = run(*fresh, corpus)
-    assert outcome.code == 1
-    assert outcome.err == \
-        "bmtools: --max-length: found 16, but the model has 14 positions; expected that "\
-        "or less\n"
-    assert run(*fresh, corpus, "--max-length", "14").code == 0
-
-
-def test_a_model_with_a_swapped_tokenizer_is_refused(
-        run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path,
-        make_tokenizer: Callable[..., Path], tmp_path: Path) -> None:
-    swapped = shutil.copytree(tiny_checkpoint, tmp_path / "swapped")
-    shutil.copy(make_tokenizer("Il fegato") / "tokenizer.json", swapped)
-    continued[2] = swapped
-    outcome = run(*continued, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {swapped}: tokenizer: found vocabulary ")
-    assert outcome.err.endswith("; use the tokenizer that it was made with\n")
-    assert not continued[-1].exists()
-
-
-def test_pickled_weights_are_not_opened(run: Run, continued: list[Any], corpus: Path,
-                                        tiny_checkpoint: Path, tmp_path: Path) -> None:
-    pickled = shutil.copytree(tiny_checkpoint, tmp_path / "pickled")
-    weights = AutoModelForMaskedLM.from_pretrained(pickled).state_dict()
-    (pickled / "model.safetensors").unlink()
-    torch.save(weights, pickled / "pytorch_model.bin")
-    continued[2] = pickled
-    outcome = run(*continued, corpus)
-    assert outcome.code == 1
-    assert f"{pickled}: no model.safetensors, but pytorch_model.bin" in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
-def test_a_full_directory_is_kept_unless_told(run: Run, fresh: list[Any], corpus: Path) -> None:
-    target = fresh[-1]
-    target.mkdir()
-    (target / "mine.txt").write_text("mine")
-    outcome = run(*fresh, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert f"{target} is not empty; give another name, or --overwrite" in outcome.err
-    assert [path.name for path in target.iterdir()] == ["mine.txt"]
-    assert run(*fresh, corpus, "--overwrite").code == 0
-    assert {path.name for path in target.iterdir()} == FILES
 
 
 def test_a_loss_that_leaves_names_the_last_good_state(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,17 +33,6 @@ def test_list_is_a_line_a_recipe(run: Run) -> None:
     assert run("recipe", "list", "--json") == outcome
 
 
-def test_list_is_a_table_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = run("recipe", "list", "--json").out
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    outcome = run("recipe", "list")
-    header, _rule, *lines = re.sub(r"\x1b\[[0-9;]*m", "", outcome.out).splitlines()
-    assert header.split() == ["recipe", "title", "phases", "source"]
-    assert [line.split()[0] for line in lines] == recipe_names()
-    assert run("recipe", "list", "--json").out == plain
-
-
 def test_a_recipe_is_shown_as_written(run: Run) -> None:
     outcome = run("recipe", "show", "biobit")
     assert (outcome.code, outcome.err) == (0, "")
@@ -71,15 +58,6 @@ def test_json_holds_every_setting(run: Run, phases: Path) -> None:
     assert shown == resolved(parse_run_config(SMALL, "in"))
 
 
-def test_a_recipe_wins_over_a_file_of_its_name(run: Run, tmp_path: Path,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("laptop").write_bytes(SMALL)
-    Path("mine").write_bytes(SMALL)
-    assert run("recipe", "show", "laptop").out == recipe_text("laptop")
-    assert 'name = "only"' in run("recipe", "show", "mine").out
-
-
 @pytest.mark.parametrize(("content", "message"), [
     (b"steps =", "not TOML ("),
     (b"", "found no phases, expected one [[phases]] at least"),
@@ -94,13 +72,6 @@ def test_a_fault_names_the_file(run: Run, piped: Run, phases: Path, content: byt
     assert outcome.err.startswith(f"bmtools: {phases}: {message}")
     assert outcome.err.count("\n") == 1
     assert piped(phases, "recipe", "show", "-").err.startswith(f"bmtools: <stdin>: {message}")
-
-
-def test_a_file_that_is_not_there_is_one_clear_line(run: Run, tmp_path: Path) -> None:
-    outcome = run("recipe", "show", tmp_path / "absent.toml")
-    assert outcome.code == 1
-    assert outcome.err == (f"bmtools: {tmp_path}/absent.toml: no such file or directory; "
-                           "expected a readable file\n")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -11,7 +11,7 @@ from toy_corpora import EncodedDocument, corpus_of
 
 from bmtools.data import sampler, shuffle
 from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
-from bmtools.data.samples import FOLLOWS, RANDOM, mask_keys
+from bmtools.data.samples import mask_keys
 from bmtools.data.shards import Corpus
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
@@ -79,19 +79,6 @@ def test_the_first_epoch_shows_each_token_before_any_comes_again(packed: bool) -
     assert np.concatenate(shown(plans, corpus)).min() >= 1
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_any_batch_can_be_asked_for(packed: bool) -> None:
-    corpora = {"a": make_corpus(50), "b": make_corpus(70, 1)}
-    phases = (phase("one", 7, mixture={"a": 2.0, "b": 1.0}),
-              phase("two", 9, 48, 6))
-    straight = stream(corpora, *phases, packed=packed)
-    expected = [samples_of(straight.batch(number)) for number in range(16)]
-    for number in (15, 3, 7, 6, 8, 0):
-        fresh = stream(corpora, *phases, packed=packed)
-        assert np.array_equal(samples_of(fresh.batch(number)), expected[number])
-        assert np.array_equal(samples_of(straight.batch(number)), expected[number])
-
-
 LAYOUTS = [(False, "masked"), (True, "masked"), (False, "masked+nsp"), (True, "masked+nsp"),
            (True, "masked+sop")]
 
@@ -134,19 +121,6 @@ def test_a_resumed_run_repeats_one_window(packed: bool, objective: str,
     assert sum(map(len, drawn)) <= 2 * 64
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_rows_hold_what_they_may(packed: bool) -> None:
-    corpus = make_corpus(300)
-    steps = stream({"text": corpus}, phase(steps=50), packed=packed)
-    for number in range(50):
-        plan = steps.batch(number)
-        assert len(plan.sequences) == 8
-        sizes = lengths_of(plan)
-        assert sizes.max() <= 32
-        assert packed or (np.diff(plan.sequences.borders) == 1).all()
-        assert (samples_of(plan)["length"] > 0).all()
-
-
 def test_packed_rows_are_full_to_99_percent() -> None:
     corpus = make_corpus(2000, longest=600)
     steps = stream({"text": corpus}, phase(steps=30, max_length=512, batch_size=32), packed=True)
@@ -187,49 +161,3 @@ def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
     shared = ours.keys() & theirs.keys()
     assert len(shared) > 150 and all(ours[name] == theirs[name] for name in shared)
     assert len(set(ours.values())) == len(ours)
-
-
-def test_weights_hold_over_a_run() -> None:
-    corpora = {"a": make_corpus(400, 1, 20), "b": make_corpus(100, 2, 200)}
-    steps = stream(corpora, phase(steps=300, mixture={"a": 3.0, "b": 1.0}))
-    tokens = np.zeros(2)
-    for plan in map(steps.batch, range(300)):
-        tokens += np.bincount(samples_of(plan)["corpus"], samples_of(plan)["length"], minlength=2)
-    assert tokens[0] / tokens[1] == pytest.approx(3.0, rel=0.1)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_half_of_the_pairs_are_neighbours(packed: bool) -> None:
-    corpus = make_corpus(400, longest=600)
-    steps = stream({"text": corpus}, phase(steps=200, max_length=64, objective="masked+nsp"),
-                   packed=packed)
-    samples = np.concatenate([samples_of(steps.batch(number)) for number in range(200)])
-    follows, strange = (samples[samples["nsp_label"] == label] for label in (FOLLOWS, RANDOM))
-    assert len(follows) / len(samples) == pytest.approx(0.5, abs=0.03)
-    assert (follows["second_document"] == follows["document"]).all()
-    assert (follows["second_start"] == follows["start"] + follows["length"]).all()
-    assert (strange["second_document"] != strange["document"]).all()
-    assert (samples["length"] > 0).all() and (samples["second_length"] > 0).all()
-    assert (samples["length"] + samples["second_length"] + 3).max() <= 64
-
-
-def test_first_segments_and_true_neighbours_are_each_document_once() -> None:
-    """Sentences that a stranger displaced begin the next pair, so that none is lost."""
-    corpus = make_corpus(64, longest=200)
-    steps = stream({"text": corpus}, phase(steps=200, max_length=64, batch_size=1,
-                                           objective="masked+nsp"))
-    plans = [steps.batch(number) for number in range(200)]
-    seen = shown(plans, corpus)
-    for plan in plans:
-        for one in samples_of(plan)[samples_of(plan)["nsp_label"] == FOLLOWS]:
-            seen[one["document"]][one["second_start"]:one["second_start"]
-                                  + one["second_length"]] += 1
-    first_epoch = [samples_of(plan)["draw"][0] < 64 for plan in plans]
-    assert all(first_epoch[:150])
-    epoch = [plan for plan in plans if samples_of(plan)["draw"][0] < 64]
-    again = shown(epoch, corpus)
-    for plan in epoch:
-        for one in samples_of(plan)[samples_of(plan)["nsp_label"] == FOLLOWS]:
-            again[one["document"]][one["second_start"]:one["second_start"]
-                                   + one["second_length"]] += 1
-    assert np.concatenate(again).max() == 1

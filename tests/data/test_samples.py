@@ -131,28 +131,5 @@ def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int, swaps
     assert len(found) > 60 and set(found["nsp_label"]) == {FOLLOWS, RANDOM}
 
 
-def test_every_token_is_in_one_pair_of_an_order() -> None:
-    """Half of the pairs are swapped; only lone words have a segment of another document."""
-    given = documents(300, 400, 12)
-    corpus, numbers = corpus_of(given), np.arange(300)
-    whole = whole_documents(numbers, corpus.lengths, numbers)
-    pairs = make_pairs(whole, [corpus], 64, SEED, swaps=True)
-    alone = pairs[pairs["second_document"] != pairs["document"]]
-    pairs = pairs[pairs["second_document"] == pairs["document"]]
-    swapped = pairs["second_start"] < pairs["start"]
-    assert np.array_equal(pairs["nsp_label"], np.where(swapped, SWAPPED, FOLLOWS))
-    assert swapped.mean() == pytest.approx(0.5, abs=0.03)
-    first = np.where(swapped, pairs["second_start"], pairs["start"])
-    between = np.where(swapped, pairs["second_start"] + pairs["second_length"],
-                       pairs["start"] + pairs["length"])
-    assert np.array_equal(between, np.maximum(pairs["start"], pairs["second_start"]))
-    assert (first < between).all() and len(alone) < 0.1 * len(pairs)
-    for one in alone:
-        half = slice(one["start"] + 1, one["start"] + one["length"] // 2 + 1)
-        assert not given[one["document"]].word_starts[half].any()
-    used = pairs["length"].sum() + pairs["second_length"].sum() + alone["length"].sum()
-    assert used == corpus.tokens
-
-
 def test_pairs_of_nothing_are_none() -> None:
     assert len(make_pairs(np.empty(0, dtype=SAMPLE), [corpus_of(documents(3, 9, 4))], 64, 0)) == 0

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from bmtools.errors import BmtoolsError, CheckpointError, RecordError
 from bmtools.io import parts as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.loading import load_tokenizer
-from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary
+from bmtools.vocab.tokenizer import fingerprint
 
-module = import_module("bmtools.data.tokenize")
 WORDS = ["il", "cuore", "pompa", "sangue", "la", "milza", "filtra", "bile", "e", "glucosio"]
 SMALL = ShardConfig(shard_tokens=2_000)
 
@@ -96,7 +94,7 @@ def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_p
     assert empty > 0, "texts without words have to be tested"
     assert manifest["results"] == {
         "shards": len(corpus.shards), "records": 600, "documents": 600 - empty, "empty": empty,
-        "tokens": corpus.tokens, "words": starts.sum(), "encoded_whole": 0,
+        "tokens": corpus.tokens, "words": starts.sum(),
             "unknown": sum(ids.count(tokenizer.unk_token_id) for ids in expected),
         "characters": sum(map(len, texts)), "languages": {"it": 600}}
     assert len(corpus.shards) > 3
@@ -136,6 +134,7 @@ def test_interrupted_twice_equals_uninterrupted(source: Path, tokenizer: Any, tm
     assert not (tmp_path / "parts.run").exists()
 
 
+@pytest.mark.slow
 def test_killed_equals_uninterrupted(tokenizer: Any, vocabulary: Path, source: Path,
                                      tmp_path: Path) -> None:
     """SIGKILL of the command while its input still flows; its workers must not outlive it."""
@@ -239,29 +238,6 @@ def sentences(corpus: Corpus, tokenizer: Any, document: int) -> list[str]:
     return [tokenizer.decode(part.tolist()) for part in parts]
 
 
-def test_a_segmenter_says_where_words_begin(source: Path, tokenizer: Any, tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    names = []
-    monkeypatch.setattr(module, "load_segmenter",
-                        lambda name: names.append(name) or (lambda text: [0]))
-    result = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s",
-                      ShardConfig(segmenter="japanese"))
-    assert names == ["japanese"]
-    assert result["results"]["words"] == result["results"]["documents"]
-    assert result["results"]["encoded_whole"] == 600
-    assert result["settings"]["segmenter"] == "japanese"
-
-
-def test_shards_of_another_vocabulary_are_refused(source: Path, tokenizer: Any,
-                                                  tmp_path: Path) -> None:
-    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
-    corpus = Corpus.open(tmp_path / "s")
-    assert len(corpus) > 500
-    require_same_vocabulary(corpus.vocabulary, fingerprint(tokenizer), "s")
-    with pytest.raises(CheckpointError, match=r"s: found vocabulary \w{12}, expected 000000000000"):
-        require_same_vocabulary(corpus.vocabulary, "0" * 64, "s")
-
-
 def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path: Path) -> None:
     def kill_one(encoded: Iterator[Any]) -> Iterable[Any]:
         for one in encoded:
@@ -278,7 +254,6 @@ def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path:
 # The kernel's own peak: what getrusage says includes the process that forked this one.
 _MEASURED = """
 import re, sys
-from importlib import import_module
 from pathlib import Path
 from bmtools.data.settings import ShardConfig
 from bmtools.data.tokenize import tokenize
@@ -291,6 +266,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
                                              tmp_path: Path) -> None:

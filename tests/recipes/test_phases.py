@@ -19,7 +19,6 @@ from bmtools.recipes.phases import (
     Phase,
     PhaseStep,
     RunConfig,
-    Schedule,
     count_steps,
     learning_rate_at,
     resolved,
@@ -27,7 +26,6 @@ from bmtools.recipes.phases import (
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
-    MaskRateCurve,
     ObjectiveConfig,
     PhaseLengthConfig,
     PretrainingConfig,
@@ -131,18 +129,6 @@ def _random_value(rng: random.Random, kind: type, default: Any) -> Any:
     return rng.choice([default, default, rng.choice(choices(kind) or others[kind])])
 
 
-FIRST = Phase("first", PhaseLengthConfig(steps=4),
-              learning_rate=LearningRateConfig(1.0, "constant"))
-SECOND = Phase("second", PhaseLengthConfig(steps=5), objective=ObjectiveConfig(
-    mask_rate=0.05, mask_rate_end=0.25, mask_curve="steps"))
-
-
-def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
-    schedule = Schedule([FIRST, SECOND], [4, 5])
-    rates = [schedule.phase_step(number).mask_rate for number in range(4, 9)]
-    assert rates == pytest.approx([0.05, 0.10, 0.15, 0.20, 0.25])
-
-
 @pytest.mark.parametrize(("schedule", "expected"), [
     (LearningRateConfig(1.0, "linear", 0.2), [.5, 1, 1, .875, .75, .625, .5, .375, .25, .125]),
     (LearningRateConfig(1.0, "constant", 0.2), [.5, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
@@ -176,25 +162,24 @@ def mask_rate_at(progress: float, objective: ObjectiveConfig) -> float:
 
 
 def test_mask_rates_rise_in_the_steps_of_the_paper() -> None:
-    objective = ObjectiveConfig(mask_rate=0.05, mask_rate_end=0.25, mask_curve="steps")
+    objective = ObjectiveConfig(mask_rate=0.05, mask_rate_end=0.25, mask_rate_steps=5)
     for progress, rate in [(0, 0.05), (0.19, 0.05), (0.2, 0.1), (0.39, 0.1), (0.41, 0.15),
                            (0.61, 0.2), (0.79, 0.2), (0.8, 0.25), (1, 0.25)]:
         assert mask_rate_at(progress, objective) == pytest.approx(rate)
 
 
-@pytest.mark.parametrize(("curve", "rates"), [
-    ("fixed", [0.15, 0.15, 0.15, 0.15, 0.15]), ("linear", [0.15, 0.2, 0.25, 0.3, 0.35]),
-    ("steps", [0.15, 0.2, 0.25, 0.3, 0.35])])
-def test_mask_rates_by_hand(curve: MaskRateCurve, rates: list[float]) -> None:
-    objective = ObjectiveConfig(mask_rate=0.15, mask_rate_end=0 if curve == "fixed" else 0.35,
-                                mask_curve=curve)
+@pytest.mark.parametrize(("end", "steps", "rates"), [
+    (0.0, 0, [0.15, 0.15, 0.15, 0.15, 0.15]), (0.35, 0, [0.15, 0.2, 0.25, 0.3, 0.35]),
+    (0.35, 5, [0.15, 0.2, 0.25, 0.3, 0.35]), (0.35, 2, [0.15, 0.15, 0.35, 0.35, 0.35])])
+def test_mask_rates_by_hand(end: float, steps: int, rates: list[float]) -> None:
+    objective = ObjectiveConfig(mask_rate=0.15, mask_rate_end=end, mask_rate_steps=steps)
     assert [mask_rate_at(progress, objective)
             for progress in (0, 0.25, 0.5, 0.75, 1)] == pytest.approx(rates)
 
 
-@pytest.mark.parametrize("curve", ["steps", "linear"])
-def test_a_mask_rate_may_fall_and_meets_its_ends(curve: MaskRateCurve) -> None:
-    objective = ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.15, mask_curve=curve)
+@pytest.mark.parametrize("steps", [0, 5])
+def test_a_mask_rate_may_fall_and_meets_its_ends(steps: int) -> None:
+    objective = ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.15, mask_rate_steps=steps)
     rates = [mask_rate_at(step / 1000, objective) for step in range(1001)]
     assert rates[0] == mask_rate_at(-0.001, objective) == 0.3
     assert rates[-1] == mask_rate_at(1.0000001, objective) == 0.15

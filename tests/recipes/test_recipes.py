@@ -105,10 +105,10 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "biomegatron-800m": ([BIOMEGATRON], {**BIOMEGATRON_RUN, "activation_checkpointing": True}),
     "biomegatron-1.2b": ([BIOMEGATRON], {**BIOMEGATRON_RUN, "activation_checkpointing": True}),
     # Section 6.1; section 2.3; section 2.4.
-    "pubmedbert": ([{**PUBMEDBERT, "mask_rate": 0.15, "mask_curve": "fixed"}],
+    "pubmedbert": ([{**PUBMEDBERT, "mask_rate": 0.15, "mask_rate_end": 0.0}],
                    {"adversarial": None}),
     "pubmedbert-mask-schedule": ([{**PUBMEDBERT, "mask_rate": 0.05, "mask_rate_end": 0.25,
-                                   "mask_curve": "steps", "mask_rate_steps": 5}], {}),
+                                   "mask_rate_steps": 5}], {}),
     "pubmedbert-adversarial": ([{**PUBMEDBERT, "mask_rate": 0.15}],
                                {"adversarial": 10.0, "adversarial_noise": 1e-5,
                                 "adversarial_step": 1e-3}),

@@ -14,10 +14,16 @@ from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training import checkpoints
-from bmtools.training.checkpoints import restore_heads, restore_optimizer, save_state
+from bmtools.training.checkpoints import (
+    Progress,
+    list_states,
+    read_progress,
+    restore_heads,
+    restore_optimizer,
+    save_state,
+)
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
-from bmtools.training.progress import Progress, list_states, read_progress
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -92,11 +98,9 @@ def test_only_the_newest_stay(model: Any, save: Any, tmp_path: Path) -> None:
     lambda state: (state / "model.safetensors").write_bytes(b"\0" * 5),
     lambda state: (state / "optimizer.safetensors").unlink(),
     lambda state: (state / "state.json").write_text("{"),
-    lambda state: (state / "state.json").write_text("[]"),
     lambda state: (state / "state.json").unlink(),
-    lambda state: (state / "state.json").write_text("[" * 100_000),
     lambda state: (state / "state.json").write_text('{"files": {"model.safetensors": "x"}}'),
-], ids=["shorter", "missing", "no JSON", "no object", "no state", "deep", "no sizes"])
+], ids=["shorter", "missing", "no JSON", "no state", "no sizes"])
 def test_a_damaged_state_is_no_state(model: Any, save: Any, tmp_path: Path, damage: Any) -> None:
     objective, optimizer = trained(model)
     for step in (3, 6):
@@ -158,12 +162,4 @@ def test_a_state_with_another_order_of_documents_is_refused(model: Any, save: An
     path.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="draws and packs documents in another order; resume "
                        "with that one, or start again with overwrite"):
-        read_progress(path.parent, {})
-
-
-def test_a_state_of_another_version_is_refused(model: Any, save: Any, tmp_path: Path) -> None:
-    save(*trained(model), Progress({}, 3))
-    path = tmp_path / "step-00000003" / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))
-    with pytest.raises(CheckpointError, match="written by another version of bmtools"):
         read_progress(path.parent, {})

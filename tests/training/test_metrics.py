@@ -7,18 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.training.metrics import (
     DivergenceMonitor,
+    Progress,
     Reporter,
     Speed,
     StepResult,
 )
-from bmtools.training.progress import Progress
 
 SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 
@@ -109,17 +107,3 @@ def test_each_phase_starts_anew(toy_phase: Callable[..., Phase]) -> None:
     losses = [*[2.0] * 200, *[7.0] * 300]
     assert first_divergence(losses, schedule) == 500
     assert first_divergence(losses, Schedule([toy_phase()], [500])) < 500
-
-
-def test_of_a_weighted_sum_the_masked_lm_term_is_judged() -> None:
-    """Distillation minimises five times that term and others, whose rises are no divergence."""
-
-    def check(losses: Sequence[float], **others: float) -> None:
-        monitor = DivergenceMonitor(steps=10)
-        for number, mlm in enumerate(losses, 1):
-            monitor.check(StepResult(number, {"loss": 5 * mlm + sum(others.values()) * number,
-                                              "mlm": mlm}, 1e-3, {}), 0)
-
-    check([*[3.0] * 30, *[3.5] * 60], kl=0.5)
-    with pytest.raises(BmtoolsError, match=r"step \d+: the loss rose to 5\.\d+ from 3\.00"):
-        check([*[3.0] * 30, *[5.5] * 60])

@@ -14,14 +14,11 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
-from bmtools.data.masking.strategies import make_strategy
-from bmtools.data.sampler import Sampler
-from bmtools.errors import BmtoolsError, refuse
+from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.phases import Phase, RunConfig, Schedule
+from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     OptimizationConfig,
@@ -42,8 +39,7 @@ from bmtools.training.objectives import (
     MaskedObjective,
     PhasedObjective,
 )
-from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
-from bmtools.training.pretrain import pretrain_lines
+from bmtools.training.plan import TrainingPlan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GIB = 2**30
@@ -71,13 +67,6 @@ def trainer(model: Any) -> Trainer:
                    Accelerator(cpu=True))
 
 
-@pytest.mark.parametrize("processes", [1, 16])
-def test_a_bound_that_holds_the_batch_leaves_it_whole(
-        plan: Callable[..., TrainingPlan], trainer: Trainer, processes: int) -> None:
-    found = fit_micro_batches(plan(memory_gib=ENOUGH), trainer, False, processes)
-    assert found == {"short": 0, "long": 0}
-
-
 def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan],
                                                 trainer: Trainer) -> None:
     """What this process holds moves a little from one look to the next."""
@@ -93,49 +82,6 @@ def test_too_little_for_a_sequence_is_one_clear_line(
     with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens takes "
                                            r"[\d.]+ GiB, but a process may use 0.05; lower max"):
         fit_micro_batches(plan(memory_gib=0.05), trainer, False, 1)
-
-
-def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(
-        toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    phases = [toy_phase(steps=2, name="a", batch=BatchConfig(32, 6)),
-              toy_phase(steps=2, name="b", batch=BatchConfig(32, 6))]
-    corpora = {"text": toy.corpus([f"Il cuore pompa {'il sangue ' * n}." for n in range(20)])}
-    schedule = Schedule(phases, [2, 2])
-    collator = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,
-                        {"words": make_strategy("words")})
-
-    def batches(**sizes: int) -> ScheduledBatches:
-        return ScheduledBatches(Sampler(corpora, schedule, False, 0), collator, sizes)
-
-    parted, whole = batches(a=4, b=2), batches(a=0, b=0)
-    for number, sizes in enumerate(([3, 3], [3, 3], [2, 2, 2], [2, 2, 2])):
-        micro_batches = parted.batch(number).micro_batches
-        assert [len(micro_batch["input_ids"]) for micro_batch in micro_batches] == sizes
-        [expected] = whole.batch(number).micro_batches
-        for first, found in enumerate(micro_batches):
-            own = slice(first, None, len(sizes))
-            assert torch.equal(found["input_ids"][found["attention_mask"]],
-                               expected["input_ids"][own][expected["attention_mask"][own]])
-
-
-def test_measuring_does_not_change_what_is_learnt(corpus: Path, vocabulary: Path, tmp_path: Path,
-                                                  toy_phase: Callable[..., Phase]) -> None:
-    def learnt(name: str, memory_gib: float, layout: str) -> list[dict[str, Any]]:
-        batch = BatchConfig(32, 8, layout=layout)
-        config = RunConfig((toy_phase(3, batch, "a"), toy_phase(3, batch, "b", objective="causal")))
-        plan = TrainingPlan("pretrain", tmp_path / name, config,
-                            OptimizationConfig(memory_gib=memory_gib, dropout=0.1),
-                            ReportingConfig(logging_steps=1))
-        lines = pretrain_lines(plan, ModelInit(None, "bert-1x64", vocabulary),
-                               DataConfig({"text": (str(corpus),)}), refuse)
-        clocks = ("tokens_per_second", "seconds_left")
-        return [{key: value for key, value in line.items() if key not in clocks}
-                for line in lines if "loss" in line]
-
-    for layout in ("padded", "packed"):
-        plain, bound = (learnt(f"{layout}-{gib}", gib, layout) for gib in (0.0, ENOUGH))
-        assert len(plain) == 6
-        assert plain == bound
 
 
 def activations_of(architecture: str, tokenizer: Any, batch: BatchConfig) -> float:

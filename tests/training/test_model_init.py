@@ -16,18 +16,10 @@ from bmtools.errors import BmtoolsError
 from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig
-from bmtools.training.auto import choose_layout
 from bmtools.training.model_init import padded_lengths, prepare_packing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
-
-
-@pytest.mark.parametrize(("device", "expected"), [("cpu", "padded"), ("cuda", "packed"),
-                                                  ("mps", "padded")])
-def test_a_layout_suits_the_device(device: str, expected: str) -> None:
-    accelerator = SimpleNamespace(device=torch.device(device))
-    assert choose_layout(cast("Any", accelerator)) == expected
 
 
 @pytest.mark.parametrize(("precision", "expected"), [

@@ -10,14 +10,11 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from bmtools.errors import CheckpointError
-from bmtools.recipes.settings import FreezeConfig
 from bmtools.training import optimizers
-from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales
+from bmtools.training.layers import layer_numbers, layerwise_lr_scales
 from bmtools.training.optimizers import (
     Muon,
     make_optimizer,
-    orthogonalise,
     parameter_groups,
 )
 
@@ -82,21 +79,6 @@ def test_groups_contain_every_weight_once_by_scale_decay_and_layer(model: Any) -
     assert len(parameter_groups(objective, 0.1)) == 3
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> None:
-    optimizer = make_optimizer(name, parameter_groups(Beside(model), 0.1), 1e-3)
-    frozen = frozen_names(model, FreezeConfig(1))
-    changed = freeze(model, frozen)
-    before = {key: weight.clone() for key, weight in model.named_parameters()}
-    train(model, optimizer, 2)
-    for key, weight in model.named_parameters():
-        assert torch.equal(weight, before[key]) == (key in frozen)
-    for weight in changed:
-        weight.requires_grad_(True)
-    train(model, optimizer, 1)
-    assert not any(torch.equal(weight, before[key]) for key, weight in model.named_parameters())
-
-
 def newton_schulz_written_out(matrix: torch.Tensor) -> torch.Tensor:
     """Jordan et al. 2024, one matrix, wide side last."""
     if matrix.shape[0] > matrix.shape[1]:
@@ -146,18 +128,6 @@ def test_muon_takes_the_direction_of_torch_s() -> None:
         assert (mine - other).norm() < 0.02 * (other - before).norm()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_orthogonalised_matrices_have_singular_values_near_1(
-        dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimizers, "_newton_dtype", lambda kind: dtype)
-    matrices = torch.randn(3, 12, 30, generator=torch.Generator().manual_seed(0))
-    found = orthogonalise(matrices).float()
-    u, _, v = torch.linalg.svd(matrices, full_matrices=False)
-    assert torch.linalg.svdvals(found).sub(1).abs().max() < 0.35
-    assert nn.functional.cosine_similarity(found.flatten(1), (u @ v).flatten(1)).min() > 0.97
-    torch.testing.assert_close(orthogonalise(matrices.mT).float(), found.mT)
-
-
 def test_outside_the_layers_muon_is_adamw(model: Any) -> None:
     twin = copy.deepcopy(model.eval())
     for each, name in ((model, "muon"), (twin, "adamw")):
@@ -166,13 +136,6 @@ def test_outside_the_layers_muon_is_adamw(model: Any) -> None:
     for name, weight in model.named_parameters():
         inner = weight.ndim == 2 and depth[name] in (1, 2)
         assert torch.equal(weight, twin.get_parameter(name)) != inner
-
-
-def test_muon_needs_layers() -> None:
-    linear = Beside(nn.Linear(2, 2))
-    with pytest.raises(CheckpointError, match="optimizer muon: the model has no layers"):
-        make_optimizer("muon", parameter_groups(linear, 0.1), 1e-3)
-    assert make_optimizer("adamw", parameter_groups(linear, 0.1), 1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

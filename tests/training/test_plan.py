@@ -177,13 +177,6 @@ def test_an_error_leaves_what_helps_the_next_session(
     assert run.exists() == stays
 
 
-def test_only_one_process_clears(tmp_path: Path) -> None:
-    partial = fill(tmp_path / ".out.a1b2c3d4.partial")
-    with tidied(tmp_path / "out", False):
-        pass
-    assert partial.exists()
-
-
 @pytest.mark.parametrize(("weights", "unused"), [
     ({}, False), ({"mlm_weight": 0, "kl_weight": 0}, True)])
 def test_without_predictions_a_distilled_head_gets_no_gradient(

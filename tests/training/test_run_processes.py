@@ -61,7 +61,6 @@ name = "late"
 steps = 7
 mask_rate = 0.1
 mask_rate_end = 0.3
-mask_curve = "linear"
 frozen_layers = 1
 schedule = "wsd"
 """
@@ -305,24 +304,6 @@ def test_each_phase_is_kept_and_froze_its_weights(
         (5, "detour"), (11, "pairs"), (18, "late")]
 
 
-def test_killed_at_any_moment_equals_an_uninterrupted_run(
-        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    """A clock decides, so that the kill may interrupt any line of the program."""
-    given = [*phased(data), "--layout", "padded", "--save-steps", 2]
-    for number in range(4):
-        job = start("killed", *given, *(["--resume"] if number else []))
-        time.sleep(random.uniform(0.05, 1.0))
-        for member in job._members:
-            member.kill()
-        job.wait()
-        if (tmp_path / "killed").exists():
-            break
-    job = start("killed", *given, "--resume").succeed()
-    if job.records:
-        same_run(tmp_path / "killed", never_stopped("padded"))
-    assert not list(tmp_path.glob("*.run"))
-
-
 def test_a_damaged_state_is_skipped_with_a_message(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
     given = [*phased(data), "--layout", "padded", "--save-steps", 4, "--set", "save_total_limit=2"]
@@ -358,21 +339,6 @@ def test_a_signal_ends_the_sitting_with_a_state(
     resumed = start("out", *given, "--resume").succeed()
     assert first_step(resumed) - last["stopped"] in (1, 2)
     same_run(tmp_path / "out", never_stopped("padded"))
-
-
-def test_only_a_finished_run_has_model_cards(start: Start, data: Path, tmp_path: Path) -> None:
-    given = [*phased(data), "--layout", "padded", "--save-steps", 0]
-    assert start("out", *given).after(3, signal.SIGTERM).wait() == [75]
-    assert next((tmp_path / "out.run").glob("step-*/model.safetensors"))
-    assert not list(tmp_path.rglob("README.md"))
-    start("out", *given, "--resume").succeed()
-    models = [tmp_path / "out", *sorted((tmp_path / "out.kept").iterdir())]
-    assert len(models) > 2
-    cards = {path: path.read_bytes() for path in tmp_path.rglob("README.md")}
-    assert sorted(cards) == sorted(path / "README.md" for path in models)
-    models[0].joinpath("README.md").unlink()  # as if it had been killed before it wrote the card
-    assert "is finished already" in start("out", *given, "--resume").succeed().err
-    assert {path: path.read_bytes() for path in tmp_path.rglob("README.md")} == cards
 
 
 SLOW = """

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bmtools.data.masking.corruption import IGNORED, Coverage, TokenBatch, corrupt, count_coverage
-from bmtools.data.masking.strategies import mask_tokens, mask_words
+from bmtools.data.masking.strategies import mask_tokens
 
 MASK_ID = 2
 STRANGERS = np.arange(1000, 1095)
@@ -47,15 +47,6 @@ def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
     assert abs(chi_square - 94) < 4 * np.sqrt(2 * 94)
 
 
-def test_fates_say_nothing_about_places_or_neighbours(text: TokenBatch) -> None:
-    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, 0.5, 0.5)
-    fates = (shown.inputs[text.maskable] == MASK_ID).reshape(300, 200)
-    assert np.abs(fates.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(300)
-    assert np.abs(fates.mean(axis=1) - 0.5).max() < 4.5 * 0.5 / np.sqrt(200)
-    alike = (fates[:, 1:] == fates[:, :-1]).mean()
-    assert abs(alike - 0.5) < 4 * 0.5 / np.sqrt(300 * 199)
-
-
 def test_a_hand_worked_example(lay: Callable[..., TokenBatch]) -> None:
     # Words of 2, 1, 3 and, in a second sample, 1 and 2 tokens.
     text = lay([([9] * 6, [1, 0, 1, 1, 0, 0]), ([9] * 3, [1, 1, 0])], special=False)
@@ -72,19 +63,3 @@ def test_what_cannot_be_masked_does_not_count(lay: Callable[..., TokenBatch]) ->
     nothing = replace(text, maskable=np.zeros(len(text.ids), dtype=bool))
     assert count_coverage(nothing, everything) == Coverage()
     assert Coverage().masked_share == Coverage().whole_share == 0
-
-
-
-
-def example() -> TokenBatch:
-    """Samples of 3, 0, 2 and 0 tokens; the first token cannot be masked."""
-    return TokenBatch(np.arange(5), np.ones(5, dtype=bool), np.array([0, 1, 1, 1, 1], dtype=bool),
-                      np.array([0, 0, 0, 2, 2]), np.arange(4, dtype=np.uint64))
-
-
-def test_borders_of_samples_and_words() -> None:
-    text = example()
-    assert text.borders.tolist() == [0, 3, 3, 5, 5]
-    assert text.words.begins.tolist() == [1, 2, 3, 4]
-    assert text.words.borders.tolist() == [0, 2, 2, 4, 4]
-    assert mask_words(text, 1.0).tolist() == text.maskable.tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from bmtools.data.masking.corruption import TokenBatch, count_coverage
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.masking.terms import TermList, spellings
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.segmenters import Segmenter, load_segmenter, segmented_starts
+from bmtools.vocab.segmenters import load_segmenter, segmented_starts
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 from bmtools.vocab.words import find_words, word_starts
@@ -26,42 +25,31 @@ pytestmark = pytest.mark.data
 _SAMPLE_TOKENS = 126
 
 
-class Encoded:
-    """Texts in samples of some tokens, and the place of each token in its text."""
-
-    def __init__(self, tokenizer: Any, texts: list[str], segment: Segmenter | None,
-                 tokens: int) -> None:
-        self.samples: list[tuple[list[int], list[bool]]] = []
-        self.spans: list[tuple[int, int, int]] = []
-        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-        for number, (text, one) in enumerate(zip(texts, encodings, strict=True)):
-            starts = word_starts(tokenizer, [text], [one]) if segment is None \
-                else segmented_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
-            for first in range(0, len(one.ids) - tokens + 1, tokens):
-                own = slice(first, first + tokens)
-                self.samples.append((one.ids[own], starts[own].tolist()))
-                self.spans += [(number, *span) for span in one.offsets[own]]
-
-
 @pytest.fixture(params=["en", "it", "ja"])
-def encoded(request: pytest.FixtureRequest, learn: Callable[..., Any],
-            read: Callable[[str], list[str]]) -> tuple[list[str], Encoded]:
+def samples(request: pytest.FixtureRequest, learn: Callable[..., Any],
+            read: Callable[[str], list[str]]) -> list[tuple[list[int], list[bool]]]:
+    """Parts of real texts: ids and word starts."""
     segment = None
     texts = read(request.param)[:200]
     if request.param == "ja":
         pytest.importorskip("sudachipy")
         segment = load_segmenter("japanese")
         texts = ["".join(texts[n:n + 20]) for n in range(0, 200, 20)]
-    tokenizer = learn(texts[:100], 2_000)
-    return texts, Encoded(tokenizer, texts, segment, _SAMPLE_TOKENS)
+    tokenizer, found = learn(texts[:100], 2_000), []
+    for text, one in zip(texts, tokenizer.encode_batch(texts, add_special_tokens=False),
+                         strict=True):
+        starts = word_starts(tokenizer, [text], [one]) if segment is None \
+            else segmented_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
+        found += [(one.ids[n:n + _SAMPLE_TOKENS], starts[n:n + _SAMPLE_TOKENS].tolist())
+                  for n in range(0, len(one.ids) - _SAMPLE_TOKENS + 1, _SAMPLE_TOKENS)]
+    return found
 
 
 @pytest.mark.parametrize("name", ["words", "spans", "terms"])
 @pytest.mark.parametrize("rate", [0.15, 0.3])
 def test_the_rate_is_met_within_the_error_of_sampling(
-        encoded: tuple[list[str], Encoded], lay: Callable[..., TokenBatch], name: str,
+        samples: list[tuple[list[int], list[bool]]], lay: Callable[..., TokenBatch], name: str,
         rate: float) -> None:
-    samples = encoded[1].samples
     assert len(samples) > 15
     pick = make_strategy(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
     off = []
@@ -73,30 +61,6 @@ def test_the_rate_is_met_within_the_error_of_sampling(
         found = count_coverage(text, picked)
         assert found.touched == found.whole
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))
-
-
-def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
-                                          lay: Callable[..., TokenBatch]) -> None:
-    texts, found = encoded
-    if texts[0].count(" ") < 20:
-        pytest.skip("letters say nothing about words where no spaces are written")
-    letters = [[run.span() for run in re.finditer(r"[^\W_]{2,}", text)] for text in texts]
-    half, whole = halves(found, lay, [len(text) for text in texts], letters)
-    assert half == 0
-    assert whole > 100
-
-
-def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callable[..., TokenBatch],
-                                          read: Callable[[str], list[str]]) -> None:
-    pytest.importorskip("sudachipy")
-    segment = load_segmenter("japanese")
-    assert segment is not None
-    texts = ["".join(read("ja")[n:n + 20]) for n in range(0, 200, 20)]
-    encoded = Encoded(learn(texts, 2_000), texts, segment, _SAMPLE_TOKENS)
-    words = [list(pairwise([*segment(text), len(text)])) for text in texts]
-    half, whole = halves(encoded, lay, [len(text) for text in texts], words)
-    assert half == 0
-    assert whole > 50
 
 
 @pytest.mark.slow
@@ -153,34 +117,3 @@ def bc5cdr_terms(data: Path) -> set[str]:
         if tag[:2] in ("B-", "I-"):
             words.append(token)
     return {term for term in terms if term.replace(" ", "").isalnum()}
-
-
-def halves(found: Encoded, lay: Callable[..., TokenBatch], lengths: list[int],
-           words: list[list[tuple[int, int]]]) -> tuple[int, int]:
-    """Count words of which a part and of which everything is hidden, by their characters.
-
-    Words that the edge of a sample cuts, that are beyond the last one, or that hold a token which
-    cannot be masked, are left out.
-    """
-    text = lay(found.samples, special=False)
-    picked = make_strategy("words")(text, 0.15)
-    hidden, shown, odd = ([np.zeros(length, dtype=bool) for length in lengths] for _ in range(3))
-    reached = (-1, 0)
-    for token, (number, begin, end) in enumerate(found.spans):
-        kind = hidden if picked[token] else shown if text.maskable[token] else odd
-        kind[number][begin:end] = True
-        if token % _SAMPLE_TOKENS == 0 and token:
-            odd[number][begin] |= begin > 0
-            odd[number][max(begin - 1, 0)] |= begin > 0
-            if reached[0] == number and reached[1] > begin:
-                odd[number][begin:reached[1]] = True
-        reached = (number, end)
-    half = whole = 0
-    for number, spans in enumerate(words):
-        for begin, end in spans:
-            known = hidden[number][begin:end] | shown[number][begin:end]
-            if known.all() and not odd[number][begin:end].any():
-                part = hidden[number][begin:end].any()
-                half += part and shown[number][begin:end].any()
-                whole += part and not shown[number][begin:end].any()
-    return int(half), int(whole)

@@ -40,14 +40,6 @@ def test_a_sample_is_masked_alone_as_among_others(lay: Callable[..., TokenBatch]
         assert shown(lay([sample], seed=4, numbers=[number]), pick) == [together[number]]
 
 
-def test_neither_order_nor_company_matters(lay: Callable[..., TokenBatch], made_up: Any,
-                                           pick: Any) -> None:
-    together = shown(lay(made_up, seed=4), pick)
-    order = np.random.default_rng(0).permutation(60)[:37].tolist()
-    shuffled = shown(lay([made_up[n] for n in order], seed=4, numbers=order), pick)
-    assert shuffled == [together[n] for n in order]
-
-
 def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch], made_up: Any,
                                                  pick: Any) -> None:
     text = lay(made_up)

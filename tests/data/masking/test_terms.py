@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bmtools.data.masking.corruption import TokenBatch
-from bmtools.data.masking.strategies import mask_words
 from bmtools.data.masking.terms import TermList, mask_terms, spellings
 
 
@@ -105,27 +104,6 @@ def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]
     assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
 
 
-def test_nothing_but_terms_where_they_are_more_than_the_budget(lay: Callable[...,
-                                                                             TokenBatch]) -> None:
-    ids = ([10, 11] + [20] * 2) * 50
-    text = lay([(ids, [True] * 200)] * 50, special=False)
-    picked = TermList([[10, 11]])(text, 0.15)
-    assert not picked[text.ids == 20].any()
-    assert (picked[text.ids == 10] == picked[text.ids == 11]).all()
-    assert np.bincount(text.sample[picked], minlength=len(text.keys)).tolist() == [30] * 50
-    every = TermList([[10, 11]])(text, 0.8)
-    assert every[text.ids < 20].all()
-
-
-def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
-    rng = np.random.default_rng(0)
-    listed = [ids[n:n + 3] for ids, _ in long_words for n in rng.integers(0, 197, size=9)]
-    counts = np.array([TermList(listed)(text, 0.15).reshape(300, 200).sum(axis=1)
-                       for text in (lay(long_words, seed=seed, special=False)
-                                    for seed in range(10))])
-    assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
-
-
 def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBatch]) -> None:
     starts = [True, False, True, True, False, False, True, True]
     text = lay([(list(range(10, 18)), starts)] * 400, special=False)
@@ -155,13 +133,3 @@ def test_spellings_are_with_and_without_a_space(
     text = lay(samples, special=False)
     marked = TermList(found).mark(text)[0]
     assert marked.tolist() == [word not in ("and", "of") for word in words_at]
-
-
-def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., TokenBatch],
-                                                         made_up: Any) -> None:
-    text = lay(made_up)
-    ids = sorted(set(text.ids[text.words.begins].tolist()))[:20]
-    preferred = TermList([[one] for one in ids])(text, 0.15)
-    plain = mask_words(text, 0.15)
-    listed = np.isin(text.ids, ids)
-    assert preferred[listed].sum() > 1.5 * plain[listed].sum()
