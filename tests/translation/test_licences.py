@@ -48,6 +48,7 @@ def record_of(directory: Path) -> tuple[dict[str, list[str]], str | None]:
     return content.get("licences", {}), content.get("licence")
 
 
+@pytest.mark.slow
 def test_a_non_commercial_translator_makes_all_that_follows_non_commercial(
         run: Run, engine: Path, tmp_path: Path) -> None:
     def done(*arguments: object) -> None:

@@ -16,7 +16,7 @@ from bmtools.records import Record
 from bmtools.translation import cache as cache_module
 from bmtools.translation.counts import translation_lines
 from bmtools.translation.documents import translate_records
-from bmtools.translation.settings import DocumentConfig, EngineConfig
+from bmtools.translation.settings import DocumentConfig
 
 translate = import_module("bmtools.translation.translate")
 WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",
@@ -132,12 +132,6 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
         assert first["meta"]["translation"]["missing"] == 1
         assert counts["missing"] == 1
         assert "1 sentence without a translation" in list(translation_lines(counts))
-
-
-def test_faults_of_settings_are_reported_together() -> None:
-    with pytest.raises(ValueError, match=r"via means nothing to .*; engine memory needs") as error:
-        EngineConfig("memory", "en", "it", via="en")
-    assert "via en is one of the two languages" in str(error.value)
 
 
 def test_a_model_translates_records_from_the_command_line(

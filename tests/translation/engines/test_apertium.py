@@ -198,6 +198,7 @@ def test_real_sentences_stay_in_place(via: str) -> None:
 
 @needs_apertium
 @pytest.mark.data
+@pytest.mark.slow
 def test_translations_depend_on_the_batch_alone(
         data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tagger learns ambiguities from what it reads."""

@@ -217,17 +217,6 @@ def test_a_second_attempt_is_the_engine_s_first_for_what_the_memory_gave(
     assert (engine.calls, engine.attempts_made) == ([["No pain."]], [0])
 
 
-def test_settings_of_an_engine_are_tried_in_turn(tmp_path: Path,
-                                                 dictionary: Callable[..., object]) -> None:
-    engine = dictionary({"No pain.": "Niente dolore.", "Cough.": "Tosse."})
-    engine.attempts = 2
-    chain = MemoryFirst(_memory(tmp_path), engine)
-    for attempt in range(chain.attempts):
-        chain.translate(["Cough.", "No pain."], attempt)
-    assert list(zip(engine.attempts_made, engine.calls, strict=True)) == [
-        (0, ["Cough."]), (0, ["No pain."]), (1, ["Cough."]), (1, ["No pain."])]
-
-
 def test_similar_sentences_are_flagged_and_counted(
         tmp_path: Path, dictionary: Callable[..., object]) -> None:
     chain = MemoryFirst(_memory(tmp_path, 0.8), dictionary({}))
