@@ -17,7 +17,7 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
 # `bmtools` is another project's name in the package index.
 DISTRIBUTION = "bmtools-lm"
-LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
+LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5", "accelerate": "1.15"}
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -45,49 +45,6 @@ def require_versions() -> None:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)[:2]]
-
-
-def unmet_requirements(*names: str) -> list[str]:
-    """Say which packages are missing or too old: what was found, and what is expected.
-
-    Args:
-        names: of the packages to look at; all that bmtools needs if left out.
-    """
-    from importlib import metadata
-
-    from packaging.requirements import Requirement
-
-    unmet = []
-    for requirement in map(Requirement, _requirements()):
-        name = requirement.name
-        if (names and name not in names) or (
-                requirement.marker and not requirement.marker.evaluate({"extra": ""})):
-            continue
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            unmet.append(f"{name} is not installed, expected {requirement.specifier}")
-            continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            unmet.append(f"{name}: found {version}, expected {requirement.specifier}")
-    return unmet
-
-
-def _requirements() -> list[str]:
-    """Return the requirements of bmtools, from its checkout where it is not installed."""
-    from importlib import metadata
-
-    project = Path(__file__).parents[1] / "pyproject.toml"
-    if project.is_file():
-        import tomllib
-
-        requirements: list[str] = tomllib.loads(
-            project.read_text(encoding="utf-8"))["project"]["dependencies"]
-        return requirements
-    try:
-        return metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:
-        return []
 
 
 def install_command(extra: str = "", package: str = "") -> str:

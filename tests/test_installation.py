@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bmtools import __version__, installation
-from bmtools.cli.main import message_and_code
-from bmtools.installation import DISTRIBUTION, install_command, unmet_requirements
+from bmtools.installation import DISTRIBUTION, install_command
 from bmtools.models.exported.formats import FORMAT
 from bmtools.vocab.segmenters import _SEGMENTERS
 
@@ -109,23 +107,3 @@ def test_make_installs_what_its_target_needs(tmp_path: Path, target: str, extras
     shown = subprocess.run(["make", "-n", target, f"VENV={tmp_path}/venv"], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout
     assert re.findall(r"--editable '\.(.*)'", shown) == [extras]
-
-
-def test_packages_that_are_too_old_or_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "_requirements", lambda: [
-        "click>=99", "torch>=2", "nowhere>=1.5", "backports-zstd>=9; python_version < '3'"])
-    assert unmet_requirements() == [
-        f"click: found {metadata.version('click')}, expected >=99",
-        "nowhere is not installed, expected >=1.5"]
-    assert unmet_requirements("torch") == []
-
-
-def test_an_unexpected_error_beside_an_old_package_names_it(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    error = ImportError("cannot import name 'fully_shard'")
-    assert "please report it" in message_and_code(error)[0]
-    monkeypatch.setattr(installation, "_requirements", lambda: ["torch>=99"])
-    message, code = message_and_code(error)
-    assert message == (f"torch: found {metadata.version('torch')}, expected >=99 "
-                       "(ImportError: cannot import name 'fully_shard')")
-    assert code == 1

@@ -214,22 +214,10 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
         return not_permitted(error), 1
     if isinstance(error, BmtoolsError | OSError):
         return str(error), 1
-    if unmet := _unmet_requirements():
-        return f"{'; '.join(unmet)} ({type(error).__name__}: {error})", 1
     if SUPERVISED in os.environ:
         time.sleep(_SECONDS_FOR_OTHERS)  # its launcher ends it if another process failed first
     kind = type(error).__name__
     return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
-
-
-def _unmet_requirements() -> list[str]:
-    """Say which packages are missing or too old, as far as that can be told."""
-    from bmtools.installation import unmet_requirements
-
-    try:
-        return unmet_requirements()
-    except Exception:  # it only explains another error
-        return []
 
 
 def _usage_message(error: click.UsageError) -> str:

@@ -26,7 +26,6 @@ RUN = ".run"
 BESIDE = (RUN, ".kept")
 """Endings of the directories beside an output that hold what leads to it, until it is there."""
 _LOGS = ".logs"
-_RENAME_EXCHANGE, _CURRENT_DIRECTORY = 2, -100
 # Mount points, and directories of a container's image.
 _NOT_AS_A_WHOLE = (errno.EBUSY, errno.EXDEV)
 _ESCAPED = str.maketrans({" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"})
@@ -36,10 +35,10 @@ _ESCAPED = str.maketrans({" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\1
 def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Fill a hidden directory and put it in place when the block ends without an error.
 
-    An older directory gives way in one step. Where the path is an existing empty directory, a
-    mount point or the current directory, the files are moved into it, `bmtools.json` last. Files
-    get the permissions of new ones, whatever the libraries that write them give; the directory
-    keeps those of the older one.
+    An older directory gives way in two steps; after a kill between them, the next run goes back.
+    Where the path is an existing empty directory, a mount point or the current directory, the
+    files are moved into it, `bmtools.json` last. Files get the permissions of new ones, whatever
+    the libraries that write them give; the directory keeps those of the older one.
 
     Raises:
         BmtoolsError: the target is not empty and `overwrite` is off, or cannot be written.
@@ -147,7 +146,7 @@ def _put_in_place(partial: Path, target: Path, path: Path) -> None:
             _move_in(partial, target)
         elif not target.exists():
             partial.rename(target)
-        elif not (_exchange(partial, target) or _replace(partial, target)):
+        elif not _replace(partial, target):
             _move_in(partial, target)
     except OSError as error:
         kept = partial.with_name(f"{target.name}.finished-{os.getpid()}")
@@ -160,22 +159,7 @@ def _put_in_place(partial: Path, target: Path, path: Path) -> None:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    shutil.rmtree(partial, ignore_errors=True)  # what was exchanged for it
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step; tells whether the system can."""
-    import ctypes
-
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        return False
-    if not rename(_CURRENT_DIRECTORY, os.fsencode(one), _CURRENT_DIRECTORY, os.fsencode(other),
-                  _RENAME_EXCHANGE):
-        return True
-    if (number := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, *_NOT_AS_A_WHOLE):
-        return False
-    raise OSError(number, os.strerror(number))
+    shutil.rmtree(partial, ignore_errors=True)  # whose files were moved
 
 
 def _replace(partial: Path, target: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
-from bmtools.installation import unmet_requirements
+from bmtools.installation import require_versions
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
 from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
@@ -32,8 +32,7 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         BmtoolsError: settings that do not fit each other, the model or this machine, or torch,
             transformers or Accelerate are too old.
     """
-    if unmet := unmet_requirements("torch", "transformers", "accelerate"):
-        raise BmtoolsError("; ".join(unmet))
+    require_versions()
     check_settings(plan, data, processes, sharded)
     for files in (*data.train.values(), *data.auxiliary.values()):
         check_corpus_files(files)

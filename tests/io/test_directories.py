@@ -83,14 +83,12 @@ def mount(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", path], check=True)
 
 
-@pytest.mark.parametrize("way", ["one step", "two steps", "file by file"])
+@pytest.mark.parametrize("way", ["two steps", "file by file"])
 def test_an_older_directory_gives_way(tmp_path: Path, way: str,
                                       monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out"
     fill(target, mine="old", bmtools="old")
     target.chmod(0o750)
-    if way != "one step":
-        monkeypatch.setattr(module, "_exchange", lambda *_: False)
     if way == "file by file":
         monkeypatch.setattr(module, "_replace", lambda *_: False)
     with new_directory(target, overwrite=True) as partial:
@@ -102,30 +100,12 @@ def test_an_older_directory_gives_way(tmp_path: Path, way: str,
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_kill_finds_the_old_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "out"
-    fill(target, mine="old")
-    seen: list[bool] = []
-    removed = module.shutil.rmtree
-
-    def rmtree(path: Path, **options: Any) -> None:
-        seen.append(content(target) == {"mine": "new"})
-        removed(path, **options)
-
-    monkeypatch.setattr(module.shutil, "rmtree", rmtree)
-    monkeypatch.setattr(Path, "rename", failing(errno.EPERM))
-    with new_directory(target, overwrite=True) as partial:
-        fill(partial, mine="new")
-    assert seen == [True], "no rename was needed"
-
-
 @pytest.mark.parametrize("way", ["two steps", "file by file"])
 @pytest.mark.parametrize("stage", ["old", "new"])
 def test_what_fails_halfway_goes_back(tmp_path: Path, way: str, stage: str,
                                       monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out"
     fill(target, a="old", z="old")
-    monkeypatch.setattr(module, "_exchange", lambda *_: False)
     if way == "file by file":
         monkeypatch.setattr(module, "_replace", lambda *_: False)
         monkeypatch.setattr(Path, "rename", failing(errno.EIO, "z" if stage == "old" else "y"))

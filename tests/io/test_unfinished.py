@@ -60,8 +60,6 @@ def counted(self, other):
     return rename(self, other)
 if sys.argv[3] == "current":
     os.chdir(sys.argv[1])
-else:
-    directories._exchange = lambda *_: False
 Path.rename = counted
 with directories.new_directory(Path(sys.argv[1]), overwrite=True) as partial:
     for name in ("bmtools.json", "both", "new"):
