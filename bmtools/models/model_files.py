@@ -128,7 +128,7 @@ def _tensors(directory: Path) -> dict[str, tuple[str, list[int]]]:
     found = {}
     for path in weight_files(directory):
         require_no_pointer(path)
-        with reading(path, "no safetensors file", "download or copy it again"), \
+        with reading(path, "is damaged or not a safetensors file", "download or copy it again"), \
                 safe_open(path, framework="numpy") as stream:
             for name in stream.keys():  # noqa: SIM118, it is no mapping
                 part = stream.get_slice(name)

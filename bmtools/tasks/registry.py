@@ -70,8 +70,7 @@ def find_task(directory: Path, task: str = "") -> str:
         task: that it is given to; empty for the one that `bmtools.json` names.
 
     Raises:
-        CheckpointError: no task is known, or another one.
-        BmtoolsError: no such task.
+        CheckpointError: the task is missing, unknown or a different one.
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
     if not task and trained and trained not in TASKS:
@@ -87,7 +86,9 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
             f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
-    load_task(task or trained)
+    if trained and trained not in TASKS:
+        raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, expected one of "
+                              f"{', '.join(TASKS)}; use the version of bmtools that wrote it")
     if task and trained and task != trained:
         raise CheckpointError(f"{directory}: found a model for {trained}, expected one for {task}; "
                               f"leave {setting('task')} out or name {trained}")

@@ -117,7 +117,8 @@ def test_other_weights_are_named(whole: Path, name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    *((lambda whole, end=end: whole[:end], r"no safetensors file \(.*; download or copy it again")
+    *((lambda whole, end=end: whole[:end],
+       r"is damaged or not a safetensors file \(.*; download or copy it again")
       for end in (-8, 20, 0)),
     (lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
      "found a pointer of Git LFS, expected weights; run git lfs pull in model")])

@@ -38,6 +38,9 @@ def bytes_of(content: bytes) -> Change:
     return lambda _: content
 
 
+DAMAGED = "is damaged or not a safetensors file ("
+
+
 @pytest.fixture
 def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -49,10 +52,10 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("file", "change", "command", "message"), [
-    ("model/model.safetensors", lambda content: content[:-1], SCORE, "no safetensors file ("),
-    ("model/model.safetensors", bytes_of(b""), SCORE, "no safetensors file ("),
+    ("model/model.safetensors", lambda content: content[:-1], SCORE, DAMAGED),
+    ("model/model.safetensors", bytes_of(b""), SCORE, DAMAGED),
     ("model/model.safetensors", header(x={"dtype": 1, "shape": [1], "data_offsets": [0, 4]}),
-     SCORE, "no safetensors file ("),
+     SCORE, DAMAGED),
     ("model/config.json", keys(num_hidden_layers=2**31), SCORE,
      "found num_hidden_layers 2147483648, but model.safetensors has"),
     ("model/config.json", keys(num_attention_heads=3), SCORE,
@@ -87,7 +90,7 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
      ("import", "curated", "c.json"), ":1: not JSON ('utf-8' codec"),
     ("c.json", bytes_of(b'{"mrr": {}, "signature": "x"}\n'),
      ("score-mrr", "--model", "model", "in.jsonl", "--fail-below-baseline", "c.json"),
-     ":1: key 'mrr': found an object, expected a number"),
+     ":1: found neither a score nor a record, expected lines that score-mrr wrote"),
     ("p.toml", bytes_of(b"a = " + b"[" * DEEP), (*TRAIN, "--phases", "p.toml"),
      "not TOML (maximum recursion depth"),
     ("p.toml", bytes_of(b"a = " + b"7" * 5000), (*TRAIN, "--phases", "p.toml"),

@@ -25,7 +25,7 @@ from robustness.kill_processes import Ending, Moment, run_pipeline
 KILLS = int(os.environ.get("BMTOOLS_KILLS", "6"))
 SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT: 1}
 RESUMED = ("pretrain", "translate", "import jsonl", "clean")
-MORE = {"pretrain": ("--save-steps", "1"), "clean": ("--workers", "2", "--min-words", "8")}
+MORE = {"pretrain": ("--save-steps", "1"), "clean": ("--workers", "2", "--min-words", "9")}
 # The first ones are those of the short form.
 NAMES = [("clean",), ("translate",), ("import jsonl", "pretrain"), ("import jsonl", "clean"),
          ("score-pppl",), ("import jsonl", "finetune ner"),
