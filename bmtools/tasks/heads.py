@@ -121,8 +121,7 @@ def load_trained_head(encoder: Checkpoint, labels: Sequence[str],
     weights = _read_weights(encoder.path, f"{name}.")
     old = linear_layer(encoder.model, name)
     with torch.random.fork_rng(devices=[]):
-        head: nn.Module = make_head(old.in_features, len(labels)) if make_head else \
-            nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+        head = _new_layer(old, len(labels), make_head)
     if {key: weight.shape for key, weight in weights.items()} != \
             {key: weight.shape for key, weight in head.state_dict().items()}:
         return None
@@ -146,18 +145,11 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     """
     model: Any = encoder.copy_model()
     name = output_layer(encoder, 1)
-    old = model.get_submodule(name)
-    new = sorted(encoder.new_weights)
-    if trained_head:
-        output: nn.Module = trained_head
-        new = [key for key in new if not key.startswith(f"{name}.")]
-    elif make_head:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            output = make_head(old.in_features, len(labels))
-        new = [key for key in new if not key.startswith(f"{name}.")]
-    else:
-        output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        output = trained_head or _new_layer(linear_layer(model, name), len(labels), make_head)
+    new = [key for key in sorted(encoder.new_weights) if not key.startswith(f"{name}.")]
+    if not trained_head and not make_head:
         new = [f"{name}.weight", f"{name}.bias", *new]
     if isinstance(output, Head):
         output.replace_layer(model, name)
@@ -174,6 +166,12 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     model.config.id2label = dict(enumerate(labels))
     model.config.label2id = {label: number for number, label in enumerate(labels)}
     return model
+
+
+def _new_layer(old: nn.Linear, outputs: int, make_head: MakeHead | None) -> nn.Module:
+    """Make an output layer in place of an older one."""
+    return make_head(old.in_features, outputs) if make_head else \
+        nn.Linear(old.in_features, outputs, bias=old.bias is not None)
 
 
 def _read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:

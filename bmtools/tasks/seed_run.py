@@ -110,7 +110,7 @@ class SeedRun:
         if config.loss == "cross-entropy" and config.class_weights == "none" \
                 and not config.oversampling:
             return range(len(inputs))
-        from bmtools.tasks.losses import make_loss
+        from bmtools.tasks.batches import make_loss
 
         labels = input_labels(self._task, inputs)
         self._task.label_loss = make_loss(

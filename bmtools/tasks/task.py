@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from bmtools.models.checkpoint import Checkpoint
+    from bmtools.tasks.batches import Loss
     from bmtools.tasks.heads import MakeHead
-    from bmtools.tasks.losses import Loss
 
 IMPOSSIBLE = -1e9
 """Logit of an answer in padding."""

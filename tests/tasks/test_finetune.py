@@ -8,19 +8,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from toy_models import learn_wordpiece, save_random
 
-from bmtools.errors import BmtoolsError, CheckpointError, DataError
+from bmtools.corpus.split import SplitConfig, write_split
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, refuse
 from bmtools.io.json_files import read_manifest
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
-from bmtools.tasks.finetune import SEEDS, run_finetuning
+from bmtools.tasks.finetune import SEEDS, read_folds, run_finetuning
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import Predictor
@@ -182,11 +185,6 @@ def test_training_stops_when_patience_ends(
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 
 
-def test_max_length_is_at_most_that_of_the_model(tune: Tune, tmp_path: Path) -> None:
-    tune(ner=NerConfig(max_length=4096), settings=FinetuneConfig(seeds=1, epochs=1))
-    assert read_manifest(tmp_path / "tuned")["settings"]["max_length"] == 512
-
-
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_set_without_entities_is_refused(tune: Tune, tmp_path: Path, split: str) -> None:
     bare = [Record(id="1", text="asma", entities=[])]
@@ -243,29 +241,6 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
     assert filled > 0.95
 
 
-def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
-    task = tagger(checkpoint, 64)
-    split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
-        {"start": 4, "end": 19, "type": "X"}])])
-    batch = TaskBatches(task, split.examples[0].inputs, [np.array([0])]).batch(0)
-    labels = batch.micro_batches[0]["labels"][0].numpy()
-    assert [label for label in labels if label >= 0] == [0, 1, 2]
-    tokens = task.checkpoint.tokenizer.convert_ids_to_tokens(
-        batch.micro_batches[0]["input_ids"][0].tolist())
-    assert not any(tokens[index].startswith("##") for index in np.flatnonzero(labels >= 0))
-
-
-def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:
-    encoder = load_encoder(checkpoint, TAGGER)
-    torch.manual_seed(7)
-    first = with_new_head(encoder, ["O", "B-X", "I-X"], 3)
-    torch.manual_seed(8)
-    second = with_new_head(encoder, ["O", "B-X", "I-X"], 3)
-    other = with_new_head(encoder, ["O", "B-X", "I-X"], 4)
-    assert torch.equal(first.classifier.weight, second.classifier.weight)
-    assert not torch.equal(first.classifier.weight, other.classifier.weight)
-
-
 def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -298,3 +273,33 @@ def test_seeds_are_summarized_with_students_interval() -> None:
     assert summary.pop("interval") == pytest.approx(theirs, abs=1e-6)
     assert summary == {"mean": 0.633333, "median": 0.63, "deviation": 0.025166}
     assert summarize([0.5]) == {"mean": 0.5, "median": 0.5, "deviation": None}
+
+
+@pytest.mark.parametrize("dev_fold", [None, 2])
+def test_folds_are_those_that_split_wrote(tmp_path: Path, dev_fold: int | None) -> None:
+    """Twelve sentences of six documents."""
+    whole = tmp_path / "all.jsonl"
+    whole.write_bytes(b"".join(msgspec.json.encode(
+        {"id": str(n), "text": f"a{n}", "label": "xy"[n % 3 > 0],
+         "meta": {"document": str(n // 2)}}) + b"\n" for n in range(12)))
+    write_split(RecordReader([str(whole)]), tmp_path / "folds",
+                SplitConfig(folds=3, stratify="label"))
+    folds = read_folds(tmp_path / "folds", dev_fold, refuse)
+    tests = []
+    for fold in folds:
+        parts = {name: [record["id"] for record in source]
+                 for name, source in fold.sources.items()}
+        assert sorted((one for part in parts.values() for one in part), key=int) == [
+            str(n) for n in range(12)]
+        assert list(parts) == (["train", "dev", "test"] if dev_fold is None else
+                               ["train", "dev" if fold.number == dev_fold else "test"])
+        assert sum(len({int(one) // 2 for one in part}) for part in parts.values()) == 6
+        tests += parts.get("test", [])
+    assert len(tests) == len(set(tests)) == (12 if dev_fold is None else 8)
+    assert folds[0].number == (dev_fold or 0)
+
+
+def test_what_are_no_folds_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty/fold-x").mkdir(parents=True)
+    with pytest.raises(DataError, match="empty: found 0 directories of folds, expected fold-0 and"):
+        read_folds(tmp_path / "empty", None, refuse)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
+from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
 
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
@@ -148,18 +148,6 @@ def test_windows_are_tagged_as_they_would_be_alone(checkpoint: Path) -> None:
         with torch.inference_mode():
             alone = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1).numpy()
         assert rows == pytest.approx(alone[window.firsts + 1], abs=1e-5)
-
-
-@pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])
-def test_an_encoder_without_a_head_will_do(checkpoint: Path, tmp_path: Path,
-                                           model_class: str) -> None:
-    loaded = load_encoder(checkpoint, TAGGER)
-    encoder = AutoModel.from_pretrained(checkpoint)
-    save_checkpoint(tmp_path / "encoder", encoder, loaded.tokenizer,
-                    Manifest("test", {}, loaded.vocabulary))
-    first, second = (load_encoder(tmp_path / "encoder", model_class).model.state_dict()
-                     for _ in range(2))
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.tasks.ner import NerConfig, NerTask, TaggedText
-from bmtools.tasks.tagging import tag_words, tags_to_spans
+from bmtools.tasks.tagging import tags_to_spans
 
 TEXT = "Caffe\u0301 🧬🧬 e diabete mellito, ipertensione arteriosa."
 
@@ -52,12 +50,6 @@ def test_offsets_come_back_exactly(tokenizer: Any) -> None:
     assert counts["reachable"] == counts["entities"] == 4
 
 
-def test_the_first_word_opens_and_the_others_continue(tokenizers: dict[str, Any]) -> None:
-    example, tags, counts = read(tokenizers["wordpiece"], entity(TEXT, "diabete mellito"))
-    assert [tag for tag in tags if tag != "O"] == ["B-X", "I-X"]
-    assert len(tags) == len(example.words) == counts["words"]
-
-
 @pytest.mark.parametrize(("mention", "found"), [
     ("diab", "diabete"), ("bete mell", "diabete mellito"), ("mellito, ", "mellito,"),
     (" e", "e")])
@@ -67,12 +59,6 @@ def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: s
     assert counts["unaligned"] == 1 and counts["reachable"] == 0
     assert [TEXT[start:end] for start, end, _ in spans(example, tags)] == [found]
     assert example.gold == {(TEXT.index(mention), TEXT.index(mention) + len(mention), "X")}
-
-
-def test_an_entity_without_words_is_counted(tokenizers: dict[str, Any]) -> None:
-    entity_of_spaces = {"start": 1, "end": 2, "type": "X"}
-    example, tags, counts = read(tokenizers["wordpiece"], entity_of_spaces, text="a  b")
-    assert counts["unaligned"] == 1 and spans(example, tags) == []
 
 
 def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
@@ -106,14 +92,6 @@ def test_types_can_be_merged(tokenizer: Any) -> None:
     assert counts["repeated"] == 1
 
 
-def test_labels_are_in_alphabetical_order_of_types(tokenizer: Any) -> None:
-    task = make_task(tokenizer)
-    task.read("train", [Record(id="1", text=TEXT, entities=[
-        entity(TEXT, "diabete", "b"), entity(TEXT, "mellito", "a"),
-        entity(TEXT, "arteriosa", "b")])])
-    assert task.labels == ["O", "B-a", "I-a", "B-b", "I-b"]
-
-
 def test_records_without_annotation_are_refused(tokenizer: Any) -> None:
     task = make_task(tokenizer)
     records = [Record(id="1", text="asma", place="a.jsonl:3"),
@@ -134,18 +112,6 @@ def test_training_leaves_out_windows_without_a_word(tokenizers: dict[str, Any]) 
     assert train.counts["windows"] == dev.counts["windows"] == len(dev.examples[0].inputs)
     assert len(train.examples[0].inputs) < len(dev.examples[0].inputs)
     assert all(len(window.firsts) for window in train.examples[0].inputs)
-
-
-def test_windows_are_padded_between_special_tokens(tokenizer: Any) -> None:
-    task = make_task(tokenizer)
-    windows = [task.encode([Record(id="1", text=text)])[0].inputs[0]
-               for text in ("asma", "ipertensione arteriosa e")]
-    batch = task.collate(windows)
-    ids, attention_mask = batch["input_ids"], batch["attention_mask"] == 1
-    assert ids.shape[1] == max(len(window.ids) for window in windows) + 2
-    for row, seen, window in zip(ids, attention_mask, windows, strict=True):
-        assert row[seen].tolist() == [tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id]
-        assert np.all(row[~seen] == tokenizer.pad_token_id)
 
 
 @pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["Q-X"]])
@@ -171,24 +137,3 @@ def test_labels_of_other_schemes_are_refused(tokenizer: Any, labels: list[str]) 
 ])
 def test_tags_are_read_tolerantly(tags: str, expected: list[tuple[int, int, str]]) -> None:
     assert tags_to_spans(tags.split()) == expected
-
-
-def test_spans_come_back_from_their_tags() -> None:
-    rng = random.Random(0)
-    words = np.stack([np.arange(30), np.arange(30) + 1], axis=1)
-    for _ in range(200):
-        borders = sorted(rng.sample(range(30), 8))
-        given = [(start, end, rng.choice("XY"))
-                 for start, end in zip(borders[::2], borders[1::2], strict=True)]
-        tags, faults = tag_words(words, given)
-        assert tags_to_spans(tags) == given and not faults
-
-
-def test_spans_agree_with_seqeval() -> None:
-    sequence_labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
-    rng = random.Random(1)
-    for _ in range(500):
-        tags = rng.choices(["O", "B-X", "I-X", "B-Y", "I-Y", "B-a-b", "I-a-b"], k=12)
-        theirs = [(start, end + 1, kind) for kind, start, end in
-                  sequence_labeling.get_entities(tags)]
-        assert tags_to_spans(tags) == theirs

@@ -21,7 +21,7 @@ from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.inputs import PairEncoder, cut_into_answer_windows, score_spans, tokenize_each
+from bmtools.tasks.inputs import PairEncoder, cut_into_answer_windows, tokenize_each
 from bmtools.tasks.metrics.answers import match_answer
 from bmtools.tasks.predict import run_model
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
@@ -270,15 +270,6 @@ def test_transformers_rules_choose_the_same_answers(bert: Path, no_answer: bool)
         for answer in found:
             assert record["text"].startswith(answer["text"], answer["start"])
     assert (0 < silent < 40) == no_answer
-
-
-def test_spans_of_a_long_text_cost_no_more_than_its_length(bert: Path) -> None:
-    """A score per token and length of answer is held, whatever the number of windows."""
-    task = qa(bert, max_length=32, max_answer_tokens=10)
-    [example] = task.encode([Record(id="1", text="asma " * 4000, question="chi")])
-    outputs = [np.zeros((len(window), 2), dtype=np.float32) for window in example.inputs]
-    scores = score_spans(example.inputs, outputs, example.tokens.borders, 10)
-    assert scores.shape == (len(example.tokens.ids), 10)
 
 
 # Threshold of no answer

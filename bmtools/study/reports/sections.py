@@ -32,7 +32,7 @@ from bmtools.study.reports.charts import (
 from bmtools.study.reports.labels import model_names, names_of, short_names, words_of
 from bmtools.study.reports.ranks import rank_parts
 from bmtools.study.reports.study import Study, StudyDirectory
-from bmtools.tasks.metrics.calibration import PRECISION
+from bmtools.tasks.metrics.errors import PRECISION
 from bmtools.values import format_cell
 
 _MOST_CURVES, _MOST_POINTS, _MOST_VALUES, _MOST_TERMS = 6, 60, 35, 3

@@ -19,8 +19,13 @@ from bmtools.tasks.metrics.answers import (
     rank_factoid,
     right_answers,
 )
-from bmtools.tasks.metrics.calibration import calibrate
-from bmtools.tasks.metrics.errors import count_confusions, count_errors, pair_mentions, relations_of
+from bmtools.tasks.metrics.errors import (
+    calibrate,
+    count_confusions,
+    count_errors,
+    pair_mentions,
+    relations_of,
+)
 from bmtools.tasks.metrics.spans import (
     Scores,
     Span,

@@ -13,7 +13,7 @@ import pytest
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.installation import require_matplotlib
 from bmtools.study.reports.report import plot_lines, tables_of
-from bmtools.tasks.metrics.calibration import calibrate
+from bmtools.tasks.metrics.errors import calibrate
 
 CORPUS: dict[str, Any] = {
     "records": 10, "frequency_bands": {"1-9": 5, "10-99": 1200, "100+": 0},

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from bmtools.tasks.metrics.calibration import calibrate, kept_at_precision
+from bmtools.tasks.metrics.errors import calibrate, kept_at_precision
 
 
 def test_bins_by_hand() -> None:

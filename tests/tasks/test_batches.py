@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.tasks.batches import repeat_rare
-from bmtools.tasks.losses import balanced_weights, binary_dice_losses, dice_losses, make_loss
+from bmtools.tasks.batches import (
+    balanced_weights,
+    binary_dice_losses,
+    dice_losses,
+    make_loss,
+    repeat_rare,
+)
 from bmtools.tasks.settings import LabelConfig
 
 LOGITS = torch.tensor([[2.0, -1.0, 0.5], [0.1, 0.2, -3.0], [-1.0, 4.0, 1.0]])
