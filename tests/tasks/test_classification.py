@@ -161,16 +161,6 @@ def test_sets_are_described(bert: Path) -> None:
         "dev: 1 of 10 records are longer than 16 tokens and were truncated"]
 
 
-@pytest.mark.parametrize(("name", "given", "found"), [
-    ("train", [], "train: found 0 labels in 0 records"),
-    ("train", [Record(id="1", text="a", label="x")], "train: found 1 labels in 1 records"),
-    ("dev", [], "dev: found 0 labels in 0 records")])
-def test_sets_without_labels_are_refused(bert: Path, name: str, given: list[Record],
-                                         found: str) -> None:
-    with pytest.raises(DataError, match=found):
-        read(bert, name, given)
-
-
 def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     def tune(**settings: Any) -> None:
         bmtools.tasks.finetune("classification", bert, [], [], tmp_path / "tuned", **settings)

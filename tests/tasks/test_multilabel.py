@@ -15,7 +15,6 @@ from tasks.test_classification import SIGNS, WORDS
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
-from bmtools.errors import DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.classification import MultilabelTask
@@ -143,11 +142,3 @@ def test_sets_are_described(bert: Path) -> None:
     assert split.notes == [
         "dev: 1 of 2 records have the label nuovo, which train lacks; they count as missed",
         "dev: 1 of 2 records are longer than 16 tokens and were truncated"]
-
-
-def test_sets_without_labels_are_refused(bert: Path) -> None:
-    task = task_of(bert)
-    with pytest.raises(RecordError, match=r"a\.jsonl:7: key 'labels' is missing; expected a list"):
-        task.read("train", [Record(id="x", text="il", place="a.jsonl:7")])
-    with pytest.raises(DataError, match="train: found no labels in 1 records"):
-        task.read("train", [Record(id="x", text="il", labels=[])])

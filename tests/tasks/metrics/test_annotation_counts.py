@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from bmtools.tasks.metrics.annotation_counts import AnnotationCounts
 
@@ -43,16 +40,3 @@ def test_answers_that_repeat() -> None:
     assert count(records) == {
         "answers": {"answered": 4, "none": 1}, "repeats": [1, 2],
         "label_bias": {"answers": 0.5}}
-
-
-@pytest.mark.data
-def test_a_real_set(run: Any, data: Path, tmp_path: Path) -> None:
-    """The counts of BLURB's table 3; words in tags by an independent count of columns."""
-    source, path = data / "en/ner/BC5CDR/train.tsv", tmp_path / "train.jsonl"
-    assert run("import", "conll", source, "-o", path).code == 0
-    [line] = run("describe", path).records
-    assert line["entities"] == {"Chemical": 5203, "Disease": 4182}
-    tags = [row.split()[-1] for row in source.read_text().splitlines() if row.strip()]
-    outside = tags.count("O")
-    assert line["label_bias"]["entities"] == pytest.approx(
-        (len(tags) - outside) / outside, abs=1e-6)

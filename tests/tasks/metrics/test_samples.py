@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import io
-import tarfile
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bmtools.tasks.metrics.samples import join_by_document, measure
+from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import score_matches
 
 
@@ -84,54 +81,6 @@ def test_label_sets_equal_scikit_learn() -> None:
             assert by_label.get(name, {"f1": 0})["f1"] == pytest.approx(theirs, abs=1e-6)
         assert ours["macro_f1"] == pytest.approx(
             np.mean([one["f1"] for one in by_label.values()]), abs=1e-6)
-
-
-@pytest.mark.data
-def test_hallmarks_of_abstracts_score_as_in_blue_and_blurb(data: Path) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    sentences, labels, documents = read_hallmarks(data / "en/cls/HoC/hoc-original.tar.gz")
-    assert (len(sentences), len(set(documents))) == (17464, 1852)
-    rng = np.random.default_rng(3)
-    names = sorted({label for own in labels for label in own})
-    assert len(names) == 10
-    for rate in (0.01, 0.1, 0.5):
-        found = [{name for name in names if (name in own) != (rng.random() < rate)}
-                 for own in labels]
-        gold_sets, found_sets = (join_by_document(documents, own) for own in (labels, found))
-        scores, _ = score_label_sets([*gold_sets.values()], [*found_sets.values()])
-        table = [[[name in own[document] for name in names] for document in gold_sets]
-                 for own in (gold_sets, found_sets)]
-        assert scores["micro_f1"] == pytest.approx(
-            metrics.f1_score(*table, average="micro"), abs=1e-6)
-        kept = [number for number, row in enumerate(table[0]) if any(row)]
-        precision, recall, _, _ = metrics.precision_recall_fscore_support(
-            *(np.array(side)[kept] for side in table), average="samples", zero_division=0)
-        assert scores["example_f1"] == pytest.approx(
-            2 * precision * recall / (precision + recall), abs=1e-6)
-
-
-def read_hallmarks(path: Path) -> tuple[list[str], list[set[str]], list[str]]:
-    """Sentences, their top-level labels, and their documents."""
-    texts: dict[str, list[str]] = {}
-    labels: dict[str, list[set[str]]] = {}
-    with tarfile.open(path) as archive:
-        for member in archive:
-            if not member.name.endswith(".txt"):
-                continue
-            stream: Any = archive.extractfile(member)
-            content = io.TextIOWrapper(stream, encoding="utf-8").read()
-            folder, document = Path(member.name).parts[-2:]
-            if folder == "text":
-                texts[document] = content.splitlines()
-            else:
-                labels[document] = [
-                    {label.split("--")[0].strip() for label in part.split(" AND")
-                     if label.split("--")[0].strip() not in ("", "NULL")}
-                    for part in content.split("<")[1:]]
-    pairs = [(text, own, document) for document in sorted(texts) for text, own in zip(
-        texts[document], labels[document], strict=True)]
-    return ([text for text, _, _ in pairs], [own for _, own, _ in pairs],
-            [document for _, _, document in pairs])
 
 
 def test_precision_and_recall_are_not_exchanged() -> None:

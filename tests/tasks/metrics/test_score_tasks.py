@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -288,28 +287,6 @@ def test_words_of_real_abstracts_score_as_in_scikit_learn(data: Path) -> None:
 def labels_of_words(text: str, spans: list[Line]) -> list[str]:
     return [next((one["type"] for one in spans if one["start"] <= start < one["end"]), "O")
             for start, _ in find_words(text)]
-
-
-@pytest.mark.data
-def test_real_relations_score_as_in_scikit_learn(data: Path) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    lines = (data / "en/re/chemprot/test.txt").read_text(encoding="utf-8").splitlines()
-    gold = [{"id": str(number), **json.loads(line)} for number, line in enumerate(lines)]
-    labels = sorted({record["label"] for record in gold})
-    assert (len(gold), len(labels)) == (3469, 12)
-    rng = random.Random(0)
-    found = predicted(gold, lambda record: {
-        "label": record["label"] if rng.random() < 0.7 else rng.choice(labels)})
-    [line] = score(gold, found, negative=labels[0])
-    sides = [[record["label"] for record in gold],
-             [record["predicted"]["label"] for record in found]]
-    assert line["accuracy"] == pytest.approx(metrics.accuracy_score(*sides), abs=1e-6)
-    for average in ("micro", "macro", "weighted"):
-        assert line[f"{average}_f1"] == pytest.approx(metrics.f1_score(
-            *sides, labels=labels[1:], average=average), abs=1e-6)
-    table = metrics.confusion_matrix(*sides, labels=labels)
-    assert [[line["confusion"][one].get(other, 0) for other in labels] for one in labels] == \
-        table.tolist()
 
 
 def bio(text: str, spans: list[Line]) -> list[str]:

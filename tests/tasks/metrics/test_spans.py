@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,38 +97,6 @@ def test_spans_are_those_of_conlleval() -> None:
     for _ in range(500):
         tags = rng.choices(TAGS, k=rng.randint(0, 12))
         assert {*tags_to_spans(tags)} == conlleval_chunks(tags)
-
-
-def read_tags(path: Path) -> list[list[str]]:
-    """Tags of the sentences of a file in columns; untyped ones get a type."""
-    sentences: list[list[str]] = [[]]
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.strip() and not line.startswith("-DOCSTART-"):
-            tag = line.split()[-1]
-            sentences[-1].append(f"{tag}-X" if tag in ("B", "I") else tag)
-        elif sentences[-1]:
-            sentences.append([])
-    return [tags for tags in sentences if tags]
-
-
-def perturb(gold: list[list[str]], rng: random.Random, rate: float) -> list[list[str]]:
-    """Tags in which some are exchanged for others, whatever sequence comes of it."""
-    kinds = sorted({tag for tags in gold for tag in tags})
-    return [[rng.choice(kinds) if rng.random() < rate else tag for tag in tags] for tags in gold]
-
-
-@pytest.mark.slow
-@pytest.mark.data
-@pytest.mark.parametrize(("name", "entities"), [
-    ("it/ner/E3C/test.txt", 460), ("en/ner/NCBI-disease/test.tsv", 960),
-    ("en/ner/BC5CDR/test.tsv", 9809)])
-def test_scores_equal_seqeval_on_real_tags(data: Path, name: str, entities: int) -> None:
-    gold = read_tags(data / name)
-    assert sum(tag.startswith("B") for tags in gold for tag in tags) == entities
-    rng = random.Random(0)
-    for rate in (0.0, 0.02, 0.2, 1.0):
-        assert_equals_seqeval(gold, perturb(gold, rng, rate))
-    assert_equals_seqeval(gold, [["O"] * len(tags) for tags in gold])
 
 
 def multiclinai_twin(gold: list[Mention], found: list[Mention]) -> tuple[float, float, float]:
