@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from bmtools.models.checkpoint import Checkpoint
-    from bmtools.tasks.batches import Loss
     from bmtools.tasks.heads import MakeHead
 
 IMPOSSIBLE = -1e9
@@ -159,7 +158,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.max_length = min(config.max_length, max_tokens(checkpoint.model))
         self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
-        self.label_loss: Loss | None = None
+        self.label_loss: Callable[[Tensor, Tensor], Tensor] | None = None
         self.into = ""
 
     # Data
