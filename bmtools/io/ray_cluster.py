@@ -128,7 +128,8 @@ class RayPool:
 
     Args:
         address: of the cluster.
-        make_worker: sent to the nodes, where its files must have the same paths.
+        make_worker: makes a generator function, as Ray sends to what it iterates; sent to the
+            nodes, where its files must have the same paths.
         cores: of each copy; None for those of a node, or of a node's GPU.
         uses_gpu: whether a copy takes a GPU where there are some.
 

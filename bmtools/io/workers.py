@@ -224,7 +224,8 @@ class _GroupWorker:
 
     def __call__(self, group: Sequence[Part]) -> Iterator[bytes]:
         for part in read_group(group):
-            yield from map(_encode, self._worker(part))
+            for outcome in self._worker(part):
+                yield _encode(outcome)
 
 
 def map_parallel(parts: Iterable[Item], make_worker: Callable[[], Callable[[Item], Result]],
