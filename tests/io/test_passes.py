@@ -101,7 +101,7 @@ def test_a_shard_has_the_lines_that_begin_in_it(files: list[str]) -> None:
             one["id"] for one in map(json.loads, by_block.splitlines()) if "text" in one]
 
 
-def testgroups_of_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
+def test_groups_of_blocks_for_a_cluster_are_read_again_as_they_were(files: list[str]) -> None:
     whole = work(RecordReader(files))
     groups = list(groups_of(read_blocks(RecordReader(files))))
     assert [len(group) for group in groups if group[0].name == files[1]] == [
