@@ -12,7 +12,6 @@ import os
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from bmtools.io.shared_database import SharedDatabase
-from bmtools.translation.engines.engine import BatchTranslator, Translation, Translator
+from bmtools.translation.engines.engine import Translation, Translator
 
 DATABASE = "sentences.sqlite"
 _KEY_BYTES = 16
@@ -188,13 +187,9 @@ class SentenceBatches:
         return self._known[sentence]
 
     def _submit(self) -> None:
-        engine, ahead = self._translator, 0
-        wait: Callable[[], list[Translation]] = partial(engine.translate, self._new)
-        if isinstance(engine, BatchTranslator):
-            wait, ahead = engine.submit(self._new), engine.ahead
-        self._submitted.append((self._new, wait))
+        self._submitted.append((self._new, self._translator.submit(self._new)))
         self._new, self._waiting = [], 0
-        while len(self._submitted) > ahead:
+        while len(self._submitted) > self._translator.ahead:
             self._collect()
 
     def _collect(self) -> None:

@@ -11,10 +11,9 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.ray_cluster import RayPool
 from bmtools.io.workers import in_this_setting
 from bmtools.status import set_status
-from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.engines.engine import FACTS, Translation, Translator
 from bmtools.translation.settings import RayConfig
 
-_FACTS = tuple(Translator.__annotations__)
 _Answer = tuple[dict[str, Any], list[Translation], Counter[str]]
 
 
@@ -27,11 +26,11 @@ class _EngineWorker:
     def __call__(self, sentences: Sequence[str]) -> Iterator[_Answer]:
         before = Counter(self._engine.counts)
         translations = self._engine.translate(sentences) if sentences else []
-        yield ({name: getattr(self._engine, name) for name in _FACTS}, translations,
+        yield ({name: getattr(self._engine, name) for name in FACTS}, translations,
                self._engine.counts - before)
 
 
-class RayTranslator:
+class RayTranslator(Translator):
     """Translator whose batches are translated by copies of an engine on the nodes of a cluster.
 
     Each batch is translated whole by one copy, so translations are those of a single machine.
@@ -45,18 +44,10 @@ class RayTranslator:
         BmtoolsError: no cluster answers, or no node can load the engine.
     """
 
-    name: str
-    details: dict[str, str]
-    licence: str
-    fingerprint: str
-    marks_unknown: bool
-    batch_sentences: int
-    attempts: int
-
     def __init__(self, config: RayConfig, load: Callable[[], Translator],
                  uses_gpu: bool = False) -> None:
         assert config.ray is not None
-        self._counts: Counter[str] = Counter()
+        self.own_counts = Counter[str]()
         self._facts: dict[str, Any] = {}
         self._pool = RayPool(config.ray, partial(_EngineWorker, in_this_setting(load)),
                              config.ray_cores, uses_gpu)
@@ -66,8 +57,7 @@ class RayTranslator:
         except BaseException:
             self.close()
             raise
-        for name, value in self._facts.items():
-            setattr(self, name, value)
+        vars(self).update(self._facts)
 
     @property
     def ahead(self) -> int:
@@ -77,7 +67,7 @@ class RayTranslator:
     @property
     def counts(self) -> Counter[str]:
         """Counts of the copies, and how many of these were lost."""
-        return self._counts + Counter(lost_workers=self._pool.losses)
+        return self.own_counts + Counter(lost_workers=self._pool.losses)
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences; see `Translator`."""
@@ -104,5 +94,5 @@ class RayTranslator:
                 raise BmtoolsError(
                     f"{setting('ray')}: a node has another engine ({name} {facts[name]!r}, "
                     f"elsewhere {value!r}); install the same one")
-        self._counts += counts
+        self.own_counts += counts
         return translations

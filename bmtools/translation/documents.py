@@ -59,7 +59,7 @@ def translate_records(records: Iterable[Record | RecordError], translator: Trans
 
     Args:
         records: in the source language, or without a `lang`; and errors of reading them.
-        translator: for the two languages of the settings.
+        translator: for the two languages of the settings; it is closed at the end.
         config: languages, and the treatment of untranslatable sentences and records.
         reject: receives records that cannot be translated, in the order of the records, unless it
             ends the translation.
@@ -71,7 +71,7 @@ def translate_records(records: Iterable[Record | RecordError], translator: Trans
     counts = Counter() if counts is None else counts
     status = partial(set_status, "translating", total=total, unit="records")
     waiting: deque[tuple[Document, int]] = deque()
-    with closing(cache or SentenceCache(translator.fingerprint)) as cache:
+    with closing(translator), closing(cache or SentenceCache(translator.fingerprint)) as cache:
         batches = SentenceBatches(translator, cache)
 
         def completed() -> Iterator[Record]:

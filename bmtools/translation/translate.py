@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -24,7 +23,7 @@ from bmtools.text.abbreviations import read_abbreviations
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import translate_records
-from bmtools.translation.engines.engine import BatchTranslator, Translator
+from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.loading import load_engine, load_translator
 from bmtools.translation.projection.settings import ProjectionConfig
 from bmtools.translation.run import TranslationRun
@@ -102,8 +101,6 @@ def translate(records: str | PathLike[str] | Iterable[JsonObject], source_lang: 
         items, translator, documents, reject, counts,
         _open_cache(translator.fingerprint, cache, run, name), total,
         read_abbreviations(abbreviations) if abbreviations else None)
-    if isinstance(translator, BatchTranslator):
-        translated = _left_afterwards(translator, translated)
     if not documents.project:
         return translated
     from bmtools.translation.projection.project import project_translated
@@ -149,8 +146,3 @@ def _open_cache(fingerprint: str, directory: Path | None, run: TranslationRun | 
     database = directory / DATABASE if directory else run.cache if run else None
     return SentenceCache(fingerprint, database, name,
                          str(directory or (run.output if run else "")))
-
-
-def _left_afterwards(cluster: BatchTranslator, records: Iterable[Record]) -> Iterator[Record]:
-    with closing(cluster):
-        yield from records

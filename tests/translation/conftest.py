@@ -28,7 +28,7 @@ from transformers import (
 from transformers.utils import logging
 
 from bmtools.translation.engines.ctranslate2_engine import convert
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.engines.model_files import hash_model
 from bmtools.translation.settings import EngineConfig
 
@@ -47,18 +47,16 @@ _SHAPE: dict[str, Any] = {
     "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
 
 
-class Dictionary:
+class Dictionary(Translator):
     """A translator that knows some sentences, and remembers what it was asked."""
 
     name = "dictionary"
     marks_unknown = True
-    attempts = 1
-    licence = ""
     fingerprint = "dictionary"
 
     def __init__(self, known: Mapping[str, str], batch_sentences: int = 2) -> None:
         self.details = {"edition": "first"}
-        self.counts: Counter[str] = Counter()
+        self.own_counts = Counter[str]()
         self.batch_sentences = batch_sentences
         self.known = known
         self.calls: list[list[str]] = []

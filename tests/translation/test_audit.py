@@ -13,7 +13,7 @@ from bmtools.records import Record
 from bmtools.translation import translate
 from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.documents import translate_records
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import CHECKS, AuditConfig, DocumentConfig
 
 LONG = "The patients who were treated with the drug had less pain after three months of therapy."
@@ -56,17 +56,15 @@ def test_only_what_is_chosen_is_checked() -> None:
         AuditConfig("number")
 
 
-class Attempts:
+class Attempts(Translator):
     """An engine with other translations for each attempt."""
 
     name = "attempts"
-    licence = fingerprint = ""
-    marks_unknown = False
-    batch_sentences = 10
+    fingerprint = ""
 
     def __init__(self, *attempts: dict[str, Translation | str]) -> None:
         self.details: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()
+        self.own_counts = Counter[str]()
         self.known = attempts
         self.attempts = len(attempts)
         self.asked: list[tuple[int, list[str]]] = []

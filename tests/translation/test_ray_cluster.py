@@ -17,7 +17,7 @@ from ray_nodes import NODES, kill_a_node
 from bmtools.errors import BmtoolsError
 from bmtools.io import ray_cluster
 from bmtools.translation.cluster import RayTranslator, _EngineWorker
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import RayConfig
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own
@@ -145,15 +145,15 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RayTranslator]:
     return connected
 
 
-class Engine:
+class Engine(Translator):
     """Engine that dies of sentences with a certain word."""
 
-    name, licence, marks_unknown, batch_sentences, attempts = "upper", "", False, 2, 1
+    name, batch_sentences = "upper", 2
 
     def __init__(self, node: str = "", deaths: int = 0) -> None:
         self.fingerprint = f"upper {node}"
         self.details: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()
+        self.own_counts = Counter[str]()
         self.deaths = [None] * deaths
 
     def translate(self, sentences: list[str], attempt: int = 0) -> list[Translation]:

@@ -10,23 +10,20 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.translation import translate
-from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import TermConfig
 from bmtools.translation.terms import ProtectedTranslator, TermFinder, has_term, load_terms
 
 
-class Letters:
+class Letters(Translator):
     """An engine that knows a few words and turns around the letters of others it may change."""
 
     name = "letters"
-    licence = fingerprint = ""
-    marks_unknown = False
-    batch_sentences = 10
-    attempts = 1
+    fingerprint = ""
 
     def __init__(self, change: Callable[[str], str] = str) -> None:
         self.details: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()
+        self.own_counts = Counter[str]()
         self.change = change
         self.asked: list[str] = []
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import partial
 
 from bmtools.translation.settings import EngineConfig
 
@@ -39,31 +39,45 @@ NOTHING_NEW = Translation("", fault="there are no other settings to try")
 """Answer to a further attempt at a sentence that would have the settings of an earlier one."""
 
 
-class Translator(Protocol):
+class Translator:
     """Engine that turns sentences into sentences, one for one and in order.
+
+    Args:
+        config: engine, languages and resources.
+        details: further facts about the origin of a translation.
 
     Attributes:
         name: the engine, as the setting `engine` spells it.
-        details: further facts about the origin of a translation.
         licence: of the model or memory, where it is known; an empty string where it is not.
         fingerprint: text that differs wherever translations might: engine, files, settings.
         marks_unknown: the engine reports words that it does not know.
         batch_sentences: sentences that make a call worth its cost.
         attempts: different settings that can be tried on a sentence; 1 where a second attempt
             would give the same again.
-        counts: what the engine did so far, by the keys of `bmtools.translation.counts.COUNTED`.
     """
 
     name: str
     details: dict[str, str]
-    licence: str
+    licence: str = ""
     fingerprint: str
-    marks_unknown: bool
-    batch_sentences: int
-    attempts: int
+    marks_unknown: bool = False
+    batch_sentences: int = 2000
+    attempts: int = 1
+
+    def __init__(self, config: EngineConfig, **details: str) -> None:
+        self.config = config
+        self.name, self.details = config.engine, details
+        self.own_counts = Counter[str]()
 
     @property
-    def counts(self) -> Counter[str]: ...
+    def counts(self) -> Counter[str]:
+        """What the engine did so far, by the keys of `bmtools.translation.counts.COUNTED`."""
+        return self.own_counts
+
+    @property
+    def ahead(self) -> int:
+        """Batches that can be under way, beside the one that is waited for."""
+        return 0
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, each without line breaks or control characters.
@@ -75,27 +89,38 @@ class Translator(Protocol):
         Returns:
             a translation of each; `NOTHING_NEW` where an earlier attempt had the same settings.
         """
-        ...
-
-
-@runtime_checkable
-class BatchTranslator(Translator, Protocol):
-    """Translator that works on several batches at a time.
-
-    Attributes:
-        ahead: batches that can be under way, beside the one that is waited for.
-    """
-
-    @property
-    def ahead(self) -> int: ...
+        raise NotImplementedError
 
     def submit(self, sentences: Sequence[str]) -> Callable[[], list[Translation]]:
         """Begin a batch, and return a function that waits for its translations."""
-        ...
+        return partial(self.translate, sentences)
 
     def close(self) -> None:
         """Leave the machines that translate."""
-        ...
+
+
+FACTS = tuple(Translator.__annotations__)
+"""Attributes that say what a translator is."""
+
+
+class Layer(Translator):
+    """Translator that adds something to another one.
+
+    Args:
+        engine: that translates.
+        settings: of the layer, for the fingerprint.
+    """
+
+    def __init__(self, engine: Translator, settings: str) -> None:
+        vars(self).update({name: getattr(engine, name) for name in FACTS})
+        self.engine = engine
+        self.own_counts = Counter[str]()
+        self.fingerprint += f", {type(self).__name__} {settings}"
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Those of the layer, and of the engine in it."""
+        return self.own_counts + self.engine.counts
 
 
 def plain_line(text: str) -> str:
@@ -110,51 +135,3 @@ def translate_all(translator: Translator, sentences: Iterable[str]) -> dict[str,
     found = [one.text for start in range(0, len(plain), size)
              for one in translator.translate(plain[start:start + size])]
     return dict(zip(different, found, strict=True))
-
-
-class PlainTranslator:
-    """Base of engines: the facts that most of them have in common.
-
-    Args:
-        config: engine, languages and resources.
-        details: further facts about the origin of a translation.
-    """
-
-    marks_unknown = False
-    batch_sentences = 2000
-    attempts = 1
-    licence = ""
-
-    def __init__(self, config: EngineConfig, **details: str) -> None:
-        self.config = config
-        self.name: str = config.engine
-        self.details = details
-        self.counts: Counter[str] = Counter()
-
-
-class Layer:
-    """Translator that adds something to another one; this much adds nothing.
-
-    Args:
-        engine: that translates.
-        settings: of the layer, for the fingerprint.
-    """
-
-    def __init__(self, engine: Translator, settings: str) -> None:
-        self.engine = engine
-        self.own_counts: Counter[str] = Counter()
-        self.name = engine.name
-        self.details = engine.details
-        self.licence = engine.licence
-        self.fingerprint = f"{engine.fingerprint}, {type(self).__name__} {settings}"
-        self.marks_unknown = engine.marks_unknown
-        self.batch_sentences = engine.batch_sentences
-        self.attempts = engine.attempts
-
-    @property
-    def counts(self) -> Counter[str]:
-        return self.own_counts + self.engine.counts
-
-    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences; see `Translator`."""
-        return self.engine.translate(sentences, attempt)

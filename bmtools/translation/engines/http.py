@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import brief
 from bmtools.records import JsonObject
 from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import PlainTranslator, Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import EngineConfig
 
 _WORKERS = 4
@@ -70,7 +70,7 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-class HttpTranslator(PlainTranslator):
+class HttpTranslator(Translator):
     """Asks a server about each sentence, several at once.
 
     Args:

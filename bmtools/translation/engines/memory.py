@@ -14,7 +14,6 @@ from bmtools.translation.bilingual import read_pairs
 from bmtools.translation.engines.engine import (
     NOTHING_NEW,
     Layer,
-    PlainTranslator,
     Translation,
     Translator,
 )
@@ -28,7 +27,7 @@ _SEPARATORS = str.maketrans(".,", ",.")
 _FINAL = ".!?:;,…" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 
-class MemoryTranslator(PlainTranslator):
+class MemoryTranslator(Translator):
     """Translator that looks sentences up in a TMX or TSV file.
 
     A sentence is found as it is, apart from white space, or else without regard to case and

@@ -10,7 +10,7 @@ from bmtools.errors import setting
 from bmtools.io.provenance.licences import combine
 from bmtools.io.provenance.manifest import card_licence
 from bmtools.text.languages import primary_language
-from bmtools.translation.engines.engine import PlainTranslator, Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.engines.model_files import Subwords, hash_model
 from bmtools.translation.function_words import words_of_all_languages
 from bmtools.translation.settings import EngineConfig
@@ -44,7 +44,7 @@ class Generated(NamedTuple):
     log_probability: float
 
 
-class NeuralTranslator(PlainTranslator):
+class NeuralTranslator(Translator):
     """Translator with a sequence-to-sequence model.
 
     Nothing is truncated silently: a sentence that is longer than the model takes has a fault,

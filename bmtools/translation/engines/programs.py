@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.output import temporary_file
-from bmtools.translation.engines.engine import PlainTranslator, Translation
+from bmtools.translation.engines.engine import Translation, Translator
 from bmtools.translation.settings import EngineConfig
 
 _STDERR_BYTES = 4096
@@ -162,7 +162,7 @@ class Program:
             self._kill(process)
 
 
-class ProgramTranslator(PlainTranslator):
+class ProgramTranslator(Translator):
     """Translator that runs a chain of programs on parts of a batch, several parts at once."""
 
     programs: Sequence[Program]
