@@ -12,6 +12,8 @@ from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
 from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
 from bmtools.models.device import missing_for_cuda
+from bmtools.models.families import positions, require_length
+from bmtools.models.model_files import read_config
 from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan
 
 
@@ -47,6 +49,13 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         plan.optimization.require_device("cpu")
     for checkpoint in filter(None, (teacher, model.checkpoint)):
         check_masked_lm(checkpoint)
+        name = "the teacher" if checkpoint == teacher else "the model"
+        longest = max(phase.batch.max_length for phase in plan.config.phases)
+        require_length(longest, positions(read_config(checkpoint)), name)
+    if model.checkpoint and not model.take_layers:
+        layers = read_config(model.checkpoint).get("num_hidden_layers")
+        for phase in plan.config.phases if isinstance(layers, int) else ():
+            phase.freeze.require_layers(layers)
     if model.tokenizer is not None:
         check_tokenizer(model.tokenizer)
 
