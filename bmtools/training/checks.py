@@ -54,8 +54,9 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         require_length(longest, positions(read_config(checkpoint)), name)
     if model.checkpoint and not model.take_layers:
         layers = read_config(model.checkpoint).get("num_hidden_layers")
-        for phase in plan.config.phases if isinstance(layers, int) else ():
-            phase.freeze.require_layers(layers)
+        for phase in plan.config.phases:
+            if isinstance(layers, int):
+                phase.freeze.require_layers(layers)
     if model.tokenizer is not None:
         check_tokenizer(model.tokenizer)
 
