@@ -26,7 +26,8 @@ from xml.etree import ElementTree
 
 from gpu_report import markdown
 
-from bmtools.installation import unmet_requirements
+from bmtools.errors import BmtoolsError
+from bmtools.installation import require_versions
 from bmtools.models.device import missing_for_cuda
 
 BUDGET_SECONDS = 20 * 60
@@ -222,10 +223,13 @@ def _driver() -> str | None:
 
 def reason_not_to_run() -> str:
     """Say what is missing: packages, or a GPU; empty where nothing is."""
-    missing = [*unmet_requirements(),
-               *(f"{name} is not installed" for name in _NEEDED if util.find_spec(name) is None)]
+    missing = [f"{name} is not installed" for name in _NEEDED if util.find_spec(name) is None]
     if missing:
         return "; ".join(missing)
+    try:
+        require_versions()
+    except BmtoolsError as error:
+        return str(error)
     if reason := missing_for_cuda():
         return f"no GPU: {reason}"
     import torch

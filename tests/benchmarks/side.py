@@ -32,7 +32,7 @@ from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import count_parts
-from bmtools.data.shards import Corpus
+from bmtools.data.shards import Corpus, DocumentBatch
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
@@ -288,8 +288,7 @@ def made_up_corpus(tokenizer: Any, documents: int = _MADE_UP) -> Corpus:
     ranks = (np.exp(rng.random(lengths.sum()) * np.log(len(tokenizer) - least))).astype(int)
     ids = (least - 1 + ranks).astype(np.int32)
     starts = rng.random(len(ids)) < 0.75
-    borders = np.cumsum(lengths)[:-1]
-    return Corpus.of(zip(np.split(ids, borders), np.split(starts, borders), strict=True))
+    return Corpus.of(DocumentBatch(ids, starts, lengths))
 
 
 if __name__ == "__main__":
