@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from statistics import fmean
 
-from bmtools.tasks.metrics.spans import Mention, Overlaps, Scores, divide, find_overlaps, rounded
+from bmtools.tasks.metrics.spans import Mention
 
 
-def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
-    """Score mentions whatever their borders: text, type and at least one character must agree.
-
-    Precision is the share of predictions that overlap a gold mention, recall the share of gold
-    mentions that a prediction overlaps: the lenient measure of n2c2 2018.
-    """
-    return _of_shares(find_overlaps(gold, predicted).values(), lambda score: score > 0)
-
-
-def score_characters(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
+def score_characters(gold: Collection[Mention], predicted: Collection[Mention],
+                     relaxed: bool = False) -> dict[str, float]:
     """Score mentions by the characters that they share with their best counterpart.
 
-    Recall is the mean over gold mentions, precision that over predictions; see `find_overlaps`.
+    Recall is the mean over gold mentions, precision that over predictions. With `relaxed`, one
+    shared character is as good as all: the lenient measure of n2c2 2018.
     """
-    return _of_shares(find_overlaps(gold, predicted).values(), float)
+    def f1(one: Mention, other: Mention) -> float:
+        if (one[0], one[3]) != (other[0], other[3]):
+            return 0.0
+        shared = len({*range(*one[1:3])} & {*range(*other[1:3])})
+        return float(shared > 0) if relaxed else 2 * shared / (
+            one[2] - one[1] + other[2] - other[1])
 
-
-def _of_shares(overlaps: Collection[Overlaps], value: Callable[[float], float]) -> Scores:
-    gold = [value(score) for own in overlaps for score in own.gold]
-    predicted = [value(score) for own in overlaps for score in own.predicted]
-    precision, recall = fmean(predicted or [0]), fmean(gold or [0])
-    return {"precision": rounded(precision), "recall": rounded(recall),
-            "f1": rounded(divide(2 * precision * recall, precision + recall))}
+    recall, precision = (
+        fmean([max((f1(one, other) for other in others), default=0) for one in {*side}] or [0])
+        for side, others in ((gold, predicted), (predicted, gold)))
+    return {"precision": precision, "recall": recall,
+            "f1": 2 * precision * recall / (precision + recall or 1)}

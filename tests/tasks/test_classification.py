@@ -141,26 +141,6 @@ def test_inference_needs_pairs(bert: Path, tmp_path: Path) -> None:
         bmtools.tasks.predict([], tmp_path / "tuned", task="classification")
 
 
-def read(bert: Path, name: str, given: list[Record], **options: Any) -> Any:
-    task = ClassificationTask(ClassificationConfig(16),
-                              load_encoder(bert, ClassificationTask.model_class))
-    if name != "train":
-        task.read("train", records(1, 20))
-    return task.read(name, given, **options)
-
-
-def test_sets_are_described(bert: Path) -> None:
-    split = read(bert, "dev", [*records(2, 8), Record(id="x", text="il " * 40, label="cuore"),
-                               Record(id="y", text="il", text_pair="la", label="nuovo")])
-    counts = split.counts
-    assert (counts["records"], counts["pairs"], counts["truncated"]) == (10, 1, 1)
-    assert sum(counts["labels"].values()) == 10
-    assert counts["unseen_labels"] == {"nuovo": 1}
-    assert split.notes == [
-        "dev: 1 of 10 records have the label nuovo, which train lacks; they count as missed",
-        "dev: 1 of 10 records are longer than 16 tokens and were truncated"]
-
-
 def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
     def tune(**settings: Any) -> None:
         bmtools.tasks.finetune("classification", bert, [], [], tmp_path / "tuned", **settings)

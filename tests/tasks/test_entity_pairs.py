@@ -64,12 +64,6 @@ def test_entities_are_told_apart(name: str, settings: dict[str, Any], text: str,
         assert kept[0] <= inside[0] and inside[1] <= kept[1]
 
 
-def test_only_the_part_that_is_read_is_marked() -> None:
-    candidate = Candidate({"id": "1", "start": 9, "end": 14, "type": "X"},
-                          {"id": "2", "start": 21, "end": 24, "type": "Y"}, 9, 24)
-    assert mark(TEXT, candidate, RelationsConfig()).text == "@X$ block @Y$"
-
-
 def test_the_tokens_of_both_mentions_are_pooled(tokenizer: Any) -> None:
     """In every family of tokenizers, cut or whole; a mention's tokens spell the mention."""
     text = "Il paziente ha l'ipertensione arteriosa, e il diabete mellito. " * 9

@@ -18,13 +18,11 @@ from bmtools.corpus.split import SplitConfig, write_split
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, refuse
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.provenance.manifest import Manifest
-from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
 from bmtools.tasks.finetune import SEEDS, read_folds, run_finetuning
-from bmtools.tasks.heads import load_encoder, with_new_head
+from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import Predictor
 from bmtools.tasks.runs import summarize
@@ -185,14 +183,6 @@ def test_training_stops_when_patience_ends(
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_a_set_without_entities_is_refused(tune: Tune, tmp_path: Path, split: str) -> None:
-    bare = [Record(id="1", text="asma", entities=[])]
-    with pytest.raises(DataError, match=f"{split}: found no entities in 1 records"):
-        tune(**{split: bare})
-    assert not (tmp_path / "tuned").exists()
-
-
 def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmtools.tasks.runs.join_processes",
                         lambda _: SimpleNamespace(num_processes=2))
@@ -254,15 +244,6 @@ def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: 
               tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(CheckpointError, match=r"no fitting weights for bert\.encoder"):
         load_encoder(tmp_path, TAGGER)
-
-
-def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    loaded = load_encoder(checkpoint, TAGGER)
-    model = with_new_head(loaded, ["LABEL_0", "LABEL_1"], 0)
-    save_checkpoint(tmp_path / "m", model, loaded.tokenizer,
-                    Manifest("test", {}, loaded.vocabulary))
-    with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
-        Predictor(tmp_path / "m", task="ner")
 
 
 def test_seeds_are_summarized_with_students_interval() -> None:

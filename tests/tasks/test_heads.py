@@ -11,7 +11,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
-from bmtools.tasks.heads import Head, load_encoder, module_of, with_new_head
+from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import run_model
 from bmtools.vocab.tokenizer import fingerprint
@@ -77,55 +77,20 @@ def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path)
         assert all((a == b).all() for a, b in zip(before, after, strict=True))
 
 
-class Deeper(Head):
-    """A hidden layer before the labels."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(inputs, 8), torch.nn.Tanh(),
-                                          torch.nn.Linear(8, outputs))
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        return self.layers(states)
-
-
-class DeeperTask(NerTask):
-    @classmethod
-    def make_head(cls, config: Any) -> Any:
-        return Deeper
-
-
-def test_an_own_head_is_drawn_from_the_seed_and_comes_back(checkpoint: Path,
-                                                           tmp_path: Path) -> None:
-    task = DeeperTask(NerConfig(40), load_encoder(checkpoint, TAGGER))
-    task.labels = LABELS
-    model, same, other = (task.new_model(seed).eval() for seed in (1, 1, 2))
-    [first, again, different] = (module_of(one, Head).state_dict()["layers.0.weight"]
-                                 for one in (model, same, other))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, different)
-    save_checkpoint(tmp_path / "deeper", model, task.checkpoint.tokenizer,
-                    Manifest("test", {}, task.checkpoint.vocabulary))
-    loaded = DeeperTask.load(tmp_path / "deeper", "cpu", NerConfig(40))
-    examples = task.encode(records())
-    for expected, found in zip(run_model(task, model, examples, 2),
-                               run_model(task, loaded.model, examples, 2), strict=True):
-        assert all((a == b).all() for a, b in zip(expected, found, strict=True))
-    with pytest.raises(CheckpointError, match="do not fit a Deeper"):
-        DeeperTask.load(checkpoint, "cpu", NerConfig(40))
-
-
-@pytest.mark.parametrize(("kind", "other"), [(NerTask, DeeperTask), (DeeperTask, NerTask)])
+@pytest.mark.parametrize(("kind", "other"), [("linear", "mlp"), ("mlp", "linear")])
 def test_a_head_is_trained_further_for_the_same_labels(checkpoint: Path, tmp_path: Path, kind: Any,
                                                        other: Any) -> None:
-    def start(task_class: Any, directory: Path, labels: list[str]) -> Any:
-        task = task_class(NerConfig(40), load_encoder(directory, TAGGER))
+    def start(head: Any, directory: Path, labels: list[str]) -> Any:
+        task = NerTask(NerConfig(40, head=head), load_encoder(directory, TAGGER))
         task.labels = labels
         return task
 
     first = start(kind, checkpoint, LABELS)
     assert first.trained_head() is None
-    model = first.new_model(1)
+    model, same, other_seed = (first.new_model(seed) for seed in (1, 1, 2))
+    drawn = [dict(one.named_parameters()) for one in (model, same, other_seed)]
+    assert all(torch.equal(weight, drawn[1][name]) for name, weight in drawn[0].items())
+    assert not all(torch.equal(weight, drawn[2][name]) for name, weight in drawn[0].items())
     save_checkpoint(tmp_path / "tuned", model, first.checkpoint.tokenizer,
                     Manifest("test", {}, first.checkpoint.vocabulary))
     weights = model.state_dict()
@@ -179,9 +144,3 @@ def test_dropout_comes_back_after_inference(checkpoint: Path) -> None:
     model = task.checkpoint.model.train()
     run_model(task, model, task.encode(records()), 8)
     assert model.training
-
-
-def test_a_foreign_tokenizer_is_refused(checkpoint: Path, tokenizers: dict[str, Any]) -> None:
-    tokenizers["wordpiece"].save_pretrained(checkpoint)
-    with pytest.raises(CheckpointError, match="tokenizer: found vocabulary"):
-        load_encoder(checkpoint, TAGGER)

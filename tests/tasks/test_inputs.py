@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bmtools.tasks.inputs import PairEncoder, Window, cut_into_windows, longest_first
-from bmtools.tasks.task import pad
 
 ACCENTED = "Caffe\u0301, 🧬🧬 e  l'asma (PKU)."
 
@@ -116,17 +112,6 @@ def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
     assert set(starts(tokenizers["wordpiece"], "caso di due mg\n" * 12, 40)) == {"caso"}
 
 
-@pytest.mark.slow
-@pytest.mark.data
-def test_real_documents_lose_nothing(data: Path, tokenizer: Any) -> None:
-    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as lines:
-        texts = [json.loads(next(lines))["text"] for _ in range(30)]
-    for text, (words, windows) in zip(texts, cut_into_windows(tokenizer, texts, 64), strict=True):
-        assert_whole(words, windows, tokenizer, text, 64)
-        for start, end in words:
-            assert text[start:end] == text[start:end].strip()
-
-
 def test_tokens_of_white_space_are_named(tokenizers: dict[str, Any]) -> None:
     text = "asma  (PKU)   e \n DNA " * 4
     blank = 0
@@ -195,7 +180,3 @@ def test_batches_are_padded_and_have_segments_where_the_model_has(own: Any, segm
     assert all(value.shape == (2, len(inputs[1])) for value in batch.values())
     assert batch["attention_mask"].sum(axis=1).tolist() == [len(item) for item in inputs]
     assert (batch["input_ids"][0, len(inputs[0]):] == own.pad_token_id).all()
-
-
-def test_pad() -> None:
-    assert pad([np.array([1]), np.array([2, 3])], 7).tolist() == [[1, 7], [2, 3]]

@@ -71,11 +71,6 @@ def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
     assert len(example.gold) == 2, "the score still expects both"
 
 
-def test_repeated_annotations_count_once(tokenizer: Any) -> None:
-    *_, counts = read(tokenizer, entity(TEXT, "diabete"), entity(TEXT, "diabete"))
-    assert (counts["entities"], counts["repeated"]) == (1, 1)
-
-
 def test_discontinuous_entities_are_taken_whole(tokenizers: dict[str, Any]) -> None:
     start, end = TEXT.index("diabete"), TEXT.index(" arteriosa")
     parts = {"start": start, "end": end, "type": "X",
@@ -121,19 +116,3 @@ def test_labels_of_other_schemes_are_refused(tokenizer: Any, labels: list[str]) 
     with pytest.raises(CheckpointError, match=f"found labels {', '.join(labels)}, expected O"):
         task.accept_labels(labels)
     assert task.labels == ["O", "B-X", "I-X"]
-
-
-@pytest.mark.parametrize(("tags", "expected"), [
-    ("", []),
-    ("O O", []),
-    ("B-X", [(0, 1, "X")]),
-    ("B-X I-X O", [(0, 2, "X")]),
-    ("B-X B-X", [(0, 1, "X"), (1, 2, "X")]),
-    ("O I-X I-X", [(1, 3, "X")]),
-    ("B-X I-Y", [(0, 1, "X"), (1, 2, "Y")]),
-    ("B-X O I-X", [(0, 1, "X"), (2, 3, "X")]),
-    ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
-    ("B-a-b I-a-b I-a", [(0, 2, "a-b"), (2, 3, "a")]),
-])
-def test_tags_are_read_tolerantly(tags: str, expected: list[tuple[int, int, str]]) -> None:
-    assert tags_to_spans(tags.split()) == expected

@@ -32,11 +32,6 @@ def test_settings_of_tagging_that_do_not_fit_are_refused(settings: dict[str, Any
         NerConfig(**settings)
 
 
-def test_types_are_listed() -> None:
-    assert NerConfig(types="Chemical, Disease").chosen_types == ["Chemical", "Disease"]
-    assert NerConfig().chosen_types == []
-
-
 @pytest.mark.parametrize(("settings", "message"), [
     ({"seed_list": "1,x"}, "seed_list: found '1,x', expected different whole numbers up to 42949"),
     ({"seed_list": "1,,2"}, "seed_list: found '1,,2', expected different whole numbers"),
@@ -94,8 +89,3 @@ def test_papers_grids() -> None:
 def test_wrong_grids_are_told(grid: str, told: str) -> None:
     with pytest.raises(BmtoolsError, match=told):
         list(grid_plans(plan(grid)))
-
-
-def test_values_out_of_range_are_told() -> None:
-    with pytest.raises(ValueError, match="batch_size: found 0, expected 1 or more"):
-        list(grid_plans(plan("batch_size=0")))

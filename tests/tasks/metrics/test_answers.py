@@ -12,7 +12,6 @@ from bmtools.tasks.metrics.answers import (
     MOST_ANSWERS,
     match_answer,
     merge_answers,
-    normalize_answer,
     rank_factoid,
 )
 from bmtools.tasks.metrics.samples import measure
@@ -56,15 +55,6 @@ def _split_keeping(apart: str, text: str) -> list[str]:
         parts += [text[position:at], word]
         position = at + len(word)
     return [*parts, text[position:]]
-
-
-@pytest.mark.parametrize(("text", "normal"), [
-    ("The  Nobel-prize, (a) winner!", "nobelprize winner"), ("", ""), ("an", ""), ("A.", ""),
-    ("anthem theatre", "anthem theatre"), ("l\u2019a\u00a0b", "l\u2019 b"),
-    ("\u00ab10 %\u00bb", "\u00ab10 \u00bb"),
-])
-def test_normal_form(text: str, normal: str) -> None:
-    assert normalize_answer(text) == normal
 
 
 @pytest.mark.parametrize(("golds", "found", "exact", "f1"), [

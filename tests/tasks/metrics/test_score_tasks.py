@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -10,16 +11,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simple_task_scores import score_characters, score_relaxed
-from sklearn.metrics import f1_score, precision_recall_fscore_support
+from simple_task_scores import score_characters
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    precision_recall_fscore_support,
+)
 
 from bmtools.corpus.formats.sets.conll import conll_records
+from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, split_name, task_scores
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
+    score_matches,
     score_spans,
 )
 
@@ -75,15 +83,15 @@ def test_mentions(rng: random.Random) -> None:
     strict, by_type = score_spans(*sides)
     assert line["task"] == "ner"
     assert shows(line, strict)
-    for prefix, function in (("relaxed", score_relaxed), ("character", score_characters)):
-        assert shows(line, {f"{prefix}_{name}": value
-                            for name, value in function(*sides).items()})
+    for prefix in ("relaxed", "character"):
+        expected = score_characters(*sides, relaxed=prefix == "relaxed")
+        assert shows(line, {f"{prefix}_{name}": value for name, value in expected.items()})
     assert list(line["by"]["type"]) == list(by_type) == ["I", "O", "P"]
-    expected, got = ({(one, TEXT[:at].count(" "), kind) for one, start, end, kind in side
+    words, got = ({(one, TEXT[:at].count(" "), kind) for one, start, end, kind in side
                       for at in range(start, end) if TEXT[at:at + 1].strip()} for side in sides)
-    assert shows(line, {"token_f1": 2 * len(expected & got) / (len(expected) + len(got)),
-                        "token_precision": len(expected & got) / len(got),
-                        "token_recall": len(expected & got) / len(expected)})
+    assert shows(line, {"token_f1": 2 * len(words & got) / (len(words) + len(got)),
+                        "token_precision": len(words & got) / len(got),
+                        "token_recall": len(words & got) / len(words)})
     for kind, scores in by_type.items():
         assert shows(line["by"]["type"][kind], scores)
     errors = line["errors"]
@@ -112,19 +120,25 @@ def test_labels(rng: random.Random, negative: str) -> None:
         "label": rng.choice([record["label"], "a", "c"]), "score": 0.5, "probabilities": {}})
     [line] = score(gold, found, negative=negative)
     sides = [record["label"] for record in gold], [record["predicted"]["label"] for record in found]
+    assert line["accuracy"] == pytest.approx(accuracy_score(*sides), abs=1e-6)
     labels = [label for label in ("a", "b", "c", "no") if label != negative]
     assert line["task"] == "classification" and list(line["by"]["label"]) == labels
     theirs = precision_recall_fscore_support(*sides, labels=labels, zero_division=0)
     for number, own in enumerate(line["by"]["label"].values()):
         assert [own[name] for name in ("precision", "recall", "f1", "support")] == pytest.approx(
             [values[number] for values in theirs], abs=1e-6)
+    for average in ("macro", "weighted", *(["micro"] if negative else [])):
+        precision, recall, f1, _ = precision_recall_fscore_support(
+            *sides, labels=labels, average=average, zero_division=0)
+        assert line[f"{average}_f1"] == pytest.approx(f1, abs=1e-6)
+        assert average != "micro" or shows(line, {"precision": precision, "recall": recall})
     assert ("micro_f1" in line) == bool(negative)
     assert sum(line["confusion"]["no"].values()) == sum(r["label"] == "no" for r in gold)
 
 
 def test_label_sets_of_documents(rng: random.Random) -> None:
-    def some(number: int) -> list[str]:
-        return rng.sample("abcde", rng.randint(0, 2))
+    def some(number: int) -> list[str]:  # BLUE's set has no example without labels
+        return rng.sample("abcde", rng.randint(not number % 2, 2))
 
     gold = texts(40, labels=some)
     found = predicted(gold, lambda record: {"labels": record["labels"][:1] + some(0)})
@@ -136,8 +150,20 @@ def test_label_sets_of_documents(rng: random.Random) -> None:
     for average in ("micro", "macro"):
         assert line[f"{average}_f1"] == pytest.approx(
             f1_score(*tables, average=average, zero_division=0), abs=1e-6)
+    precision, recall, *_ = precision_recall_fscore_support(
+        *map(np.array, tables), average="samples", zero_division=0)
+    assert line["example_f1"] == pytest.approx(
+        2 * precision * recall / (precision + recall), abs=1e-6)
+    assert line["accuracy"] == pytest.approx(accuracy_score(*map(np.array, tables)), abs=1e-6)
     assert [own["f1"] for own in line["by"]["label"].values()] == pytest.approx(
         f1_score(*tables, average=None, zero_division=0).tolist(), abs=1e-6)
+
+
+def test_precision_and_recall_are_not_exchanged() -> None:
+    gold = texts(1, labels=lambda _: ["a", "b"])
+    [line] = score(gold, predicted(gold, lambda _: {"labels": ["a"]}))
+    assert (line["precision"], line["recall"]) == (1.0, 0.5)
+    assert line["by"]["label"] == {"a": score_matches(1, 1, 1), "b": score_matches(0, 0, 1)}
 
 
 def test_similarity_of_a_constant_is_undefined() -> None:
@@ -237,7 +263,10 @@ def test_types_and_directions_can_be_chosen() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "support"), [
-    ("en/ner/BC2GM/test.tsv", 6325), ("en/ner/NCBI-disease/iobes-test.tsv", 960)])
+    ("en/ner/NCBI-disease/iobes-test.tsv", 960),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        ("en/ner/BC2GM/test.tsv", 6325), ("en/ner/BC5CDR/test.tsv", 9809),
+        ("it/ner/E3C/test.txt", 460)))])
 def test_untyped_and_typed_tags_score_as_in_seqeval(data: Path, name: str, support: int) -> None:
     """Untyped B, I and O, which seqeval itself gets wrong, are given a type for it."""
     metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
@@ -282,6 +311,58 @@ def test_words_of_real_abstracts_score_as_in_scikit_learn(data: Path) -> None:
         metrics.f1_score(*tags, labels=kinds, average="macro"), abs=1e-6)
     assert [line["by"]["type"][kind]["f1"] for kind in kinds] == pytest.approx(
         metrics.f1_score(*tags, labels=kinds, average=None).tolist(), abs=1e-6)
+
+
+def chemprot_labels(data: Path, rng: random.Random) -> tuple[list[Line], list[Line], list[str]]:
+    """3,469 pairs, each with one of twelve classes."""
+    lines = (data / "en/re/chemprot/test.txt").read_text(encoding="utf-8").splitlines()
+    gold = [{"id": str(number), **json.loads(line)} for number, line in enumerate(lines)]
+    labels = sorted({record["label"] for record in gold})
+    assert (len(gold), len(labels)) == (3469, 12)
+    return gold, predicted(gold, lambda record: {
+        "label": record["label"] if rng.random() < 0.7 else rng.choice(labels)}), labels
+
+
+def hallmarks(data: Path, rng: random.Random) -> tuple[list[Line], list[Line], list[str]]:
+    """17,464 sentences of 1,852 abstracts with ten labels, some of which are exchanged."""
+    gold: list[Line] = [*hoc_records([str(data / "en/cls/HoC/hoc-original.tar.gz")])]
+    labels = sorted({label for record in gold for label in record["labels"]})
+    documents = {record["meta"]["document"] for record in gold}
+    assert (len(gold), len(documents), len(labels)) == (17464, 1852, 10)
+    return gold, predicted(gold, lambda record: {"labels": [
+        name for name in labels if (name in record["labels"]) != (rng.random() < 0.05)]}), labels
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [chemprot_labels, hallmarks])
+def test_real_labels_score_as_in_scikit_learn(data: Path, read: Any) -> None:
+    gold, found, labels = read(data, random.Random(0))
+    several = read is hallmarks
+    [line] = score(gold, found, negative="" if several else labels[0])
+    sides: list[Any] = []
+    for side in (gold, [record["predicted"] for record in found]):
+        if several:  # the labels of a document are those of its sentences
+            sets: dict[str, set[str]] = {record["meta"]["document"]: set() for record in gold}
+            for record, own in zip(gold, side, strict=True):
+                sets[record["meta"]["document"]].update(own["labels"])
+            sides.append(np.array([[name in own for name in labels] for own in sets.values()]))
+        else:
+            sides.append([own["label"] for own in side])
+    positive = None if several else labels[1:]
+    assert line["accuracy"] == pytest.approx(accuracy_score(*sides), abs=1e-6)
+    for average in ("micro", "macro"):
+        assert line[f"{average}_f1"] == pytest.approx(
+            f1_score(*sides, labels=positive, average=average), abs=1e-6)
+    if several:
+        kept = sides[0].any(axis=1)
+        precision, recall, *_ = precision_recall_fscore_support(
+            *(side[kept] for side in sides), average="samples", zero_division=0)
+        assert line["example_f1"] == pytest.approx(
+            2 * precision * recall / (precision + recall), abs=1e-6)
+    else:
+        assert [[line["confusion"][one].get(other, 0) for other in labels]
+                for one in labels] == confusion_matrix(*sides, labels=labels).tolist()
 
 
 def labels_of_words(text: str, spans: list[Line]) -> list[str]:
