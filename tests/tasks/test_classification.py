@@ -1,7 +1,8 @@
-"""Classification of texts and of pairs, on toys and on real sets."""
+"""Classification and similarity of texts and of pairs, on toys and on BIOSSES."""
 
 from __future__ import annotations
 
+import csv
 import random
 import subprocess
 import sys
@@ -11,16 +12,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from sklearn.metrics import f1_score
+from sklearn.preprocessing import MultiLabelBinarizer
 from toy_models import learn_wordpiece, save_random
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
-from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
+from bmtools.statistics.samples import pearson, spearman
+from bmtools.study.cards.card import write_cards
+from bmtools.tasks.classification import ClassificationTask, MultilabelTask, SimilarityTask
 from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.metrics.samples import measure
+from bmtools.tasks.settings import ClassificationConfig, MultilabelConfig, SimilarityConfig
 from bmtools.tasks.task import Evaluation
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,6 +36,7 @@ WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u
 SIGNS = {"asma": "respiro", "artrosi": "ginocchio", "infarto": "cuore"}
 SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 8, "batch_size": 8, "learning_rate": 3e-3,
                             "max_length": 32}
+MANY_EPOCHS = {**SETTINGS, "epochs": 12, "patience": 12, "learning_rate": 1e-3}
 
 
 def records(seed: int, count: int, pairs: bool = False) -> list[Record]:
@@ -75,17 +83,24 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         assert found["score"] == max(found["probabilities"].values())
 
 
-def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
-    task = ClassificationTask(ClassificationConfig(32),
-                              load_encoder(bert, ClassificationTask.model_class))
-    examples = task.read("train", records(1, 6, pairs=True)).examples
+@pytest.mark.parametrize("name", ["classification", "multilabel", "similarity"])
+def test_the_first_loss_is_that_of_transformers(bert: Path, name: str) -> None:
+    task: Any = similarity(bert) if name == "similarity" else multilabel(bert) \
+        if name == "multilabel" else ClassificationTask(
+            ClassificationConfig(32), load_encoder(bert, ClassificationTask.model_class))
+    given = {"similarity": rated(1, 9), "multilabel": signed(1, 6),
+             "classification": records(1, 6, pairs=True)}[name]
+    examples = task.read("train", given).examples
     model = task.new_model(0).eval()
     inputs = [item for example in examples for item in example.inputs]
     batch = {name: torch.from_numpy(value) for name, value in task.collate(inputs).items()}
     labels = torch.from_numpy(task.collate_labels(inputs, {}))
+    if name == "similarity":
+        assert labels.mean().item() == pytest.approx(0, abs=1e-6)
+        assert labels.std(correction=0).item() == pytest.approx(1)
     theirs = model(**batch, labels=labels).loss
     loss = task.loss(model, task.logits(model, batch), labels)
-    assert loss.item() / 6 == pytest.approx(theirs.item(), abs=1e-6)
+    assert loss.item() / labels.numel() == pytest.approx(theirs.item())
     outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
 
@@ -196,3 +211,227 @@ def test_yesno_is_classification_of_question_and_text(question_model: Path, tmp_
              for task, given in (("yesno", asked), ("classification", pairs))]
     assert found[0] == found[1]
     assert set(found[0][0]["probabilities"]) == {"yes", "no", "maybe"}
+
+
+# Labels of which a text has any number
+
+
+def signed(seed: int, count: int) -> list[Record]:
+    """Sentences of documents of two, each with none to three signs, which decide the labels."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        signs = rng.sample(list(SIGNS), rng.randint(0, 3))
+        words = [*rng.choices(WORDS, k=rng.randint(3, 6)), *signs]
+        rng.shuffle(words)
+        made.append(Record(id=str(number), text=" ".join(words), place=f"a.jsonl:{number}",
+                           labels=sorted(SIGNS[sign] for sign in signs),
+                           meta={"document": str(number // 2)}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def tuned(bert: Path) -> Path:
+    """A model that has learned the signs."""
+    bmtools.tasks.finetune("multilabel", bert, signed(1, 160), signed(2, 30),
+                           bert.parent / "tuned", **MANY_EPOCHS)
+    return bert.parent / "tuned"
+
+
+def multilabel(bert: Path, **settings: Any) -> MultilabelTask:
+    return MultilabelTask(MultilabelConfig(max_length=16, **settings),
+                          load_encoder(bert, MultilabelTask.model_class))
+
+
+def test_label_sets_are_learned_and_transformers_agrees(tuned: Path) -> None:
+    test = signed(3, 20)
+    predicted = list(bmtools.tasks.predict([one.without("labels") for one in test], tuned))
+    right = sum(one["predicted"]["labels"] == gold["labels"]
+                for one, gold in zip(predicted, test, strict=True))
+    assert right >= 11
+    assert any(not gold["labels"] for gold in test)
+    model = AutoModelForSequenceClassification.from_pretrained(tuned).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tuned)
+    assert model.config.problem_type == "multi_label_classification"
+    classifier = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
+    for one in predicted:
+        theirs = {found["label"]: found["score"] for found in classifier(one["text"])[0]}
+        assert one["predicted"]["probabilities"] == pytest.approx(theirs, abs=1e-4)
+
+
+def scored(bert: Path, probabilities: np.ndarray, **settings: Any) -> Evaluation:
+    """Score probabilities of the labels of 40 records."""
+    task = multilabel(bert, **settings)
+    examples = task.read("train", signed(4, 40)).examples
+    return task.score(examples, [[row] for row in np.log(probabilities / (1 - probabilities))])
+
+
+def test_scores_are_those_of_scikit_learn(bert: Path) -> None:
+    probabilities = np.random.default_rng(0).uniform(0.01, 0.99, (40, 3))
+    found = scored(bert, probabilities, threshold=0.6).scores
+    gold = MultiLabelBinarizer(classes=sorted(SIGNS.values())).fit_transform(
+        [one["labels"] for one in signed(4, 40)]).astype(bool)
+    given = probabilities >= 0.6
+    documents = [side.reshape(20, 2, 3).any(axis=1) for side in (gold, given)]
+    for kind in ("micro", "macro"):
+        assert found[f"record_{kind}_f1"] == pytest.approx(
+            f1_score(gold, given, average=kind), abs=1e-6)
+        assert found[f"{kind}_f1"] == pytest.approx(f1_score(*documents, average=kind), abs=1e-6)
+
+
+def test_the_threshold_is_the_best_on_the_development_set(bert: Path) -> None:
+    probabilities = np.random.default_rng(0).uniform(0.01, 0.99, (40, 3))
+    fixed = {threshold: scored(bert, probabilities, threshold=threshold).scores["micro_f1"]
+             for threshold in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    chosen = scored(bert, probabilities, threshold=0.0)
+    assert chosen.scores["micro_f1"] >= max(fixed.values())
+    assert chosen.settings == {"threshold": chosen.details["threshold"]}
+
+
+def test_a_chosen_threshold_is_that_of_the_test_set_and_of_predictions(
+        bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmtools.tasks.classification._THRESHOLDS", [0.35])
+    lines: list[dict[str, Any]] = []
+    test = signed(3, 10)
+    bmtools.tasks.finetune("multilabel", bert, signed(1, 30), signed(2, 10), tmp_path / "tuned",
+                           test=test, report=lines.append, threshold=0.0,
+                           **{**MANY_EPOCHS, "epochs": 1, "seeds": 2})
+    seeds = [line for line in lines if "best_epoch" in line]
+    assert [line[name]["threshold"] for line in seeds for name in ("dev", "test")] == [0.35] * 4
+    assert read_manifest(tmp_path / "tuned")["settings"]["threshold"] == 0.35
+    for one in bmtools.tasks.predict(test, tmp_path / "tuned"):
+        found = one["predicted"]
+        assert found["labels"] == [label for label, value in found["probabilities"].items()
+                                   if value >= 0.35]
+
+
+def test_sets_of_labels_are_described(bert: Path) -> None:
+    task = multilabel(bert)
+    task.read("train", signed(1, 20))
+    split = task.read("dev", [
+        Record(id="x", text="il " * 40, labels=["cuore", "nuovo"], meta={"document": "d"}),
+        Record(id="y", text="il", labels=[], meta={"document": "d"})])
+    assert split.counts == {"records": 2, "truncated": 1, "documents": 1, "unlabelled": 1,
+                            "labels": {"cuore": 1, "nuovo": 1}, "unseen_labels": {"nuovo": 1}}
+    assert split.notes == [
+        "dev: 1 of 2 records have the label nuovo, which train lacks; they count as missed",
+        "dev: 1 of 2 records are longer than 16 tokens and were truncated"]
+
+
+# Similarity
+
+
+SCORES = {"asma": 100.0, "artrosi": 140.0, "infarto": 150.0}
+
+
+def rated(seed: int, count: int) -> list[Record]:
+    """Pairs whose second text decides the score, which is far from 0."""
+    rng = random.Random(seed)
+    return [Record(id=str(number), text="il paziente", text_pair=f"la febbre e {sign}",
+                   score=SCORES[sign], place=f"a.jsonl:{number}")
+            for number, sign in enumerate(rng.choices(list(SCORES), k=count))]
+
+
+def similarity(bert: Path) -> SimilarityTask:
+    return SimilarityTask(SimilarityConfig(max_length=16),
+                          load_encoder(bert, SimilarityTask.model_class))
+
+
+def test_predictions_are_in_the_scale_of_the_scores_and_transformers_agrees(
+        checkpoint: Path, tmp_path: Path) -> None:
+    result = bmtools.tasks.finetune(
+        "similarity", checkpoint, rated(1, 60), rated(2, 12), tmp_path / "tuned",
+        **{**SETTINGS, "epochs": 4, "learning_rate": 2e-3})
+    assert result["dev_pearson"]["mean"] > 0.95
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").eval()
+    assert (model.config.num_labels, model.config.problem_type) == (1, "regression")
+    assert model.config.id2label == {0: "score"}
+    regressor = pipeline("text-classification", model=model,
+                         tokenizer=AutoTokenizer.from_pretrained(tmp_path / "tuned"))
+    test = rated(3, 8)
+    for gold, one in zip(test, bmtools.tasks.predict(test, tmp_path / "tuned"), strict=True):
+        found = one["predicted"]["score"]
+        assert 80 < found < 170
+        theirs = regressor({"text": gold["text"], "text_pair": gold["text_pair"]})
+        assert theirs["score"] == pytest.approx(found, abs=1e-2)
+    further = similarity(tmp_path / "tuned")
+    further.read("train", rated(4, 9))
+    for name, weight in further.finish(further.new_model(0)).state_dict().items():
+        torch.testing.assert_close(weight, model.state_dict()[name])
+    write_cards(tmp_path / "tuned")
+    card = (tmp_path / "tuned" / "README.md").read_text()
+    assert "| output | score |" in card and "| labels |" not in card
+
+
+def test_close_scores_stay_apart(bert: Path) -> None:
+    """As of a model that has learned little; rounding would change their correlation."""
+    task = similarity(bert)
+    [example] = task.encode(rated(1, 1))
+    found = [task.predict(example, [np.array([score])])["score"]
+             for score in (2.11412, 2.11413)]
+    assert found == [2.11412, 2.11413]
+
+
+@pytest.mark.parametrize(("given", "error", "found"), [
+    (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
+     r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),
+    (Record(id="1", text="il", text_pair="la", place="a.jsonl:7"), RecordError,
+     r"a\.jsonl:7: key 'score' is missing; expected the similarity of the texts, a number"),
+    (Record(id="1", text="il", text_pair="la", score=1.0), DataError,
+     "train: found 1 different scores in 1 records, expected two or more")])
+def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error: type[Exception],
+                                                found: str) -> None:
+    with pytest.raises(error, match=found):
+        similarity(bert).read("train", [given])
+
+
+def test_models_with_several_outputs_are_refused(bert: Path, tmp_path: Path) -> None:
+    bmtools.tasks.finetune("classification", bert, records(1, 9), records(2, 5),
+                           tmp_path / "tuned", **{**SETTINGS, "epochs": 1})
+    (tmp_path / "tuned" / "bmtools.json").unlink()
+    with pytest.raises(CheckpointError, match="found 3 labels, expected a model for similarity"):
+        bmtools.tasks.predict(rated(1, 2), tmp_path / "tuned", task="similarity")
+
+
+def correlation(gold: Any, found: Any) -> Any:
+    return measure("similarity", *([{"score": one} for one in side] for side in (gold, found)))[0]
+
+
+def assert_equals_scipy(gold: np.ndarray, found: np.ndarray) -> None:
+    assert correlation(gold.tolist(), found.tolist()) == {
+        "pearson": pytest.approx(stats.pearsonr(gold, found).statistic, abs=1e-6),
+        "spearman": pytest.approx(stats.spearmanr(gold, found).statistic, abs=1e-6)}
+
+@pytest.mark.parametrize("shape", [lambda x: x, np.exp, np.round, lambda x: 1e6 + x,
+                                   lambda x: np.minimum(x, 0), lambda x: -1e-9 * x])
+def test_coefficients_equal_scipy(shape: np.ufunc) -> None:
+    rng = np.random.default_rng(0)
+    for size in (3, 20, 500):
+        gold = rng.normal(size=size)
+        assert_equals_scipy(gold, shape(gold + rng.normal(size=size)))
+
+
+@pytest.mark.data
+def test_coefficients_equal_scipy_on_real_scores(data: Path) -> None:
+    with (data / "en/sts/BIOSSES/biosses.tsv").open(encoding="utf-8", newline="") as stream:
+        rows = [*csv.DictReader(stream, delimiter="\t")]
+    gold = np.array([float(row["score"]) for row in rows])
+    assert len(gold) == 100
+    for annotator in "ABCDE":
+        assert_equals_scipy(gold, np.array([float(row[annotator]) for row in rows]))
+
+
+@pytest.mark.parametrize(("gold", "found"), [([], []), ([1], [2]), ([1, 2], [3, 3]),
+                                             ([0.1] * 7, [*range(7)])])
+def test_constant_sides_have_no_coefficient(gold: list[float], found: list[float]) -> None:
+    assert correlation(gold, found) == {"pearson": 0, "spearman": 0}
+
+
+def test_weights_repeat_items() -> None:
+    rng = np.random.default_rng(1)
+    gold, found = rng.integers(0, 6, 30), rng.integers(0, 6, 30)
+    weights = rng.integers(0, 4, (5, 30))
+    for coefficient, theirs in ((pearson, stats.pearsonr), (spearman, stats.spearmanr)):
+        expected = [theirs(np.repeat(gold, row), np.repeat(found, row)).statistic
+                    for row in weights]
+        assert coefficient(gold, found, weights).tolist() == pytest.approx(expected)
