@@ -43,18 +43,6 @@ def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path
             "-o", tmp_path / "tuned", *QUICK]
 
 
-def test_stdout_has_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
-                                                  arguments: list[Any]) -> None:
-    outcome = run(*arguments)
-    assert outcome.code == 0, outcome.err
-    lines = outcome.records
-    assert [line.get("split") for line in lines[:2]] == ["train", "dev"]
-    assert [line["epoch"] for line in lines if "epoch" in line] == [1, 2]
-    assert [line["seed"] for line in lines if "best_epoch" in line] == [0]
-    assert Path(lines[-1]["checkpoint"]).name == "tuned"
-    assert set(lines[-1]["dev_f1"]) == {"mean", "median", "deviation"}
-
-
 def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list[Any],
                                         tmp_path: Path) -> None:
     run(*arguments, "--merge-types", "Disease")

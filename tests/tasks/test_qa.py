@@ -6,7 +6,6 @@ import json
 import math
 import random
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,23 +97,6 @@ def test_every_family_gives_exact_offsets(tokenizer: Any) -> None:
         assert span is not None
         assert found.starts[span[0]] <= start and start + len(word) <= found.ends[span[1]]
     assert found.find(TEXT.index(" DNA"), TEXT.index(" DNA") + 1) is None
-
-
-@pytest.mark.parametrize("stride", [0, 3, 99])
-def test_windows_cover_the_text_and_stay_few(tokenizer: Any, checkpoint: Path,
-                                             stride: int) -> None:
-    config = load_encoder(checkpoint, QaTask.model_class).model.config
-    encoder = PairEncoder(tokenizer, config, 24)
-    tokens = np.arange(200, dtype=np.int32)
-    windows = list(cut_into_answer_windows(encoder, tokens[:5], tokens, 24, stride))
-    room = 24 - encoder.pair_tokens - 5
-    assert windows[0].first == 0 and windows[-1].first + windows[-1].size == 200
-    assert all(before.first + before.size - after.first == min(stride, room // 2)
-               for before, after in pairwise(windows))
-    assert all(len(window) <= 24 for window in windows)
-    [short] = cut_into_answer_windows(encoder, tokens, tokens[:3], 24, stride)
-    assert short.truncated == 200 - (24 - encoder.pair_tokens) // 2
-    assert not [*cut_into_answer_windows(encoder, tokens[:5], tokens[:0], 24, stride)]
 
 
 def test_windows_without_the_answer_point_to_the_first_token(bert: Path) -> None:

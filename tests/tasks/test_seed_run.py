@@ -17,7 +17,8 @@ from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
 from bmtools.models.precision import PrecisionChoice
 from bmtools.records import Record
-from bmtools.tasks.seed_run import SeedRun
+from bmtools.tasks import seed_run
+from bmtools.tasks.seed_run import PartialEmbedding, SeedRun
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import DivergedError
@@ -219,11 +220,11 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
 
     def run(self: SeedRun, report: Any) -> Any:
         scales.append(self._trainer.accelerator.scaler.get_scale())
-        found = seed_run(self, report)
+        found = plain_run(self, report)
         scales.append(self._trainer.accelerator.scaler.get_scale())
         return found
 
-    seed_run = SeedRun.run
+    plain_run = SeedRun.run
     monkeypatch.setattr("bmtools.tasks.runs.make_accelerator", scaled)
     monkeypatch.setattr(SeedRun, "run", run)
     tuned(seeds=2)
@@ -259,3 +260,49 @@ def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
         return [line["loss"] for line in lines if "epoch" in line]
 
     assert losses(after)[2:] == losses(alone) != losses(after)[:2]
+
+
+# Embeddings of the tokens that are read
+
+
+EMBEDDINGS = {"bert": "bert.embeddings.word_embeddings.weight",
+              "roberta": "roberta.embeddings.word_embeddings.weight",
+              "modernbert": "model.embeddings.tok_embeddings.weight"}
+
+
+@pytest.mark.parametrize("family", EMBEDDINGS)
+def test_the_run_is_that_of_the_whole_vocabulary(
+        pair_tokenizers: dict[str, Any], tmp_path: Path, family: str,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = pair_tokenizers[family]
+    save_random(tmp_path / "model", tokenizer, f"{family}-1x64")
+    found = []
+    for output in ("partial", "whole"):
+        lines: list[dict[str, Any]] = []
+        bmtools.tasks.finetune(
+            "classification", tmp_path / "model", TRAIN[:16], TRAIN[:4], tmp_path / output,
+            report=lines.append, seeds=1, epochs=2, batch_size=4, learning_rate=1e-3,
+            weight_decay=5.0, max_length=32)
+        found.append([line["loss"] for line in lines if "loss" in line])
+        monkeypatch.setattr(seed_run, "read_tokens", lambda *_: None)
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+    before, partial, whole = (load_file(tmp_path / name / "model.safetensors")
+                              for name in ("model", "partial", "whole"))
+    assert partial.keys() == whole.keys()
+    for name, weight in whole.items():
+        torch.testing.assert_close(partial[name], weight, rtol=1e-3, atol=1e-4)
+    name = EMBEDDINGS[family]
+    ratios = partial[name].norm(dim=1) / before[name].norm(dim=1)
+    assert (ratios < 0.99).sum() > len(ratios) / 2  # unread rows shrink, as weight decay has it
+
+
+def test_rows_are_found_by_their_numbers_in_the_whole() -> None:
+    whole = torch.nn.Embedding(9, 4, padding_idx=2)
+    partial = PartialEmbedding(whole, torch.tensor([2, 5, 7]))
+    ids = torch.tensor([[7, 5, 2]])
+    assert torch.equal(partial(ids), whole(ids))
+    partial(ids).sum().backward()
+    assert partial.weight.grad is not None
+    assert partial.weight.grad.sum(dim=1).tolist() == [0, 4, 4]
+    with pytest.raises(IndexError):
+        partial(torch.tensor([[3]]))

@@ -70,12 +70,6 @@ def test_every_combination_once_and_the_rest_as_it_was() -> None:
         assert one.optimization == plan("").optimization
 
 
-def test_without_a_grid_there_is_one_plan() -> None:
-    [(values, one)] = grid_plans(plan(""))
-    assert values == {}
-    assert one == plan("")
-
-
 def test_papers_grids() -> None:
     assert len(list(grid_plans(plan("blurb")))) == 6
     assert {one.finetuning.batch_size for _, one in grid_plans(plan("bioptimus"))} == {4, 8, 16}

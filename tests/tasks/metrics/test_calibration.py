@@ -28,14 +28,6 @@ def test_only_probabilities_are_calibrated(scores: list[object]) -> None:
     assert calibrate(scores, [True] * len(scores)) == {}
 
 
-def test_probabilities_that_hold_are_calibrated() -> None:
-    rng = random.Random(1)
-    scores = [rng.random() for _ in range(20_000)]
-    right = [rng.random() < score for score in scores]
-    assert calibrate(scores, right)["calibration"]["error"] < 0.015
-    assert calibrate([score**3 for score in scores], right)["calibration"]["error"] > 0.2
-
-
 def kept_by_counting(scores: list[float], right: list[bool], precision: float) -> float:
     """The largest share that any threshold keeps at the precision."""
     shares = [0.0]

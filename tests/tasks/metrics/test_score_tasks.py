@@ -502,14 +502,6 @@ def test_offsets_of_predictions_are_checked() -> None:
         score(gold, found)
 
 
-@pytest.mark.parametrize(("gold", "found", "message"), [
-    ([], [FOUND], "gold: found no records"), (GOLD, [], "gold: found no predictions"),
-    (GOLD, [[]], "m0: found no prediction for 4 of 4 records")])
-def test_nothing_is_refused(gold: list[Line], found: list[list[Line]], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        score(gold, *found)
-
-
 def test_scoring_needs_no_torch() -> None:
     code = ("import sys, bmtools.tasks\n"
             "record = {'id': 'a', 'text': 'b', 'label': 'c', 'predicted': {'label': 'c'}}\n"

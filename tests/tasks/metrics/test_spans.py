@@ -24,21 +24,6 @@ def mentions(sequences: list[list[str]]) -> list[Mention]:
             tags in enumerate(sequences) for span in tags_to_spans(tags)]
 
 
-@pytest.mark.parametrize(("counts", "precision", "recall", "f1"), [
-    ((1, 2, 4), 0.5, 0.25, 0.333333),
-    ((0, 0, 4), 0.0, 0.0, 0.0),
-    ((0, 3, 0), 0.0, 0.0, 0.0),
-    ((0, 0, 0), 0.0, 0.0, 0.0),
-    ((3, 3, 3), 1.0, 1.0, 1.0),
-])
-def test_scores_by_hand(counts: tuple[int, int, int], precision: float, recall: float,
-                        f1: float) -> None:
-    correct, predicted, support = counts
-    assert score_matches(*counts) == {
-        "precision": precision, "recall": recall, "f1": f1, "support": support,
-        "predicted": predicted, "correct": correct}
-
-
 def test_a_mention_counts_once() -> None:
     scores, by_type = score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3)
     assert scores == by_type["X"] == score_matches(1, 1, 1)
