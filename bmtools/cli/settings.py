@@ -32,7 +32,7 @@ _KEYS = """
     overlapping oversampling max_answer_tokens whole_words no_relation_label
     placeholders pooling
     null_score_diff_threshold key_variable answer_tokens
-    retries timeout_seconds convert_to link_rule layer edges lost calibration pairing
+    retries timeout_seconds convert_to layer edges lost calibration pairing
     memory_threshold model_licence max_source_tokens source_code target_code prompt
     other_languages translate_mentions ray_cores
     focus_window focus_dim focus_min_count focus_max_tokens

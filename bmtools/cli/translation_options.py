@@ -21,7 +21,7 @@ ENGINE_GROUPS = {
               "convert-to",
     "Programs and servers": "command url served-model prompt key-variable answer-tokens retries "
                             "timeout-seconds"}
-PROJECTION_OPTIONS = "method edges min-confidence lost calibration embeddings layer link-rule"
+PROJECTION_OPTIONS = "method edges min-confidence lost calibration embeddings layer"
 
 
 def takes_engine(required: bool) -> Decorator:

@@ -17,9 +17,8 @@ from bmtools.models.hardware import resolve_device
 from bmtools.models.model_files import read_config
 from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence
 from bmtools.translation.engines.transformers_engine import batches_by_length, load_model, pad
-from bmtools.translation.projection.links import Rule, link_rule, linked_place, word_spans
+from bmtools.translation.projection.links import linked_place, softmax_links, word_spans
 from bmtools.translation.projection.pairs import Places, SentencePair, Span
-from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import EngineConfig
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ class EmbeddingsProjector:
         encoder: takes input ids and attention mask, gives hidden states.
         tokenizers: of the source and of the target language.
         layer: whose states are compared; 0 is the embeddings.
-        rule: turns states into links.
         pad_id: of the padding token.
         max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
         batch_tokens: tokens of one batch, padding included.
@@ -89,18 +87,17 @@ class EmbeddingsProjector:
     encoder: PreTrainedModel
     tokenizers: tuple[WordTokenizer, WordTokenizer]
     layer: int
-    rule: Rule
     pad_id: int
     max_length: int
     batch_tokens: int = EngineConfig.batch_tokens
 
     @classmethod
-    def load(cls, directory: Path, source: str, target: str, layer: int | None = None,
-             rule: LinkRule | None = None) -> EmbeddingsProjector:
+    def load(cls, directory: Path, source: str, target: str,
+             layer: int | None = None) -> EmbeddingsProjector:
         """Load an encoder that reads both languages, or the encoder of a translation model.
 
-        Source: Jalili Sabet et al. 2020 (SimAlign); for translation models Ebing and Glavaš 2025
-        (TransAlign, arXiv 2510.27337), without its fine-tuning.
+        Source: Dou and Neubig 2021 (awesome-align); for translation models Ebing and Glavaš 2025
+        (TransAlign, arXiv 2510.27337). Neither is fine-tuned here.
 
         Args:
             directory: of its checkpoint, as transformers saves it.
@@ -108,7 +105,6 @@ class EmbeddingsProjector:
             target: ISO 639-1 code.
             layer: whose states are compared; by default the last one of a translation model, and
                 the eighth of another encoder, or the last of fewer.
-            rule: links states of tokens; by default softmax for a translation model, else itermax.
 
         Raises:
             CheckpointError: no such model, or one that reads the source language alone.
@@ -127,7 +123,7 @@ class EmbeddingsProjector:
             tokenizer, max_length = left.tokenizer, left.max_length
             sides = [WordTokenizer(one.tokenizer, [one.vocabulary[token] for token in one.prefix],
                                    one.tokenizer.eos_token_id) for one in (left, right)]
-            usual, rule = _NO_LIMIT, rule or "softmax"
+            usual = _NO_LIMIT
         else:
             # A class with a new head has the encoder's own names for the weights, and no pooler.
             loaded = load_checkpoint(directory, resolve_device("auto"),
@@ -136,12 +132,11 @@ class EmbeddingsProjector:
             tokenizer = loaded.tokenizer
             max_length = positions(encoder.config.to_dict()) or _NO_LIMIT
             sides = [WordTokenizer(tokenizer, [tokenizer.cls_token_id], tokenizer.sep_token_id)] * 2
-            usual, rule = _USUAL_LAYER, rule or "itermax"
+            usual = _USUAL_LAYER
         last = int(encoder.config.num_hidden_layers)
         layer = min(last, usual) if layer is None else layer
         require(0 <= layer <= last, "layer", layer, f"0 to {last}, the encoder's last one")
-        return cls(encoder, (sides[0], sides[1]), layer, link_rule(rule), tokenizer.pad_token_id,
-                   max_length)
+        return cls(encoder, (sides[0], sides[1]), layer, tokenizer.pad_token_id, max_length)
 
     def project(self, pairs: Sequence[SentencePair]) -> Places:
         """Find each span of each pair by the links of its words."""
@@ -176,5 +171,5 @@ class EmbeddingsProjector:
         links = np.zeros((len(sides[0].words), len(sides[1].words)))
         if left.any() and right.any():
             owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
-            np.maximum.at(links, owners, self.rule(states[0][left], states[1][right]))
+            np.maximum.at(links, owners, softmax_links(states[0][left], states[1][right]))
         return links

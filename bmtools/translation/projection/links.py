@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise, takewhile
 
@@ -12,9 +12,6 @@ import numpy as np
 
 from bmtools.translation.projection.pairs import Projection, Span
 
-Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Turns the states of two sentences, (tokens, width) each, into the weights of their links."""
-_ITERMAX_DISCOUNT = 0.9
 _GAP = 0.05
 """Cost of a word without links within a place: what lies ten words off is not bridged."""
 _LEAST = 0.5
@@ -249,13 +246,6 @@ def softmax_links(left: np.ndarray, right: np.ndarray, threshold: float = 0.001)
     return np.where(linked, np.sqrt(forward * backward), 0.0)
 
 
-def similarities(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Compare the states of two sentences by their cosine, scaled to 0 to 1."""
-    from sklearn.metrics.pairwise import cosine_similarity
-
-    return (cosine_similarity(left, right) + 1.0) / 2.0
-
-
 def argmax_links(similarity: np.ndarray) -> np.ndarray:
     """Link tokens that are each other's most similar one.
 
@@ -267,25 +257,3 @@ def argmax_links(similarity: np.ndarray) -> np.ndarray:
     mutual = np.zeros_like(links)
     mutual[similarity.argmax(axis=0), np.arange(columns)] = True
     return links & mutual
-
-
-def itermax_links(similarity: np.ndarray) -> np.ndarray:
-    """Link as `argmax_links`, and once more what has no link yet, at a discount.
-
-    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2 and algorithm 1, two iterations as in
-    the authors' program, which keeps sentences of two tokens as they are.
-    """
-    links = argmax_links(similarity)
-    free_rows = ~links.any(axis=1, keepdims=True)
-    free_columns = ~links.any(axis=0, keepdims=True)
-    if min(similarity.shape) <= 2 or not free_rows.any() or not free_columns.any():
-        return links
-    free = free_rows | free_columns
-    discount = np.where(free_rows & free_columns, 1.0, _ITERMAX_DISCOUNT)
-    return links | (argmax_links(similarity * discount * free) & free)
-
-
-def link_rule(name: str) -> Rule:
-    """Return the rule of a name: softmax or itermax."""
-    return softmax_links if name == "softmax" else lambda left, right: itermax_links(
-        similarities(left, right)).astype(np.float64)

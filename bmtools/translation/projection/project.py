@@ -245,5 +245,5 @@ class Methods:
         from bmtools.translation.projection.embeddings import EmbeddingsProjector  # imports torch
 
         assert config.embeddings is not None
-        return EmbeddingsProjector.load(config.embeddings, source, target, config.layer,
-                                        config.link_rule).project(pairs)
+        return EmbeddingsProjector.load(config.embeddings, source, target,
+                                        config.layer).project(pairs)

@@ -12,7 +12,6 @@ from bmtools.translation.settings import EngineConfig
 Method = Literal["align", "exact", "dictionary", "markers", "embeddings"]
 Pairing = Literal["id", "order"]
 Lost = Literal["drop", "reject"]
-LinkRule = Literal["softmax", "itermax"]
 SOURCE = "translated_from"
 """Key of a translated record, up to its projection: what it was made of."""
 
@@ -42,9 +41,6 @@ class ProjectionConfig(Settings, title="Projection"):
     layer: int | None = option(
         None, "Layer of the encoder that method embeddings compares; by default the last one of a "
               "translation model, and the eighth of another encoder.")
-    link_rule: LinkRule | None = option(
-        None, "How method embeddings links words; by default softmax for a translation model, "
-              "itermax for another encoder.")
 
     def __post_init__(self) -> None:
         check_choices(self)
