@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,14 +148,6 @@ def test_empty_input(run, source, options, form: str, tmp_path: Path) -> None:
     assert outcome.err.startswith("bmtools: 0 records")
 
 
-def test_what_was_left_out_is_told_where_nothing_is_left(run, source) -> None:
-    path = source("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article/>"
-                  "</MedlineCitation></PubmedArticle></PubmedArticleSet>")
-    assert run("import", "pubmed", path).err == (
-        f"bmtools: {path}: found no records (articles without abstract left out (--titles yields "
-        "their titles): 1), expected at least one; --allow-empty accepts none\n")
-
-
 @pytest.mark.parametrize("form", [form for form in SAMPLES if form != "warc"])
 @pytest.mark.parametrize("end", ["\r", "\r\n"])
 def test_ends_of_lines_make_no_difference(run, source, options, form: str, end: str) -> None:
@@ -237,18 +228,6 @@ def test_sentences_need_a_language(run, source) -> None:
     assert "--lang" in outcome.err
 
 
-@pytest.mark.parametrize(("way", "expected"), [
-    ("drop", ["1", "2"]), ("keep", ["1", "2", "1"]), ("rename", ["1", "2", "1-2"])])
-def test_duplicates(run, source, way: str, expected: list[str]) -> None:
-    path = source("".join(f'{{"id": {number}, "text": "x"}}\n' for number in (1, 2, 1)))
-    refused = run("import", "jsonl", path)
-    assert refused.code == 1
-    assert f"{path}:3: found the id '1' once more, after {path}:1" in refused.err
-    outcome = run("import", "jsonl", path, "--duplicates", way)
-    assert [record["id"] for record in outcome.records] == expected
-    assert ("came before" in outcome.err) == (way != "keep")
-
-
 def test_files_of_one_name_clash_in_plain_sight(run, source, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [source("a\tO\n", "test.tsv"), source("b\tO\n", "other/test.tsv")]
@@ -264,12 +243,6 @@ def test_a_foreign_record_is_checked(run, source) -> None:
     assert f"{path}:1: key 'entities[0]'" in outcome.err
 
 
-def test_keys_of_foreign_records(run, source) -> None:
-    path = source('{"pmid": 5, "abstract": "x", "more": {"a": [1]}}\n')
-    record, = run("import", "jsonl", path, "--columns", "id=pmid,text=abstract").records
-    assert record == {"id": "5", "text": "x", "more": {"a": [1]}}
-
-
 def test_paragraphs_and_whole_files(run, source) -> None:
     path = source("a\r\nb\r\n\r\nc\r\n", "n.txt")
     assert [record["text"] for record in run("import", "text", path).records] == ["a", "b", "c"]
@@ -277,14 +250,6 @@ def test_paragraphs_and_whole_files(run, source) -> None:
     assert [record["text"] for record in paragraphs] == ["a\nb", "c"]
     whole = run("import", "text", path, "--whole-files").records
     assert whole == [{"id": "n", "text": "a\nb\n\nc"}]
-
-
-def test_columns(run, source) -> None:
-    path = source("B-X 1 word\n")
-    record, = run("import", "conll", path, "--set", "token_column=3", "--tag-column", "1").records
-    assert record["entities"] == [{"start": 0, "end": 4, "type": "X", "text": "word"}]
-    record, = run("import", "conll", source("w B\n"), "--default-type", "Gene").records
-    assert record["entities"][0]["type"] == "Gene"
 
 
 @pytest.mark.parametrize("arguments", [
@@ -322,17 +287,6 @@ def test_updates_and_account(run, source, tmp_path: Path) -> None:
     assert " characters of text: 14 in records (" in accounted.err
 
 
-def test_an_entity_bomb_is_one_line(run, source) -> None:
-    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
-    path = source(f'<!DOCTYPE PubmedArticleSet [<!ENTITY l0 "ha">{laughs}]>'
-                  "<PubmedArticleSet>&l11;</PubmedArticleSet>")
-    outcome = run("import", "pubmed", path)
-    assert outcome.code == 1
-    assert outcome.out == ""
-    assert "found a declaration of the entity" in outcome.err
-    assert len(outcome.err.splitlines()) == 1
-
-
 @pytest.mark.data
 def test_a_truncated_download_is_one_line(run, data: Path, tmp_path: Path) -> None:
     packed = (data / "en/pubmed-xml/medline16n0902.xml.gz").read_bytes()
@@ -342,32 +296,11 @@ def test_a_truncated_download_is_one_line(run, data: Path, tmp_path: Path) -> No
     assert outcome.code == 1
     assert f"{path}: damaged compressed data" in outcome.err
     assert not out.exists()
-    path = tmp_path / "cut.xml"
-    path.write_bytes(gzip.decompress(packed)[:2_000_000])
-    outcome = run("import", "pubmed", path, "-o", out)
-    assert outcome.code == 1
-    assert "damaged XML" in outcome.err
-    assert len(outcome.err.splitlines()) == 1
-    assert not out.exists()
-
-
-@pytest.mark.data
-def test_lost_annotations_are_counted_and_collected(run, data: Path, tmp_path: Path) -> None:
-    where = data / "it/ner/NCBI_DISEASE"
-    arguments = ("import", "standoff", where / "train_corpus.txt", "--annotations",
-                 where / "train_annotations.txt", "--lang", "it")
-    outcome = run(*arguments)
-    assert outcome.code == 0
-    assert "annotations lost: 4" in outcome.err
-    rejects = tmp_path / "lost.jsonl"
-    assert run(*arguments, "--rejects", rejects).out == outcome.out
-    assert len(rejects.read_text().splitlines()) == 4
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "records"), [
-    ("it/corpus/native-clinical.jsonl", 2303), ("en/corpus/pubmed-case-reports.jsonl.gz", 5500),
-    ("en/corpus/pubmed-drug-reviews.jsonl.gz", 7752)])
+    ("it/corpus/native-clinical.jsonl", 2303), ("en/corpus/pubmed-drug-reviews.jsonl.gz", 7752)])
 def test_real_json_lines_pass_through(run, data: Path, name: str, records: int) -> None:
     outcome = run("import", "jsonl", data / name)
     assert outcome.code == 0
@@ -375,15 +308,6 @@ def test_real_json_lines_pass_through(run, data: Path, name: str, records: int) 
     content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     assert outcome.records == [json.loads(line) for line in content.splitlines()]
     assert len(outcome.records) == records
-
-
-def test_a_part_of_an_archive(run, tmp_path: Path) -> None:
-    path = tmp_path / "ddi.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for part in ("Test", "Train"):
-            archive.writestr(f"DDICorpus/{part}/x/1.xml", DDI.format('text="A."'))
-    outcome = run("import", "ddi", path / "DDICorpus" / "Train", "-o", tmp_path / "ddi-train.jsonl")
-    assert outcome.code == 0 and "2 records" in outcome.err
 
 
 def test_help_warns_of_the_italian_relations(run) -> None:

@@ -46,16 +46,3 @@ def test_what_was_written_is_said(run, parts: list[Path], tmp_path: Path) -> Non
         assert (again / f"{part}.jsonl").read_bytes() == (out / f"{part}.jsonl").read_bytes()
     folds = run("split", records, "-o", tmp_path / "folds", "--folds", "5")
     assert "more in the report" not in folds.err
-
-
-def test_records_that_a_split_does_not_list(run, parts: list[Path], tmp_path: Path) -> None:
-    by, rejects = tmp_path / "by.tsv", tmp_path / "rejects.jsonl"
-    by.write_text("traina\tx\n")
-    refused = run("split", parts[0], "-o", tmp_path / "out", "--by", by)
-    assert (refused.code, refused.out) == (1, "")
-    assert refused.err == (f"bmtools: {parts[0]}:2: found the document 'trainb', which {by} does "
-                           "not list\n")
-    taken = run("split", parts[0], "-o", tmp_path / "out", "--by", by, "--rejects", rejects)
-    assert taken.code == 0
-    assert [path.name for path in (tmp_path / "out").glob("*.jsonl")] == ["x.jsonl"]
-    assert len(rejects.read_text().splitlines()) == 1

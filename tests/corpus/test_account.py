@@ -60,9 +60,11 @@ def test_every_character_is_counted_once(tmp_path: Path) -> None:
     assert sum(counts.values()) - counts[ADDED] == len(everything.replace(" ", ""))
 
 
-def test_a_unit_without_records_is_left_out_whole(tmp_path: Path) -> None:
+def test_units_without_records_and_signs_at_the_end(tmp_path: Path) -> None:
     document = DOCUMENT.replace("<n>345</n>", "<t>Alone</t>")
     assert account(tmp_path, GOOD, document)[LEFT_OUT.format("documents without text")] == 5
+    document = DOCUMENT.replace("Beats.", "Beats.<q>[<x>3</x>]</q>")
+    assert account(tmp_path, GOOD, document)[LEFT_OUT.format("brackets")] == 5
 
 
 ASTHMA, HEART = GOOD
@@ -100,11 +102,6 @@ def test_xml_that_the_reader_took_is_refused_where_it_is_damaged(tmp_path: Path)
     with pytest.raises(DataError, match=r"in.xml:2: damaged XML \(no element found"):
         account(tmp_path, [("", "A b")], "<Set><d><p>A b</p></d>\n<d>")
     assert account(tmp_path, [], "") == {}
-
-
-def test_signs_are_left_out_at_the_end_too(tmp_path: Path) -> None:
-    document = DOCUMENT.replace("Beats.", "Beats.<q>[<x>3</x>]</q>")
-    assert account(tmp_path, GOOD, document)[LEFT_OUT.format("brackets")] == 5
 
 
 def test_what_may_be_left_out_is_not_taken_for_what_follows(tmp_path: Path) -> None:

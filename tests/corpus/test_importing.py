@@ -36,15 +36,6 @@ def test_a_refusal_names_both_lines() -> None:
     assert [error.place for error in rejected] == ["f:3", "f:5", "f:6"]
 
 
-def test_it_agrees_with_a_set() -> None:
-    rng = random.Random(1)
-    ids = [str(rng.randrange(20_000)) for _ in range(30_000)]
-    counts: Counter[str] = Counter()
-    kept = list(with_unique_ids(records(ids), "drop", counts))
-    assert [record["id"] for record in kept] == list(dict.fromkeys(ids))
-    assert sum(counts.values()) == len(ids) - len(kept)
-
-
 @pytest.mark.parametrize(("keys", "task"), [
     ({}, ""), ({"lang": "it"}, ""), ({"entities": [{"id": "a"}], "relations": []}, "ner"),
     ({"entities": [{"id": "a"}], "relations": [{"head": "a", "tail": "a"}]}, "relations"),
@@ -55,7 +46,13 @@ def test_it_agrees_with_a_set() -> None:
     ({"target": "x"}, "mrr")])
 def test_the_task_is_told_by_the_keys(keys: dict, task: str) -> None:
     assert task_of(Record(id="1", text="a", **keys)) == task
-
-
-def test_a_set_of_relations_may_have_records_without() -> None:
     assert main_task({"", "ner", "relations"}) == "relations"
+
+
+def test_it_agrees_with_a_set() -> None:
+    rng = random.Random(1)
+    ids = [str(rng.randrange(20_000)) for _ in range(30_000)]
+    counts: Counter[str] = Counter()
+    kept = list(with_unique_ids(records(ids), "drop", counts))
+    assert [record["id"] for record in kept] == list(dict.fromkeys(ids))
+    assert sum(counts.values()) == len(ids) - len(kept)

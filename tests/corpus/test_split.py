@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.overlap import PARTS
+from bmtools.corpus.overlap import PARTS, overlaps
 from bmtools.corpus.split import SplitConfig, read_split, write_split
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader
+from bmtools.records import Record
 
 Line = dict[str, Any]
 
@@ -207,6 +208,16 @@ def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
     sizes = SplitConfig().sizes(len(set(reached.values())))
     assert {part: len({reached[int(one)] for one, own in parts.items() if own == part})
             for part in sizes} == sizes
+
+
+def test_overlap() -> None:
+    first = [Record(id="1", text="Il  Cuore\nbatte.", question="Che?"),
+             Record(id="2", text="a", text_pair="b", meta={"document": "d"})]
+    second = [Record(id="3", text="il cuore batte.", question="CHE?"), Record(id="4", text="a"),
+              Record(id="5", text="A", text_pair="B"), Record(id="6", text="c", question=""),
+              Record(id="7", text="e", meta={"document": "d"})]
+    assert list(overlaps({"train": first, "test": second})) == [
+        {"of": "test", "in": "train", "records": 5, "documents": 1, "texts": 2, "questions": 1}]
 
 
 @pytest.mark.data

@@ -6,7 +6,6 @@ import csv
 import io
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -17,17 +16,7 @@ from bmtools.corpus.tables import table_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 
-Write = Callable[[str], str]
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Write:
-    def write(content: str) -> str:
-        path = tmp_path / "set.tsv"
-        path.write_bytes(content.encode())
-        return str(path)
-
-    return write
+NAME = "set.tsv"
 
 
 def rows(name: str, config: TableConfig | None = None, headless: tuple[str, ...] = (),
@@ -41,14 +30,14 @@ def rows(name: str, config: TableConfig | None = None, headless: tuple[str, ...]
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize(("delimiter", "given"), [
     ("\t", ""), (",", ""), (";", ""), ("|", ""), ("\t", "tab"), (":", ":")])
-def test_every_key(source: Write, end: str, delimiter: str, given: str) -> None:
+def test_every_key(write, end: str, delimiter: str, given: str) -> None:
     table = [["n", "a", "b", "why", "kind", "all", "grade", "doc", "year", "none"],
              ["7", " x y ", "z", "Q?", "1", "p/ q/p", "-1.5", "d", "1998", ""],
              ["8", "w", "", "", "0", "", "2e1", "", "", ""]]
     config = TableConfig("text=a,text_pair=b,question=why,label=kind,labels=all,score=grade,id=n,"
                          "document=doc", "/", "1=yes,0=no",
                          delimiter=given)
-    found = rows(source("".join(delimiter.join(row) + end for row in table)), config)
+    found = rows(write("".join(delimiter.join(row) + end for row in table)), config)
     assert found == [
         {"id": "7", "text": "x y", "text_pair": "z", "question": "Q?", "label": "yes",
          "labels": ["p", "q"], "score": -1.5, "meta": {"year": "1998", "document": "d"}},
@@ -56,31 +45,31 @@ def test_every_key(source: Write, end: str, delimiter: str, given: str) -> None:
     assert found[1].place.endswith("set.tsv:3")
 
 
-def test_columns_by_number_with_and_without_a_header(source: Write) -> None:
-    name = source("a\t1\nb\t2\n")
+def test_columns_by_number_with_and_without_a_header(write) -> None:
+    name = write("a\t1\nb\t2\n")
     assert rows(name, TableConfig("text=1,label=2", header=False)) == [
         {"id": "set:1", "text": "a", "label": "1"}, {"id": "set:2", "text": "b", "label": "2"}]
-    assert rows(source("a\tx\nb\t2\n"), TableConfig("text=1,label=2")) == [
+    assert rows(write("a\tx\nb\t2\n"), TableConfig("text=1,label=2")) == [
         {"id": "set:2", "text": "b", "label": "2"}]
-    assert rows(source("2\t1\nb\tc\n"), TableConfig("text=2"))[0]["text"] == "b"  # by name
+    assert rows(write("2\t1\nb\tc\n"), TableConfig("text=2"))[0]["text"] == "b"  # by name
 
 
-def test_quotes_are_letters_between_tabs_alone(source: Write) -> None:
-    assert [record["text"] for record in rows(source('text\n"a\n"b" c\n'), TableConfig(
+def test_quotes_are_letters_between_tabs_alone(write) -> None:
+    assert [record["text"] for record in rows(write('text\n"a\n"b" c\n'), TableConfig(
         delimiter="tab"))] == ['"a', '"b" c']
-    assert rows(source('text\tn\n"a\tb\n\nc"\t1\n'), TableConfig(quoting="on"))[0]["text"] == \
+    assert rows(write('text\tn\n"a\tb\n\nc"\t1\n'), TableConfig(quoting="on"))[0]["text"] == \
         "a\tb\n\nc"
-    assert rows(source('text,n\n"a,1\n'), TableConfig(quoting="off"))[0]["text"] == '"a'
+    assert rows(write('text,n\n"a,1\n'), TableConfig(quoting="off"))[0]["text"] == '"a'
 
 
-def test_csv_equals_pythons_reader_on_random_tables(source: Write) -> None:
+def test_csv_equals_pythons_reader_on_random_tables(write) -> None:
     draw = random.Random(4)
     for _ in range(50):
         table = [["text", "id"], *(["x" + "".join(draw.choices('ab,;"\n \t', k=6)) + "x", str(n)]
                                    for n in range(5))]
         stream = io.StringIO()
         csv.writer(stream, lineterminator="\n").writerows(table)
-        found = rows(source(stream.getvalue()), TableConfig(delimiter=",", columns="id=id"))
+        found = rows(write(stream.getvalue()), TableConfig(delimiter=",", columns="id=id"))
         assert [[record["text"], record["id"]] for record in found] == table[1:]
 
 
@@ -94,9 +83,9 @@ def test_csv_equals_pythons_reader_on_random_tables(source: Write) -> None:
      "found the label 'b', expected 1 or 0"),
     ("text,s\na,1.2.3\n", TableConfig("score=s"), "found the score '1.2.3', expected a num"),
     ("text,s\na,inf\n", TableConfig("score=s"), "found the score 'inf'")])
-def test_bad_rows(source: Write, content: str, config: TableConfig, fault: str) -> None:
+def test_bad_rows(write, content: str, config: TableConfig, fault: str) -> None:
     faults: list[RecordError] = []
-    assert list(table_records([source(content)], config, faults.append)) == [] or '"a\n' in content
+    assert list(table_records([write(content)], config, faults.append)) == [] or '"a\n' in content
     assert [fault in str(one) for one in faults] == [True]
 
 
@@ -107,10 +96,10 @@ def test_bad_rows(source: Write, content: str, config: TableConfig, fault: str) 
     ("a,b\n1,2\n", TableConfig("text=a,label=c"), "columns names it"),
     ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a quoted field that goes wrong"),
     ('text,n\n"a" b,1\n', TableConfig(), "quoting off takes quotes for letters")])
-def test_tables_that_cannot_be_read(source: Write, content: str, config: TableConfig,
+def test_tables_that_cannot_be_read(write, content: str, config: TableConfig,
                                     fault: str) -> None:
     with pytest.raises(DataError) as refused:
-        list(table_records([source(content)], config, lambda error: None))
+        list(table_records([write(content)], config, lambda error: None))
     assert fault in str(refused.value)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bmtools.corpus.cleaning.clean import Cleaned, Cleaner
+from bmtools.corpus.cleaning.edits import EditedText
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
 from bmtools.errors import RecordError
 from bmtools.io.workers import Outcome
@@ -84,12 +86,6 @@ def test_entities_of_clean_text_come_out_the_same() -> None:
             entity["text"] for entity in entities]
 
 
-def test_a_record_left_out_has_the_reason() -> None:
-    found = cleaned({"text": "Too  short.", "meta": {"year": 1}}, min_words=3)
-    assert (found.rule, found.found) == ("min-words", 2)
-    assert found.dropped["meta"] == {"year": 1, "dropped": {"rule": "min-words", "found": 2}}
-
-
 def test_filters_see_repaired_text_and_removed_marks_do_not_count() -> None:
     text = "One two (ABSTRACT TRUNCATED AT 250 WORDS)"
     assert cleaned({"text": text}, min_words=3).rule == "min-words"
@@ -127,6 +123,45 @@ def test_records_that_cannot_be_cleaned_go_to_reject_and_the_rest_is_counted() -
     assert [error.place for error in rejected] == ["f:3"]
     assert outcome.counts == {"changed white-space": 1, "places white-space": 1,
                               "dropped min-words": 1}
+
+
+def test_borders_before_behind_and_within_edits() -> None:
+    edited = EditedText("ab--cd++ef")
+    edited.substitute("rule", re.compile(r"--"), "")
+    edited.substitute("rule", re.compile(r"\+\+"), "[PLUS]")
+    assert edited.text == "abcd[PLUS]ef"
+    assert edited.counts == {"rule": 2}
+    assert edited.moved(0, 2) == (0, 2, False)
+    assert edited.moved(4, 6) == (2, 4, False)
+    assert edited.moved(6, 8) == (4, 10, False)
+    assert edited.moved(8, 10) == (10, 12, False)
+    assert edited.moved(2, 4) == (2, 2, False)
+    assert edited.moved(3, 6) == (2, 4, True)
+    assert edited.moved(4, 7) == (2, 4, True)
+
+
+def test_what_stays_alike_at_the_ends_of_a_match_is_no_edit() -> None:
+    edited = EditedText("(perche,) e")
+    edited.substitute("rule", re.compile(r"\S*e\S*"), lambda found: found[0].replace("e,", "é,"))
+    assert edited.text == "(perché,) e"
+    assert edited.counts == {"rule": 1}
+    assert edited.moved(1, 7) == (1, 7, False)
+
+
+def test_every_character_that_is_left_keeps_its_place() -> None:
+    """A brute-force twin: each character is unique, so it is found where the offsets say."""
+    rng = random.Random(0)
+    for _ in range(200):
+        text = "".join(map(chr, rng.sample(range(0x4e00, 0x9000), 30)))
+        edited = EditedText(text)
+        for _ in range(rng.randint(1, 4)):
+            chosen = rng.sample(edited.text, min(len(edited.text), rng.randint(1, 5)))
+            edited.substitute("rule", re.compile("[" + "".join(chosen) + "]+"),
+                              rng.choice(["", "x", "yz"]))
+        for number, sign in enumerate(text):
+            start, end, is_cut = edited.moved(number, number + 1)
+            if sign in edited.text:
+                assert (edited.text[start:end], is_cut) == (sign, False)
 
 
 @pytest.mark.data

@@ -6,16 +6,10 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.cleaning.filters import (
-    licence_kind,
-    source_filters,
-    text_filters,
-    word_count,
-)
+from bmtools.corpus.cleaning.filters import licence_kind, source_filters, text_filters
 from bmtools.corpus.cleaning.settings import FilterConfig
 from bmtools.errors import BmtoolsError
 from bmtools.records import Record
-from bmtools.vocab.words import find_words
 
 ENGLISH = "The patient was admitted with fever and a dry cough for three days."
 ITALIAN = "Il paziente è stato ricoverato con febbre e tosse secca da tre giorni."
@@ -30,9 +24,9 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("settings", "record", "expected"), [
-    ({"min_words": 13}, {}, {}), ({"min_words": 14}, {}, {"min-words": 13}),
-    ({"max_words": 13}, {}, {}), ({"max_words": 12}, {}, {"max-words": 13}),
-    ({"min_characters": 67}, {}, {}), ({"min_characters": 68}, {}, {"min-characters": 67}),
+    ({"min_words": 13, "max_words": 13, "min_characters": 67}, {}, {}),
+    ({"min_words": 14, "min_characters": 68}, {}, {"min-words": 13, "min-characters": 67}),
+    ({"max_words": 12}, {}, {"max-words": 13}),
     ({}, {"text": ""}, {"empty": "no text"}),
     ({"from_year": 2000}, {"meta": {"year": 1999}}, {"from-year": 1999}),
     ({"from_year": 2000, "to_year": 2001}, {"meta": {"year": 2001}}, {}),
@@ -41,7 +35,6 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"to_year": 2000}, {"meta": {"year": "c. 1990"}}, {"to-year": "c. 1990"}),
     ({"licences": "CC-BY,CC0"}, {"licence": "CC BY 4.0"}, {}),
     ({"licences": "CC-BY"}, {"licence": "CC BY-NC"}, {"licences": "CC BY-NC"}),
-    ({"licences": "commercial"}, {"licence": "CC BY-SA"}, {}),
     ({"licences": "commercial"}, {"licence": "CC BY-NC-SA"}, {"licences": "CC BY-NC-SA"}),
     ({"licences": "commercial"}, {}, {"licences": "no licence"}),
     ({"licences": "commercial"}, {"licence": "MIT AND CC-BY-4.0"}, {}),
@@ -56,18 +49,12 @@ def found(config: FilterConfig, **record: Any) -> dict[str, Any]:
     ({"languages": "en,it"}, {"text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "it-IT", "text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "it"}, {"languages": "en"}),
-    ({"languages": "declared"}, {"lang": "ita", "text": ITALIAN}, {}),
     ({"languages": "declared"}, {"lang": "tlh", "text": ITALIAN}, {}),
     ({"languages": "declared,en"}, {"lang": "it"}, {}),
     ({"languages": "declared"}, {}, {}), ({"languages": "it"}, {"text": "Abstract"}, {})])
 def test_filters(settings: dict[str, Any], record: dict[str, Any],
                  expected: dict[str, Any]) -> None:
     assert found(FilterConfig(**settings), **record) == expected
-
-
-def test_words_are_those_of_all_commands() -> None:
-    text = "A 5-mg dose\u00a0(b.i.d.)\n was . "
-    assert word_count(text) == len(find_words(text)) == 8
 
 
 @pytest.mark.parametrize(("licence", "expected"), [
@@ -86,12 +73,3 @@ def test_names_of_licences(licence: str, expected: str) -> None:
 def test_a_language_that_is_not_known_is_refused() -> None:
     with pytest.raises(BmtoolsError, match="languages: found 'english', which py3langid does not"):
         text_filters(FilterConfig(languages="it,english"))
-
-
-@pytest.mark.parametrize(("settings", "message"), [
-    ({"min_words": -1}, "min_words"),
-    ({"min_words": 9, "max_words": 8}, "at most max_words, 8"),
-    ({"from_year": 2001, "to_year": 2000}, "at most to_year, 2000")])
-def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FilterConfig(**settings)

@@ -81,17 +81,6 @@ def test_a_rule_alone(name: str, text: str, expected: str | None) -> None:
     assert (name in edited.counts) == (expected is not None)
 
 
-def test_every_rule_has_cases() -> None:
-    assert set(CASES) == set(REPAIRS)
-
-
-def test_no_rule_changes_the_cases_of_clean_text() -> None:
-    clean = [text for name in ("unicode", "copyright", "publisher", "navigation")
-             for text, expected in CASES[name] if expected is None]
-    assert len(clean) == 6
-    assert [repaired(text, *REPAIRS).text for text in clean] == clean
-
-
 def test_a_second_pass_changes_nothing() -> None:
     """Scraps of all cases in random order, many of which make others when they are joined."""
     scraps = [text for cases in CASES.values() for text, _ in cases]
@@ -133,10 +122,3 @@ def test_own_patterns() -> None:
     edited = repaired("Pag. 3 di 9\nIl cuore.", "white-space",
                       unwanted=[re.compile(r"^Pag\. \d+ di \d+$", re.MULTILINE)])
     assert (edited.text, edited.counts["remove"]) == ("Il cuore.", 1)
-
-
-@pytest.mark.parametrize(("text", "mark"), [
-    ("A (ABSTRACT TRUNCATED AT 400 WORDS)", "(ABSTRACT TRUNCATED AT 400 WORDS)"),
-    ("A truncated protein.", ""), ("A", "")])
-def test_marks_are_found(text: str, mark: str) -> None:
-    assert truncation_mark(text) == mark

@@ -14,6 +14,7 @@ import pytest
 
 from bmtools.corpus.duplicates.decontaminate import ContaminationFinder, EvaluationRuns
 from bmtools.corpus.duplicates.settings import ContaminationConfig, contaminated_texts
+from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.parts import read_blocks
@@ -46,9 +47,6 @@ def test_thirteen_words_are_shared() -> None:
 
 
 def test_case_white_space_and_punctuation_are_folded() -> None:
-    found = ContaminationFinder(runs_of(SENTENCE)).find(
-        ["a"], ["So: THE patient\n was (treated) with two tablets\u00a0of “aspirin”, a day for 9."])
-    assert [hit.ngram for _, hit in found] == []
     [(_, hit)] = ContaminationFinder(runs_of(SENTENCE)).find(
         ["a"], ["So: THE patient\n was (treated) with two tablets\u00a0of aspirin, a day for nine"])
     assert (hit.id, hit.evaluation, hit.place) == ("a", "e0", "eval:0")
@@ -97,23 +95,12 @@ def test_records_are_dropped_or_reported(write_lines: Write, action: str) -> Non
     assert contaminated_texts(own.counts) == 1
 
 
-def real_sentences(path: Path) -> list[str]:
-    """The sentences of a CoNLL file."""
-    blocks = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
-    return [" ".join(re.split(r"[\t ]", line)[0] for line in block.splitlines() if line.strip())
-            for block in blocks if block.strip()]
-
-
 @pytest.mark.data
-@pytest.mark.parametrize("source", ["en/ner/NCBI-disease/test.tsv", "it/ner/E3C/test.txt",
-                                    "it/mrr/mlm_data.json"])
+@pytest.mark.parametrize("source", ["en/ner/NCBI-disease/test.tsv", "it/ner/E3C/test.txt"])
 def test_planted_sentences_are_found_all(data: Path, source: str) -> None:
     rng = random.Random(0)
-    if source.endswith(".json"):
-        sentences = [one["original"] for one in json.loads((data / source).read_text())["data"]]
-    else:
-        sentences = real_sentences(data / source)
-    sentences = [one for one in sentences if re.search(r"[^\W_]", one)]
+    sentences = [record["text"] for record in conll_records([str(data / source)])
+                 if re.search(r"[^\W_]", record["text"])]
     clinical = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8")
     documents = [json.loads(line)["text"].split() for line in clinical.splitlines()[:300]]
     texts = []

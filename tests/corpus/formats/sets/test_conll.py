@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,17 +14,7 @@ from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 
-Write = Callable[[str], str]
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Write:
-    def write(content: str) -> str:
-        path = tmp_path / "set.tsv"
-        path.write_bytes(content.encode())
-        return str(path)
-
-    return write
+NAME = "set.tsv"
 
 
 def found(record: Record) -> list[tuple[str, str]]:
@@ -48,53 +37,23 @@ def found(record: Record) -> list[tuple[str, str]]:
     ("B-X E-X I-X O", ["a b", "c"]),
     ("O O", []),
     ("B-A-b I-A-b", ["a b"])])
-def test_schemes(source: Write, tags: str, expected: list[str]) -> None:
-    lines = "".join(f"{token}\t{tag}\n" for token, tag in zip("abcdefg", tags.split(),
-                                                              strict=False))
-    record, = conll_records([source(lines)])
+def test_schemes(write, tags: str, expected: list[str]) -> None:
+    lines = "".join(map("{}\t{}\n".format, "abcdefg", tags.split()))
+    record, = conll_records([write(lines)])
     assert [text for text, _ in found(record)] == expected
 
 
-def test_sentences_ids_and_separators(source: Write) -> None:
+def test_sentences_ids_and_separators(write) -> None:
     text = "\r\nThe\tO\r\nBRCA1  gene\tB\r\n\r\n \t\n\nè O\n😀  B-X \nx\tNN\tI-X"
-    first, second = conll_records([source(text)])
+    first, second = conll_records([write(text)])
     assert (first["id"], first["text"]) == ("set-s1", "The BRCA1  gene")
     assert (second["id"], second["text"], second.place[-1]) == ("set-s2", "è 😀 x", "7")
     assert found(first) == [("BRCA1  gene", "ENTITY")]
     assert found(second) == [("😀 x", "X")]
 
 
-def test_columns_are_chosen(source: Write) -> None:
-    record, = conll_records([source("B-X\tnote\tword\tlow\nI-X\tnote\tmore\t")],
-                            ConllConfig(token_column=3, tag_column=1))
-    assert found(record) == [("word more", "X")]
-
-
-def test_untyped_entities_get_a_type(source: Write) -> None:
-    record, = conll_records([source("a\tB\nb\tB-Y\n")], ConllConfig(default_type="gene"))
-    assert found(record) == [("a", "gene"), ("b", "Y")]
-
-
 DOCUMENTS = ("-DOCSTART- (12)\n\na O\n\nb B\nc I\n\n-DOCSTART- -X- -X- O\nd B\n"
              "-DOCSTART-\n\n-DOCSTART- 15\ne O\n")
-
-
-def test_documents_name_their_sentences(source: Write) -> None:
-    records = list(conll_records([source(DOCUMENTS)]))
-    assert [record["id"] for record in records] == ["12-s1", "12-s2", "set-d2-s1", "15-s1"]
-    assert records[1]["meta"] == {"document": "12"}
-
-
-def test_documents_are_joined(source: Write) -> None:
-    records = list(conll_records([source(DOCUMENTS)], ConllConfig(documents=True)))
-    assert [(record["id"], record["text"]) for record in records] == [
-        ("12", "a\nb c"), ("set-d2", "d"), ("15", "e")]
-    assert [found(record) for record in records] == [[("b c", "ENTITY")], [("d", "ENTITY")], []]
-
-
-def test_documents_need_a_line_that_begins_them(source: Write) -> None:
-    with pytest.raises(RecordError, match=r"set\.tsv:1: found a sentence before any -DOCSTART-"):
-        list(conll_records([source("a O\n")], ConllConfig(documents=True)))
 
 
 @pytest.mark.parametrize(("bad", "message"), [
@@ -103,8 +62,8 @@ def test_documents_need_a_line_that_begins_them(source: Write) -> None:
     ("word\tX-Y", "found the tag 'X-Y' in column 2, expected O or one of B, I"),
     ("word\tB-", "found the tag 'B-' in column 2"),
     ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column 2 would take 'O'")])
-def test_a_bad_line_is_reported(source: Write, bad: str, message: str) -> None:
-    path = source(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
+def test_a_bad_line_is_reported(write, bad: str, message: str) -> None:
+    path = write(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
     with pytest.raises(RecordError, match=rf"set\.tsv:4: {message}"):
         list(conll_records([path]))
     rejected: list[RecordError] = []
@@ -113,11 +72,23 @@ def test_a_bad_line_is_reported(source: Write, bad: str, message: str) -> None:
     assert [error.content for error in rejected] == [f"b\tO\n{bad}\nc\tO"]
 
 
-@pytest.mark.parametrize("settings", [{"token_column": 0}, {"tag_column": -1},
-                                      {"token_column": 2, "tag_column": 2}, {"default_type": ""}])
-def test_bad_settings(settings: dict) -> None:
-    with pytest.raises(ValueError, match=r"column|type"):
-        ConllConfig(**settings)
+def test_columns_and_the_type_of_untyped_entities(write) -> None:
+    record, = conll_records([write("B-X\tnote\tword\tlow\nB\tnote\tmore\t")], ConllConfig(
+        token_column=3, tag_column=1, default_type="gene"))
+    assert found(record) == [("word", "X"), ("more", "gene")]
+
+
+def test_documents(write) -> None:
+    path = write("-DOCSTART- (12)\n\na O\n\nb B\nc I\n\n-DOCSTART- -X- -X- O\nd B\n"
+                 "-DOCSTART-\n\n-DOCSTART- 15\ne O\n")
+    records = list(conll_records([path]))
+    assert [record["id"] for record in records] == ["12-s1", "12-s2", "set-d2-s1", "15-s1"]
+    assert records[1]["meta"] == {"document": "12"}
+    records = list(conll_records([path], ConllConfig(documents=True)))
+    assert [(record["id"], record["text"], found(record)) for record in records] == [
+        ("12", "a\nb c", [("b c", "ENTITY")]), ("set-d2", "d", [("d", "ENTITY")]), ("15", "e", [])]
+    with pytest.raises(RecordError, match=r"set\.tsv:1: found a sentence before any -DOCSTART-"):
+        list(conll_records([write("a O\n")], ConllConfig(documents=True)))
 
 
 def assert_as_seqeval(record: Record, tags: list[str], tokens: list[str]) -> None:
@@ -130,11 +101,11 @@ def assert_as_seqeval(record: Record, tags: list[str], tokens: list[str]) -> Non
     assert [(e["type"], e["start"], e["end"]) for e in record["entities"]] == expected
 
 
-def test_random_typed_tags_agree_with_seqeval(source: Write) -> None:
+def test_random_typed_tags_agree_with_seqeval(write) -> None:
     rng = random.Random(3)
     rows = [[rng.choice(["O", *(f"{p}-{t}" for p in "BIES" for t in "XY")]) for _ in range(9)]
             for _ in range(2000)]
-    path = source("\n".join("".join(f"t {tag}\n" for tag in row) for row in rows))
+    path = write("\n".join("".join(f"t {tag}\n" for tag in row) for row in rows))
     for record, row in zip(conll_records([path]), rows, strict=True):
         assert_as_seqeval(record, row, ["t"] * 9)
 
@@ -154,7 +125,7 @@ REAL = {
     "es/ner/E3C/test.txt": (679, 800), "it/ner/E3C/train.txt": (451, 345),
     "it/ner/E3C/test.txt": (673, 460), "en/pico/EBM-NLP/dev.txt": (7049, 16561),
     "en/pico/EBM-NLP/test.txt": (2064, 3545)}
-SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count
+SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count  # sets with the tag second
           for name, count in (("glaucoma-test", 1247), ("neoplasm-dev", 679),
                               ("neoplasm-test", 1251))
           for kind in ("en", "it-auto", "it-manual")} | {
@@ -163,20 +134,21 @@ SECOND = {f"parallel/abstrct-en-it/{name}.{kind}.tsv": count
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", [*REAL, *SECOND])
 def test_real_counts(data: Path, name: str) -> None:
     counts: Counter[str] = Counter()
-    records = list(conll_records([str(data / name)], counts=counts))
-    assert (len(records), sum(len(record["entities"]) for record in records)) == REAL[name]
-    assert (sum(counts.values()) > 0) == ("EBM" in name)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", SECOND)
-def test_real_counts_with_the_tag_second(data: Path, name: str) -> None:
-    config = ConllConfig(tag_column=2)
-    assert len(list(conll_records([str(data / name)], config))) == SECOND[name]
-
+    is_pico = "EBM" in name
+    config = ConllConfig(documents=is_pico, tag_column=2 * (name in SECOND))
+    records = list(conll_records([str(data / name)], config, counts))
+    for record in records:
+        check(record)
+    sentences = sum(record["text"].count("\n") + 1 for record in records)
+    if name in SECOND:
+        assert sentences == SECOND[name]
+    else:
+        assert (sentences, sum(len(record["entities"]) for record in records)) == REAL[name]
+        assert (counts.total() > 0) == is_pico
+    assert "EBM-NLP/dev" not in name or len(records) == 960
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["en/ner/BC5CDR/test.tsv", "en/ner/NCBI-disease/iobes-test.tsv",
@@ -201,13 +173,3 @@ def test_three_editions_of_one_set_agree(data: Path) -> None:
               for record in conll_records([str(where / name)], config)]
              for name in ("test.tsv", "conll4-test.txt", "iobes-test.tsv")]
     assert texts[0] == texts[1] == texts[2]
-
-
-@pytest.mark.data
-def test_real_documents(data: Path) -> None:
-    config = ConllConfig(documents=True)
-    records = list(conll_records([str(data / "en/pico/EBM-NLP/dev.txt")], config))
-    assert len(records) == 960
-    assert sum(len(record["entities"]) for record in records) == 16561
-    for record in records:
-        check(record)

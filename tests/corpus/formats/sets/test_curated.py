@@ -12,20 +12,12 @@ from bmtools.corpus.formats.sets.curated import curated_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, check
 
-
-@pytest.fixture
-def source(tmp_path: Path):
-    def write(content: object) -> str:
-        path = tmp_path / "mlm.json"
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return str(path)
-
-    return write
+NAME = "mlm.json"
 
 
-def sentence(original: object, *masked: object) -> dict:
-    return {"data": [{"source": "http://x", "type": "Neurologia", "original": original,
-                      "masked": list(masked)}]}
+def sentence(original: object, *masked: object) -> str:
+    return json.dumps({"data": [{"source": "http://x", "type": "Neurologia", "original": original,
+                                 "masked": list(masked)}]})
 
 
 @pytest.mark.parametrize(("original", "masked", "target"), [
@@ -41,8 +33,8 @@ def sentence(original: object, *masked: object) -> dict:
     ("Uno due tre. Quattro sì tre.", "Quattro [MASK] tre.", "sì"),
     ("Una febbre molto alta oggi", "Una [MASK] oggi", "febbre molto alta"),
 ])
-def test_the_word_behind_the_mask(source, original: str, masked: str, target: str) -> None:
-    record, = curated_records([source(sentence(original, masked))])
+def test_the_word_behind_the_mask(write, original: str, masked: str, target: str) -> None:
+    record, = curated_records([write(sentence(original, masked))])
     check(record)
     assert record == {"id": "0-0", "text": masked, "target": target, "domain": "Neurologia",
                       "source": "http://x"}
@@ -55,8 +47,8 @@ def test_the_word_behind_the_mask(source, original: str, masked: str, target: st
     ("Il cuore.", 5, "found no text"),
     ("Il cuore", "Il cuore [MASK]", "found no word of the original"),
 ])
-def test_words_that_cannot_be_found(source, original: object, masked: object, message: str) -> None:
-    path = source(sentence(original, masked, "Il [MASK]."))
+def test_words_that_cannot_be_found(write, original: object, masked: object, message: str) -> None:
+    path = write(sentence(original, masked, "Il [MASK]."))
     with pytest.raises(RecordError, match=message):
         list(curated_records([path]))
     rejected: list[RecordError] = []
@@ -67,9 +59,18 @@ def test_words_that_cannot_be_found(source, original: object, masked: object, me
 @pytest.mark.parametrize(("content", "message"), [
     ("{\n[", r"mlm\.json:2: not JSON"), ("[1]", "no list under 'data' or 'contexts'"),
     ('{"data": 5}', "no list"), ('{"data": [5]}', r"data\[0\]: found 5")])
-def test_other_files_are_refused(source, content: str, message: str) -> None:
+def test_other_files_are_refused(write, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        list(curated_records([source(content)]))
+        list(curated_records([write(content)]))
+
+
+def test_unmasked_sentences(write) -> None:
+    path = write(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
+    [record] = curated_records([path], unmasked=True)
+    assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
+                      "source": "http://x"}
+    with pytest.raises(RecordError, match=r"\(0\): found no text under 'original'"):
+        list(curated_records([write(sentence(None, "Il [MASK]."))], unmasked=True))
 
 
 @pytest.mark.data
@@ -90,6 +91,9 @@ def test_all_897_real_targets(data: Path) -> None:
         if number == 49:
             restored = restored.replace("Il disturbo", "I disturbo", 1)
         assert restored == items[number]["original"]
+    whole = list(curated_records([str(path)], unmasked=True))
+    assert len(whole) == len({record["text"] for record in whole}) == 54
+    assert not any(MASK in record["text"] for record in whole)
 
 
 @pytest.mark.data
@@ -101,19 +105,3 @@ def test_real_context_windows(data: Path) -> None:
     for record in records:
         number = int(record["id"].removeprefix("w").split("-")[0])
         assert record["text"].replace(MASK, record["target"]) in texts[number]
-
-
-def test_unmasked_sentences(source) -> None:
-    path = source(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
-    [record] = curated_records([path], unmasked=True)
-    assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
-                      "source": "http://x"}
-    with pytest.raises(RecordError, match=r"\(0\): found no text under 'original'"):
-        list(curated_records([source(sentence(None, "Il [MASK]."))], unmasked=True))
-
-
-@pytest.mark.data
-def test_all_54_real_sentences(data: Path) -> None:
-    records = list(curated_records([str(data / "it/mrr/mlm_data.json")], unmasked=True))
-    assert len(records) == len({record["text"] for record in records}) == 54
-    assert not any(MASK in record["text"] for record in records)

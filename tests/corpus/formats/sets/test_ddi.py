@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -107,18 +106,6 @@ def test_the_corpus_has_its_published_counts(data: Path, part: str) -> None:
         for entity in record["entities"]:
             for start, end in entity.get("spans", ()):
                 assert record["text"][start:end].strip() == record["text"][start:end]
-
-
-@pytest.mark.data
-def test_a_folder_equals_its_part_of_the_zip(data: Path, run) -> None:
-    folder = data / "en/re/DDI-2013"
-    part = f"{folder}/DDICorpus-2013.zip/DDICorpus/Test/Test for DDI Extraction task/MedLine"
-    unpacked = run("import", "ddi", folder / "test-medline-xml")
-    zipped = run("import", "ddi", part)
-    assert unpacked.out == zipped.out
-    assert len(zipped.records) == 326
-    assert sum(len(json.loads(line)["entities"]) for line in zipped.out.splitlines()) == 528
-    assert "pairs: 451" in zipped.err
 
 
 @pytest.mark.data

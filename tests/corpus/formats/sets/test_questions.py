@@ -18,17 +18,8 @@ from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 from bmtools.tasks.metrics.answers import match_answer
 
+NAME = "set.json"
 TEXT = "Se la tosse (Tosse secca) dura, la tosse è cronica."
-
-
-@pytest.fixture
-def source(tmp_path: Path):
-    def write(content: Any) -> str:
-        path = tmp_path / "set.json"
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return str(path)
-
-    return write
 
 
 def squad(*questions: dict[str, Any], titles: str = "") -> dict[str, Any]:
@@ -49,8 +40,8 @@ def checked(records: Any) -> list[Record]:
     ("TOSSE", 20, ("Tosse", 13)), ("SE", 13, ("Se", 0)), ("cronica", 0, ("cronica", 43)),
     ("febbre", 0, None), ("", 0, None), ("Se", -1, ("Se", 0))])
 def test_answers_are_at_their_offset_or_at_the_nearest_occurrence(
-        source, text: str, start: Any, expected: tuple[str, int] | None) -> None:
-    name = source(squad({"id": 1, "question": " Che? ", "answers": [
+        write, text: str, start: Any, expected: tuple[str, int] | None) -> None:
+    name = write(squad({"id": 1, "question": " Che? ", "answers": [
         {"text": text, "answer_start": start}]}))
     counts: Counter[str] = Counter()
     found = checked(squad_records([name], counts))
@@ -66,8 +57,8 @@ def test_answers_are_at_their_offset_or_at_the_nearest_occurrence(
         assert counts["answers moved to their nearest occurrence"] == moved
 
 
-def test_lost_answers_are_collected(source) -> None:
-    name = source(squad({"id": "a", "question": "?", "answers": [
+def test_lost_answers_are_collected(write) -> None:
+    name = write(squad({"id": "a", "question": "?", "answers": [
         {"text": "febbre", "answer_start": 3}, {"text": "tosse", "answer_start": 6}]}))
     lost: list[RecordError] = []
     [record] = squad_records([name], reject=lost.append)
@@ -76,21 +67,21 @@ def test_lost_answers_are_collected(source) -> None:
                             "contain it")
 
 
-def test_questions_without_answer(source) -> None:
+def test_questions_without_answer(write) -> None:
     impossible = {"id": "a", "question": "?", "answers": [], "is_impossible": True,
                   "plausible_answers": [{"text": "tosse", "answer_start": 6}]}
-    first, second = checked(squad_records([source(squad(impossible, {"id": "b", "question": "?"},
+    first, second = checked(squad_records([write(squad(impossible, {"id": "b", "question": "?"},
                                                         ))]))
     assert first["answers"] == []
     assert "answers" not in second
 
 
-def test_documents_and_questions(source) -> None:
-    name = source(squad({"id": "a", "question": "?"}, titles="xy"))
+def test_documents_and_questions(write) -> None:
+    name = write(squad({"id": "a", "question": "?"}, titles="xy"))
     assert [record["meta"] for record in squad_records([name])] == [
         {"document": "x"}, {"document": "y"}]
     own = "56c073fcef6e394741000020"
-    name = source(squad(*({"id": f"{own}{end}", "question": "?"} for end in ("_003", ":12"))))
+    name = write(squad(*({"id": f"{own}{end}", "question": "?"} for end in ("_003", ":12"))))
     assert [record["meta"] for record in squad_records([name])] == [
         {"document": own, "question": own}] * 2
 
@@ -101,9 +92,9 @@ def test_documents_and_questions(source) -> None:
     ("[]", "expected SQuAD's form"),
     ({"data": [{"paragraphs": [{"qas": []}]}]}, "key 'data[0].paragraphs[0].context' is missing"),
     ({"data": {}}, "key 'data': found an object, expected a list")])
-def test_other_files_are_refused(source, content: Any, fault: str) -> None:
+def test_other_files_are_refused(write, content: Any, fault: str) -> None:
     with pytest.raises(DataError) as refused:
-        list(squad_records([source(content)]))
+        list(squad_records([write(content)]))
     assert fault in str(refused.value)
 
 
@@ -119,9 +110,9 @@ BIOASQ = {"questions": [
     {"id": "n", "type": "factoid", "body": "Che?", "snippets": []}]}
 
 
-def test_factoids(source) -> None:
+def test_factoids(write) -> None:
     counts: Counter[str] = Counter()
-    with_answer, without, unknown = checked(bioasq_records([source(BIOASQ)], "factoid", counts))
+    with_answer, without, unknown = checked(bioasq_records([write(BIOASQ)], "factoid", counts))
     meta = {"document": "f", "question": "f", "exact_answer": ["Tosse secca", "febbre"]}
     assert with_answer == {"id": "f_000", "text": TEXT, "question": "Che?", "answers": [
         {"text": "Tosse secca", "start": 13}], "meta": meta}
@@ -133,8 +124,8 @@ def test_factoids(source) -> None:
     assert (counts["factoid questions"], counts["yesno questions"]) == (3, 1)
 
 
-def test_other_types(source) -> None:
-    name = source(BIOASQ)
+def test_other_types(write) -> None:
+    name = write(BIOASQ)
     [listed] = checked(bioasq_records([name], "list"))
     assert listed["answers"] == [{"text": "Asma", "start": 0}, {"text": "tosse", "start": 7}]
     assert listed["meta"]["exact_answer"] == [["asma"], ["tosse", "Tossi"]]
@@ -145,10 +136,10 @@ def test_other_types(source) -> None:
     assert summary["meta"] == {"question": "s", "ideal_answer": ["C."]}
 
 
-def test_biobit(source) -> None:
+def test_biobit(write) -> None:
     item = {"ID": "a", "context": "La Tosse.", "question": "Che?", "answer": "tosse"}
     lost = {**item, "answer": "febbre"}
-    name = source({"train": [item, lost, item], "dev": [{**item, "question": "che ?"}, {
+    name = write({"train": [item, lost, item], "dev": [{**item, "question": "che ?"}, {
         **item, "question": " CHE?"}]})
     counts: Counter[str] = Counter()
     first, third = checked(biobit_records([name], "train", counts))
@@ -161,10 +152,10 @@ def test_biobit(source) -> None:
         list(biobit_records([name], "trian"))
 
 
-def test_pubmedqa(source) -> None:
+def test_pubmedqa(write) -> None:
     item = {"QUESTION": "Does it?", "CONTEXTS": ["One.", "Two."], "LABELS": ["AIM", "END"],
             "YEAR": "2011", "final_decision": "maybe", "LONG_ANSWER": "Perhaps."}
-    name = source({"1": item, "2": {"QUESTION": "?", "CONTEXTS": ["x"]}})
+    name = write({"1": item, "2": {"QUESTION": "?", "CONTEXTS": ["x"]}})
     first, second = checked(pubmedqa_records([name]))
     assert first == {"id": "1", "text": "One.\nTwo.", "question": "Does it?", "label": "maybe",
                      "meta": {"year": "2011", "long_answer": "Perhaps.", "sections": [
@@ -174,8 +165,8 @@ def test_pubmedqa(source) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"1": "yes", "2": "no"}', '["1", 2]', "1\n\n2\n"])
-def test_lists_of_ids(source, tmp_path: Path, content: str) -> None:
-    name = source({number: {"QUESTION": "?", "CONTEXTS": ["x"]} for number in "123"})
+def test_lists_of_ids(write, tmp_path: Path, content: str) -> None:
+    name = write({number: {"QUESTION": "?", "CONTEXTS": ["x"]} for number in "123"})
     listed = tmp_path / "ids"
     listed.write_text(content)
     assert [one["id"] for one in pubmedqa_records([name], str(listed))] == ["1", "2"]

@@ -39,32 +39,24 @@ def test_mentions_at_their_offset(read) -> None:
         [(4, "febbre", "D"), (4, "febbre", "S")], [(4, "tosse", "D")], []]
 
 
-@pytest.mark.parametrize(("line", "start", "text"), [
-    ("1\t9\t12\tasma\tD", 12, "asma"),        # nearer to 12 than to 0
-    ("1\t3\t7\tasma\tD", 0, "asma"),
-    ("1\t-1\t3\tasma\tD", 0, "asma"),
-    ("1\t12\t17\tasma\tD", 12, "asma"),       # the end is wrong
-    ("1\t0\t4\tTosse\tD", 6, "tosse"),        # in another case
-    ("1\t0\t4\t^^^^^_DISEASE_ >tosse\tD", 6, "tosse"),
-    ("1\t5\t11\t tosse\tD", 6, "tosse"),      # white space is cut off
-])
-def test_a_mention_elsewhere_moves_to_its_nearest_occurrence(read, line: str, start: int,
-                                                             text: str) -> None:
-    record, = read("1|asma, tosse asma\n", line)
-    assert marks(record) == [(start, text, "D")]
+TWICE = "asma, tosse asma"
 
 
-def test_its_own_letters_come_before_any_case(read) -> None:
-    record, = read("1|asma x Asma\n", "1\t1\t5\tAsma\tD\n")
-    assert marks(record) == [(7, "Asma", "D")]
-
-
-@pytest.mark.parametrize(("text", "mention", "start"), [
-    ("Senza Cd e Se", "Se", 11), ("Senza Cd", "Se", 0), ("APAP e PAP", "PAP", 7),
-    ("doxorubicinaindotta, doxorubicina", "doxorubicina", 0)])
-def test_a_short_mention_prefers_a_word_of_its_own(read, text: str, mention: str,
-                                                   start: int) -> None:
-    record, = read(f"1|{text}\n", f"1\t4\t6\t{mention}\tD\n")
+@pytest.mark.parametrize(("text", "line", "start", "mention"), [
+    (TWICE, "9\t12\tasma", 12, "asma"),  # nearer to 12 than to 0
+    (TWICE, "3\t7\tasma", 0, "asma"), (TWICE, "-1\t3\tasma", 0, "asma"),
+    (TWICE, "12\t17\tasma", 12, "asma"),  # the end is wrong
+    (TWICE, "0\t4\tTosse", 6, "tosse"),  # in another case
+    (TWICE, "0\t4\t^^^^^_DISEASE_ >tosse", 6, "tosse"),
+    (TWICE, "5\t11\t tosse", 6, "tosse"),  # white space is cut off
+    ("asma x Asma", "1\t5\tAsma", 7, "Asma"),  # its own letters before any case
+    # a short mention prefers a word of its own
+    ("Senza Cd e Se", "4\t6\tSe", 11, "Se"), ("Senza Cd", "4\t6\tSe", 0, "Se"),
+    ("APAP e PAP", "4\t6\tPAP", 7, "PAP"),
+    ("doxorubicinaindotta, doxorubicina", "4\t6\tdoxorubicina", 0, "doxorubicina")])
+def test_a_mention_elsewhere_moves_to_its_nearest_occurrence(read, text: str, line: str, start: int,
+                                                             mention: str) -> None:
+    record, = read(f"1|{text}\n", f"1\t{line}\tD\n")
     assert marks(record) == [(start, mention, "D")]
 
 

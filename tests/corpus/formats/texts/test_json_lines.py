@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, TypedDict
@@ -11,6 +10,8 @@ import pytest
 
 from bmtools.corpus.formats.texts.json_lines import json_objects, jsonl_records
 from bmtools.errors import DataError, RecordError, refuse
+
+NAME = "in.jsonl"
 
 
 class Named(TypedDict):
@@ -61,17 +62,6 @@ def test_the_raw_files_of_e3c(data: Path) -> None:
     assert [one["id"] for one in found] == [Path(name).stem for name in names]
 
 
-@pytest.fixture
-def lines(tmp_path: Path):
-    def write(*contents: object) -> str:
-        path = tmp_path / "in.jsonl"
-        path.write_text("".join(f"{content if isinstance(content, str) else json.dumps(content)}\n"
-                                for content in contents))
-        return str(path)
-
-    return write
-
-
 @pytest.mark.parametrize(("given", "expected"), [
     ({"pmid": 12, "abstract": "x", "n": None}, {"id": "12", "text": "x", "n": None}),
     ({"abstract": "x", "pmid": "a", "label": 1, "title": None},
@@ -81,26 +71,26 @@ def lines(tmp_path: Path):
     ({"abstract": "x"}, {"id": "in:1", "text": "x"}),
     ({"pmid": None, "abstract": "x", "z": [1]}, {"id": "in:1", "text": "x", "z": [1]}),
 ])
-def test_keys_are_mapped(lines, given: dict, expected: dict) -> None:
-    record, = jsonl_records([lines(given)], "id=pmid,text=abstract")
+def test_keys_are_mapped(write, given: dict, expected: dict) -> None:
+    record, = jsonl_records([write(given)], "id=pmid,text=abstract")
     assert record == expected
     assert list(record) == list(expected)
 
 
-def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(lines) -> None:
+def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(write) -> None:
     counts: Counter[str] = Counter()
-    path = lines({"text": "a"}, "", {"text": "b"})
+    path = write('{"text": "a"}\n\n{"text": "b"}')
     assert [record["id"] for record in jsonl_records([path], counts=counts)] == ["in:1", "in:3"]
     assert sum(counts.values()) == 2
 
 
 @pytest.mark.parametrize(("line", "message"), [
     ("{", "expected a JSON object"), ("[1]", "expected a JSON object"),
-    ({"id": "1"}, "key 'text': found no such key, expected text; columns"),
-    ({"id": "1", "text": 5}, "key 'text': found 5, expected text"),
+    ('{"id": "1"}', "key 'text': found no such key, expected text; columns"),
+    ('{"id": "1", "text": 5}', "key 'text': found 5, expected text"),
 ])
-def test_bad_lines_are_reported(lines, line: object, message: str) -> None:
-    path = lines({"text": "a"}, line, {"text": "b"})
+def test_bad_lines_are_reported(write, line: str, message: str) -> None:
+    path = write(f'{{"text": "a"}}\n{line}\n{{"text": "b"}}')
     with pytest.raises(RecordError, match=r"in\.jsonl:2: ") as caught:
         list(jsonl_records([path]))
     assert message in str(caught.value)

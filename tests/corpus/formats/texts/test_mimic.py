@@ -41,6 +41,11 @@ def test_mimic_iii(write) -> None:
     assert second["meta"]["kind"] == "Physician"
     assert second["meta"]["date"] == "2151-08-05 10:00:00"
     assert counts == {"notes marked as errors left out": 1}
+    first, *_ = mimic_records([write(III)], marks=r"\1")
+    assert first["text"] == 'Seen:  \\1\nBy: \\1\n\nHe said "fine".'
+    note, = mimic_records([write("text,Category,Row_ID\nWell.,ECG,1\n")])  # any order and case
+    assert note == {"id": "1", "text": "Well.", "lang": "en", "source": "MIMIC-III",
+                    "meta": {"kind": "ECG"}}
 
 
 def test_mimic_iv(write) -> None:
@@ -61,17 +66,6 @@ def test_kinds_are_chosen_in_any_case_and_left_out_ones_counted(write) -> None:
                       "files without notes of the kind 'nurse'": 1,
                       "notes of the kind 'Nursing' left out": 1}
     assert [note["id"] for note in mimic_records([write(IV)], "ad")] == ["10-AD-1"]
-
-
-def test_marks_are_replaced_as_they_are_given(write) -> None:
-    first, *_ = mimic_records([write(III)], marks=r"\1")
-    assert first["text"] == 'Seen:  \\1\nBy: \\1\n\nHe said "fine".'
-
-
-def test_columns_in_any_order_and_case(write) -> None:
-    note, = mimic_records([write("text,Category,Row_ID\nWell.,ECG,1\n")])
-    assert note == {"id": "1", "text": "Well.", "lang": "en", "source": "MIMIC-III",
-                    "meta": {"kind": "ECG"}}
 
 
 @pytest.mark.parametrize(("content", "told"), [

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from bmtools.corpus.formats.texts.plain_text import Unit, text_records
 
+NAME = "notes.txt"
 TEXT = "one\u2028still one\r\n\n \n  two\u00a0\nthree\x0bmore\r\n\r\nlast"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "notes.txt"
-    path.write_bytes(TEXT.encode())
-    return path
 
 
 @pytest.mark.parametrize(("unit", "expected"), [
@@ -25,21 +18,12 @@ def source(tmp_path: Path) -> Path:
     ("paragraph", {"notes:1": "one\u2028still one", "notes:4": "two\u00a0\nthree\x0bmore",
                    "notes:7": "last"}),
     ("file", {"notes": "one\u2028still one\n\n \n  two\u00a0\nthree\x0bmore\n\nlast"})])
-def test_units(source: Path, unit: Unit, expected: dict[str, str]) -> None:
-    records = list(text_records([str(source)], unit))
+def test_units(write, unit: Unit, expected: dict[str, str]) -> None:
+    records = list(text_records([path := write(TEXT)], unit))
     assert {record["id"]: record["text"] for record in records} == expected
-
-
-def test_records_are_named_by_their_first_line(source: Path) -> None:
-    records = text_records([str(source)], "paragraph")
-    assert [record.place for record in records] == [f"{source}:{line}" for line in (1, 4, 7)]
-
-
-@pytest.mark.parametrize("unit", get_args(Unit))
-def test_white_space_is_no_record(tmp_path: Path, unit: Unit) -> None:
-    path = tmp_path / "blank.txt"
-    path.write_text(" \n\r\n\t\n")
-    assert list(text_records([str(path)], unit)) == []
+    assert unit == "file" or [record.place for record in records] == [
+        f"{path}:{name[6:]}" for name in expected]
+    assert list(text_records([write(" \n\r\n\t\n")], unit)) == []
 
 
 @pytest.mark.data

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
-import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 from bmtools.corpus.formats.texts.pubmed import ROOTS, pubmed_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
-from bmtools.text.languages import two_letters
 
 ARTICLE = """<Journal><Title>J</Title><JournalIssue><PubDate>
 <MedlineDate>1998 Dec-1999 Jan</MedlineDate></PubDate></JournalIssue></Journal>
@@ -29,13 +26,8 @@ def citation(more: str = "", title: str = "T.", lang: str = "eng", pmid: str = "
 
 
 @pytest.fixture
-def source(tmp_path: Path):
-    def write(body: str, root: str = "MedlineCitationSet") -> str:
-        path = tmp_path / "in.xml"
-        path.write_text(f"<{root}>\n{body}</{root}>", encoding="utf-8")
-        return str(path)
-
-    return write
+def source(write):
+    return lambda body, root="MedlineCitationSet": write(f"<{root}>\n{body}</{root}>")
 
 
 def abstract(*parts: str) -> str:
@@ -181,7 +173,9 @@ def test_books(source, title: str, expected: str) -> None:
 def test_articles_of_2001(source) -> None:
     path = source(f"""<PubMedArticle><NCBIArticle><PMID>3</PMID><Article>
         {ARTICLE.format(title="T.", more=abstract(part("X.")), lang="eng")}</Article></NCBIArticle>
-        <PubMedData><ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList>
+        <PubMedData><ReferenceList><Reference><ArticleIdList><ArticleId IdType="doi">10.1/other
+        </ArticleId></ArticleIdList></Reference></ReferenceList>
+        <ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList>
         </PubMedData></PubMedArticle><PubmedArticle><MedlineCitation><MedlineID>9</MedlineID>
         <PMID>4</PMID><Article>{ARTICLE.format(title="U.", more=abstract(part("Y.")), lang="EN")}
         </Article><MeshHeadingList><MeshHeading><Descriptor>Heart</Descriptor></MeshHeading>
@@ -208,14 +202,6 @@ def test_the_year_of_publication(source, dates: str, year: int) -> None:
                               "date_revised": "2021-03-09", "pmcid": "PMC77", "copyright": "©"}
 
 
-def test_the_doi_is_the_articles_own(source) -> None:
-    path = source(f"""<PubmedArticle>{citation(abstract(part("X.")))}<PubmedData><ReferenceList>
-        <Reference><ArticleIdList><ArticleId IdType="doi">10.1/other</ArticleId></ArticleIdList>
-        </Reference></ReferenceList><ArticleIdList><ArticleId IdType="doi">10.1/own</ArticleId>
-        </ArticleIdList></PubmedData></PubmedArticle>""", "PubmedArticleSet")
-    assert one(path)["meta"]["doi"] == "10.1/own"
-
-
 def test_a_citation_without_pmid_is_bad(source) -> None:
     path = source(citation(abstract(part("X.")), pmid="")
                   + citation(abstract(part("Y.")), pmid="2"))
@@ -226,52 +212,10 @@ def test_a_citation_without_pmid_is_bad(source) -> None:
     assert len(rejected) == 1
 
 
-DTD = ('<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd" [{}]>'
-       "<PubmedArticleSet>\n{}")
-WHOLE = f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
-FAULTS = {
-    "cut XML": (DTD.format("", WHOLE * 3)[:-9], r":\d+: damaged XML"),
-    "cut tag": (DTD.format("", WHOLE + "<Pubm"), r":\d+: damaged XML"),
-    "NUL": (DTD.format("", WHOLE.replace("X.", "X\0.")), r":\d+: damaged XML"),
-    "encoding that is another": (b"<?xml version='1.0' encoding='utf-8'?><PubmedArticleSet>"
-                                 + WHOLE.replace("X.", "\u00e9").encode("latin-1"), "damaged XML"),
-    "UTF-16 without a mark": (DTD.format("", WHOLE).encode("utf-16")[2:], r":\d+: "),
-    "unknown encoding": (b"<?xml version='1.0' encoding='x-none'?><PubmedArticleSet/>", "not XML"),
-    "bomb": (DTD.format("".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(12)),
-                        "&l11;"), "found a declaration of the entity 'l0'"),
-    "external entity": (DTD.format("<!ENTITY f SYSTEM 'file:///etc/hostname'>", WHOLE.replace(
-        "X.", "&f;")), "found a declaration of the entity 'f'"),
-    "unknown entity": (DTD.format("", WHOLE.replace("X.", "&own;")), "found the entity '&own;'"),
-    "deep": (DTD.format("", WHOLE.replace("X.", "<i>" * 10_000)), "256 levels"),
-    "a text without end": (DTD.format("", WHOLE.replace("X.", "x" * 11_000_000)), "ten mega"),
-    "elements without end": (DTD.format("", "<PubmedArticle>" + "<i/>" * 500_000), "a record of"),
-    "another root": ("<html>\n</html>", "found the root element <html>, expected <Pubmed"),
-    **{root: (f"<{root}><Citation>{WHOLE}</Citation></{root}>",
-              f"found <Citation> in <{root}>, expected <PubmedArticle> or <Pub") for root in ROOTS},
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_one_line_in_little_memory_and_time(tmp_path: Path, fault: str) -> None:
-    content, told = FAULTS[fault]
-    path = tmp_path / "in.xml"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    two_letters("eng")  # imports a library
-    started = time.process_time()
-    tracemalloc.start()
-    try:
-        with pytest.raises(DataError, match=told) as caught:
-            list(pubmed_records([str(path)]))
-        assert tracemalloc.get_traced_memory()[1] < 3 * path.stat().st_size + 8_000_000
-    finally:
-        tracemalloc.stop()
-    assert time.process_time() - started < 5
-    assert str(path) in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_an_abstract_of_two_megabytes_is_read(source) -> None:
-    assert len(one(source(citation(abstract(part("cuore " * 333_333)))))["text"]) == 1_999_997
+@pytest.mark.parametrize("root", ROOTS)
+def test_a_root_has_articles(source, root: str) -> None:
+    with pytest.raises(DataError, match=f"found <C> in <{root}>, expected <PubmedArticle> or <Pub"):
+        list(pubmed_records([source(f"<C>{citation()}</C>", root)]))
 
 
 @pytest.mark.data
@@ -282,8 +226,6 @@ def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations
                                                 abstracts: int, structured: int) -> None:
     path = data / "en/pubmed-xml" / name
     records = list(pubmed_records([str(path)], titles=True))
-    for record in records:
-        check(record)
     with_abstract = [record for record in records if "title" in record]
     assert len(records) == citations
     assert len(with_abstract) == abstracts
@@ -309,15 +251,11 @@ def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations
 
 @pytest.mark.data
 def test_real_counts_beside_the_abstracts(data: Path) -> None:
-    counts: Counter[str] = Counter()
-    records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
-                                  other_abstracts=True, counts=counts))
+    counts, path = Counter[str](), str(data / "en/pubmed-xml/medline16n0902.xml.gz")
+    records = list(pubmed_records([path], other_abstracts=True, counts=counts))
     assert +counts == {"PMIDs named as deleted": 1,
                        "further abstracts that only the publisher has": 21,
                        "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
     titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]
-    assert len(titles) == 8
-    assert sum("it" in record["meta"]["languages"] for record in pubmed_records(
-        [str(data / "en/pubmed-xml/medline16n0902.xml.gz")], titles=True)) == 18
-    assert not any(title.startswith("[") for title in titles)
+    assert len(titles) == 8 and not any(title.startswith("[") for title in titles)
