@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
-from bmtools.io.archives import folder_files
+from bmtools.io.folders import folder_files
 from bmtools.io.output import encode_lines, temporary_database
 from bmtools.io.parts import InputFile
 from bmtools.io.passes import ASIDE, PassRun

@@ -1,14 +1,16 @@
-"""Files of a set: in folders and zip archives, by paths that lead into both."""
+"""Files in folders and archives, which are streamed and never unpacked, and files read whole."""
 
 from __future__ import annotations
 
 import io
 import lzma
+import os
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
@@ -27,19 +29,24 @@ from bmtools.io.record_size import (
     limiting_records,
     most_bytes,
 )
-from bmtools.io.sources import STDIN, MemberName, open_text, read_lines, source_name
+from bmtools.io.sources import STDIN, MemberName, open_bytes, open_text, read_lines, source_name
 from bmtools.records import readable
 
 # What zipfile and tarfile raise at damaged archives, and at encrypted ones.
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
            RuntimeError, ValueError, OverflowError, OSError)
 _PACKED = (".gz", ".zst", ".zstd")
+_MOST_HEADER_BYTES = 1 << 20  # of extended headers, which tarfile reads whole
+_MOST_RATIO = 200  # of a file to its packed size; that of XML is seldom above 20
+_EXTENDED = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
+             tarfile.GNUTYPE_LONGLINK)
 
 
 def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
     """Yield the names of a set's files: those that are given, and those in folders and archives.
 
-    Names in an archive can be read as long as the next one is not asked for.
+    Names in an archive can be read as long as the next one is not asked for. Files of one document
+    are neighbours.
 
     Args:
         names: files, folders, zip archives, or folders in these (`set.zip/train`); `-` for stdin.
@@ -49,17 +56,77 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
         DataError: a folder without such a file, or a damaged archive.
     """
     for name in names:
-        archive = archive_of(name)
-        if archive is not None:
-            yield from _archived(archive, path_in(archive, name), endings)
-        elif name != STDIN and Path(name).is_dir():
-            found = [path for path in sorted(Path(name).rglob("*"), key=_order)
-                     if path.is_file() and _is_wanted(path.relative_to(name), endings)]
-            if not found:
-                raise _no_files(name, endings)
-            yield from map(str, found)
-        else:
-            yield name
+        place, found = Path(name), iter([name])
+        if archive := archive_of(name):
+            place = archive / path_in(archive, name)
+            found = _zip_files(archive, path_in(archive, name), Counter(), _order)
+        elif name != STDIN and place.is_dir():
+            found = _readable(sorted(folder_files(name), key=_order), name, Counter())
+        is_empty = True
+        for one in found:
+            if one in (name, str(place)) or member_ending(one).lower() in endings:
+                is_empty = False
+                yield one
+        if is_empty:
+            raise DataError(f"{place}: found no file in {' or '.join(endings)}, expected one at "
+                            "least")
+
+
+def corpus_files(name: str, *endings: str, counts: Counter[str],
+                 folder: str = "") -> Iterator[str]:
+    """Yield the names of the files that a name leads to, in bounded memory.
+
+    What is in an archive can be read as long as the next name is not asked for. Nothing is
+    written: paths that lead outside, links and devices in archives are passed over and counted.
+
+    Args:
+        name: a file, a folder, a zip or tar archive, which gzip or zstd may have packed, a folder
+            in a zip archive, or `-` for stdin, where a tar archive may come.
+        endings: of the files that are taken from folders and archives, as `.xml`; those of others
+            are counted. All are taken where none is given.
+        counts: counts what is passed over, by reason.
+        folder: in which the file was found, if by `folder_files`.
+
+    Raises:
+        DataError: a damaged archive, or one that unpacks to far more than texts do.
+    """
+    if isinstance(name, MemberName):
+        yield name
+        return
+    # An EPUB is a zip archive, too.
+    is_document = bool(endings) and member_ending(name).lower() in endings
+    archive = None if folder or is_document or name == STDIN else archive_of(name)
+    if archive is not None:
+        found = _zip_files(archive, path_in(archive, name), counts)
+    elif folder or (name != STDIN and Path(name).is_dir()):
+        found = _readable([name] if folder else folder_files(name), folder or name, counts)
+    else:
+        with open_bytes(name) as stream:
+            head = stream.peek(tarfile.BLOCKSIZE)  # type: ignore[attr-defined]
+            if is_tar(head):
+                yield from _wanted(_tar_files(stream, source_name(name), counts), endings, counts)
+                return
+            if name == STDIN:
+                yield MemberName(STDIN, lambda: stream)
+                return
+        found, endings = iter([name]), ()
+    yield from _wanted(found, endings, counts)
+
+
+def folder_files(folder: str) -> Iterator[str]:
+    """Yield the names of all that is in a folder but folders, in order."""
+    for parent, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (str(Path(parent, file)) for file in sorted(files))
+
+
+def is_tar(head: bytes) -> bool:
+    """Tell whether content begins with the header of a tar archive, by its checksum."""
+    try:
+        tarfile.TarInfo.frombuf(head[:tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return False
+    return True
 
 
 def exists(name: str) -> bool:
@@ -120,18 +187,10 @@ def read_raw(name: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        line = content[content.rfind(b"\n", 0, error.start) + 1:].partition(b"\n")[0]
-        number = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{source_name(name)}:{number}: "
-                        f"{not_utf8(line, _fault(line), source_name(name))}") from error
-
-
-def _fault(line: bytes) -> UnicodeDecodeError:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        return error
-    raise AssertionError("the line is UTF-8")
+        start = content.rfind(b"\n", 0, error.start) + 1
+        line, number = content[start:].partition(b"\n")[0], content.count(b"\n", 0, start) + 1
+        raise DataError(f"{source_name(name)}:{number}: " + not_utf8(
+            line, error.start - start, source_name(name))) from error
 
 
 def read_json(name: str, expected: str, shape: Any = Any, records: int = 1) -> Any:
@@ -170,27 +229,6 @@ def whole_json(text: str, name: str, expected: str) -> Any:
                         f"{expected}") from error
 
 
-def _archived(archive: Path, folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    with naming_damage(archive), zipfile.ZipFile(archive) as opened:
-        members = sorted((member for member in opened.namelist() if not member.endswith("/")),
-                         key=_order)
-        wanted = [folder] if folder in members else [
-            member for member in members if member.startswith(f"{folder}/" if folder else "")
-            and _is_wanted(PurePosixPath(member), endings)]
-        if not wanted:
-            raise _no_files(f"{archive}/{folder}" if folder else str(archive), endings)
-        for member in wanted:
-            yield MemberName(f"{archive}/{member}", partial(_open_member, opened, member))
-
-
-def _open_member(archive: zipfile.ZipFile, member: str) -> BinaryIO:
-    """Unpack a file of an archive, which may be no larger than a record."""
-    place = f"{archive.filename}/{member}"
-    check_record_size(archive.getinfo(member).file_size, place)
-    with naming_damage(place):
-        return io.BufferedReader(io.BytesIO(archive.read(member)))
-
-
 @contextmanager
 def naming_damage(place: object) -> Iterator[None]:
     """Name the archive, or the file in it, that cannot be read.
@@ -205,18 +243,135 @@ def naming_damage(place: object) -> Iterator[None]:
                         "download it again") from error
 
 
-def _order(path: Path | str) -> tuple[object, ...]:
+def _order(path: str) -> tuple[object, ...]:
     """Sort by folder and name without ending, so that files of one document are neighbours."""
-    found = PurePosixPath(path)
-    ending = member_ending(str(path))
+    found, ending = PurePosixPath(path), member_ending(path)
     return found.parent.parts, found.name[:found.name.rindex(ending)] if ending else found.name, \
         ending
 
 
-def _is_wanted(path: PurePath, endings: tuple[str, ...]) -> bool:
-    """Tell whether a file has the ending, packed or not, and is not hidden."""
-    return member_ending(str(path)).lower() in endings and not is_hidden(path)
+def _wanted(names: Iterator[str], endings: tuple[str, ...],
+            counts: Counter[str]) -> Iterator[str]:
+    for name in names:
+        if not endings or member_ending(name).lower() in endings:
+            yield name
+        else:
+            counts[f"files that do not end in {' or '.join(endings)} passed over"] += 1
 
 
-def _no_files(name: str, endings: tuple[str, ...]) -> DataError:
-    return DataError(f"{name}: found no file in {' or '.join(endings)}, expected one at least")
+def _readable(names: Iterable[str], folder: str, counts: Counter[str]) -> Iterator[str]:
+    """Yield the files of a folder that are neither hidden nor links to nothing, nor devices."""
+    for name in names:
+        if _passes(Path(name).relative_to(folder), Path(name).is_file(), counts):
+            yield name
+
+
+def _passes(path: PurePath, is_file: bool, counts: Counter[str]) -> bool:
+    """Tell whether a member of a folder or archive is to be read, and count it where it is not."""
+    if path.is_absolute() or ".." in path.parts:
+        counts["files with a path outside their archive passed over"] += 1
+    elif not is_file:
+        counts["links and devices passed over"] += 1
+    elif is_hidden(path):
+        counts["hidden files passed over"] += 1
+    else:
+        return True
+    return False
+
+
+def _zip_files(archive: Path, folder: str, counts: Counter[str],
+               order: Callable[[str], Any] = str) -> Iterator[str]:
+    with naming_damage(archive), zipfile.ZipFile(archive) as opened:
+        for member in sorted(opened.infolist(), key=lambda member: order(member.filename)):
+            path, place = PurePosixPath(member.filename), f"{archive}/{member.filename}"
+            if member.is_dir() or (folder and not path.is_relative_to(folder)):
+                continue
+            if _passes(path, member.external_attr >> 28 in (0, 8), counts):
+                yield _member(place, partial(_unzipped, opened, member, place))
+
+
+def _unzipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> Any:
+    if member.file_size > max(most_bytes(), _MOST_RATIO * member.compress_size):
+        raise DataError(f"{place}: found a file that unpacks to {member.file_size} bytes, more "
+                        f"than {_MOST_RATIO} times what it takes, expected text; unpack it if "
+                        "you trust it")
+    return archive.open(member)
+
+
+def _tar_files(stream: BinaryIO, name: str, counts: Counter[str]) -> Iterator[str]:
+    with naming_damage(name), _Tar.open(fileobj=stream, mode="r|") as opened:
+        for member in iter(opened.next, None):
+            opened.members.clear()  # type: ignore[attr-defined] # it grows with the archive
+            path = PurePosixPath(member.name)
+            if not member.isdir() and _passes(path, member.isreg(), counts):
+                yield _member(f"{name}/{path}", partial(opened.extractfile, member))
+
+
+def _member(place: str, opener: Callable[[], Any]) -> MemberName:
+    return MemberName(place, lambda: io.BufferedReader(_Member(opener, place)))
+
+
+class _Member(io.RawIOBase):
+    """Stream of a file in an archive, whose faults name it."""
+
+    def __init__(self, opener: Callable[[], Any], place: str) -> None:
+        self._place = place
+        with naming_damage(place):
+            self._stream = opener()
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        with naming_damage(self._place):
+            content = self._stream.read(len(buffer))
+        buffer[:len(content)] = content
+        return len(content)
+
+
+class _Header(tarfile.TarInfo):
+    """Header of a tar archive. Where tarfile would take a damaged one for the end, it raises."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Header:
+        """Parse a header.
+
+        Raises:
+            tarfile.HeaderError: it is none, or stands for names of more than a megabyte.
+        """
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
+            raise tarfile.HeaderError("header of more than a megabyte")
+        if found.type == tarfile.GNUTYPE_SPARSE:  # whose list of holes has no limit
+            raise tarfile.HeaderError("sparse file")
+        return found
+
+    @classmethod
+    def fromtarfile(cls, archive: Any) -> _Header:
+        """Read the next header.
+
+        Raises:
+            tarfile.ReadError: the archive is damaged, or ends without its mark.
+        """
+        try:
+            found: _Header = super().fromtarfile(archive)
+            return found
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            archive.has_ended = True
+            raise
+        except tarfile.EmptyHeaderError as error:  # type: ignore[attr-defined]
+            if not archive.has_ended:
+                raise tarfile.ReadError("it is cut off") from error
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
+
+
+class _Tar(tarfile.TarFile):
+    """Tar archive, or several that were joined to one file."""
+
+    tarinfo = _Header
+    ignore_zeros = True
+    has_ended = False

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 _STDIN = "<stdin>"
-NOT_UTF8 = "byte {} is not UTF-8; {}"
 HEAD_BYTES = 1 << 13
 """Bytes from the start of a source that are looked at."""
 _AROUND = 12  # characters shown on either side of a byte that is not UTF-8
@@ -23,11 +22,6 @@ _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, foun
     (rb"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
     (rb"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
     (rb"{\\rtf", "an RTF document", _PANDOC),
-    (rb"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
-     "soffice --headless convert_to txt:Text {}, then bmtools import text"),
-    (rb"ARROW1", "an Arrow file", "write it as Parquet or JSON Lines with its library first"),
-    (rb"SQLite format 3", "an SQLite database",
-     "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
     (rb"PK\x03\x04.*word/", "a Word document", f"{_PANDOC} --paragraphs"),
     (rb"PK\x03\x04.*xl/", "an Excel workbook", "save it as CSV in UTF-8 first"),
     (rb"PK\x03\x04.*application/epub", "an EPUB", "bmtools import epub {}"),
@@ -44,8 +38,6 @@ _TAGGED = r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$"
 _LINES = tuple((re.compile(pattern, re.IGNORECASE if "html" in pattern else 0), found, remedy)
                for pattern, found, remedy in (
     (r"<document\b", "XML, expected records", "bmtools import ddi {}"),
-    (r"<(?:deIdi2b2|ClinicalNarrativeTemporalAnnotation)\b", "XML, expected records",
-     "bmtools import i2b2-xml {}"),
     (r"<(?:html|!doctype html)", "HTML, expected records", "bmtools import html {}"),
     (_TAGGED, "tagged tokens, expected records", "bmtools import conll {}"),
     (r"-DOCSTART-", "tagged tokens, expected records", "bmtools import conll {}"),
@@ -80,12 +72,12 @@ def foreign_bytes(head: bytes, name: str) -> str | None:
     return None
 
 
-def not_utf8(line: bytes, error: UnicodeDecodeError, name: str) -> str:
+def not_utf8(line: bytes, start: int, name: str) -> str:
     """Say which byte of a line is not UTF-8, and how to convert the file.
 
     Args:
         line: where decoding failed.
-        error: the failure.
+        start: the byte at which it failed.
         name: of the source in messages.
     """
     decoded = line.decode("utf-8", "ignore")
@@ -93,15 +85,9 @@ def not_utf8(line: bytes, error: UnicodeDecodeError, name: str) -> str:
         way_out = (f"the line has UTF-8 letters too, so this byte is damaged: mend it, or drop all "
                    f"such bytes by {_iconv('UTF-8', name, '-c ')}")
     else:
-        try:
-            near = line[:error.start].decode("cp1252")[-_AROUND:] + \
-                line[error.start:].decode("cp1252")[:_AROUND]
-            way_out = (f"as Windows-1252 it reads {near.strip()!r}: "
-                       f"type {_iconv('WINDOWS-1252', name)}")
-        except UnicodeDecodeError:
-            way_out = ("find out its encoding (file -i names one), then type "
-                       f"{_iconv('ENCODING', name)}")
-    return NOT_UTF8.format(error.start + 1, way_out)
+        near = line[max(0, start - _AROUND):start + _AROUND].decode("cp1252", "replace").strip()
+        way_out = f"as Windows-1252 it reads {near!r}: type {_iconv('WINDOWS-1252', name)}"
+    return f"byte {start + 1} is not UTF-8; {way_out}"
 
 
 def _iconv(encoding: str, name: str, option: str = "") -> str:
@@ -179,27 +165,15 @@ def _table(lines: Sequence[str], name: str) -> str:
         reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
             if separator == "\t" else csv.reader(lines, delimiter=separator)
         try:
-            rows = list(filter(None, reader))
+            header = next(filter(None, reader), [])
         except csv.Error:  # cells too long for a table
             continue
-        if not rows or len(rows[0]) == 1:
-            continue
-        header = {column.lower(): column for column in reversed(rows[0])}
-        text, number = ([header[known] for known in names if known in header][:1]
+        found = {column.lower(): column for column in reversed(header)}
+        text, number = ([found[known] for known in names if known in found][:1]
                         for names in (_TEXT_NAMES, _ID_NAMES))
-        if not (named or text):
-            continue
-        if not text:
-            widths = [sum(map(len, column)) for column in zip(*rows, strict=False)]
-            widest = widths.index(max(widths))
-            is_header = all(re.fullmatch(r"[^\W\d][\w .()/%#-]{,39}", one) for one in rows[0])
-            text = [rows[0][widest]] if is_header else []
-        columns = ",".join(f"{key}={column}" for key, found in (("id", number), ("text", text))
-                           for column in found)
-        options = f" --columns {shlex.quote(columns)}"
-        if not text:
-            options = f" --columns text={widest + 1} --set header=no"
-        shown = ", ".join(rows[0][:4])[:60] + ", ..." * (len(rows[0]) > 4)
-        return (f"found a table of {len(rows[0])} columns ({shown}); "
-                f"type bmtools import table {_quoted(name)}{options}")
+        if len(header) > 1 and (named or text):
+            columns = ",".join([*(f"id={column}" for column in number),
+                                f"text={(text or ['COLUMN'])[0]}"])
+            return (f"found a table of {len(header)} columns ({', '.join(header)[:60]}); type "
+                    f"bmtools import table {_quoted(name)} --columns {shlex.quote(columns)}")
     return ""

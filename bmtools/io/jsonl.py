@@ -288,7 +288,8 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
         DataError: the producer of the records did not finish, or the source is in another format.
     """
     if isinstance(error, UnicodeDecodeError):
-        return RecordError(place, not_utf8(line, error, name), line.decode("utf-8", "replace"))
+        return RecordError(place, not_utf8(line, error.start, name),
+                           line.decode("utf-8", "replace"))
     if isinstance(error, RecordError):
         refuse_incomplete(error.content, place)
         if not is_first or not error.reason.endswith("is missing"):

@@ -229,7 +229,7 @@ def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = forei
                 yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(f"{source_name(name)}:{number}: "
-                                f"{not_utf8(line, error, source_name(name))}") from error
+                                f"{not_utf8(line, error.start, source_name(name))}") from error
 
 
 def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:

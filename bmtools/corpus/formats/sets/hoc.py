@@ -11,8 +11,7 @@ from pathlib import PurePath
 from bmtools.corpus.formats.settings import HOC
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.archives import corpus_files
-from bmtools.io.folders import read_text
+from bmtools.io.folders import corpus_files, read_text
 from bmtools.io.sources import STDIN, source_name
 from bmtools.records import Record
 

@@ -13,8 +13,8 @@ from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.formats.texts.json_lines import agreed_records
 from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.installation import require_extra
-from bmtools.io.archives import corpus_files
 from bmtools.io.failures import reading
+from bmtools.io.folders import corpus_files
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import STDIN, MemberName, source_name, source_stem
 from bmtools.records import JsonObject, Record

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bmtools.errors import DataError, RecordError, Reject
-from bmtools.io.archives import corpus_files
+from bmtools.io.folders import corpus_files
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import open_bytes, source_name, source_stem
 from bmtools.records import JsonObject, Record

@@ -22,7 +22,7 @@ from bmtools.corpus.formats.texts.jats_text import (
 )
 from bmtools.corpus.xml_stream import plain, xml_elements
 from bmtools.errors import Reject, refuse
-from bmtools.io.archives import corpus_files
+from bmtools.io.folders import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import JsonObject, Record

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from bmtools.corpus.formats.texts.documents import document_records, file_error, filled, whole_file
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.installation import require_extra
-from bmtools.io.archives import corpus_files
+from bmtools.io.folders import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.record_size import check_record_size, most_bytes
 from bmtools.io.sources import open_bytes, source_name, source_stem
