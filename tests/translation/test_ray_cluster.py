@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -56,18 +55,6 @@ def test_a_lost_nodes_work_is_done_again_to_the_same_bytes(
     assert together.read_bytes() == alone.read_bytes()
     assert "1 worker of the Ray cluster lost" in outcome.err
     assert outcome.out == ""
-
-
-def test_a_failure_of_the_engine_names_the_node(
-        cluster: Any, run: Callable[..., Any], write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    (tmp_path / "memory.tsv").write_text("en\tfr\tde\n")
-    outcome = run("translate", write_lines("in.jsonl", {"id": "a", "text": "Pain."}),
-                  "--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory",
-                  tmp_path / "memory.tsv", "--ray", cluster.address)
-    assert outcome.code == 1
-    assert re.fullmatch(r"bmtools: .*memory.tsv:1: found 3 columns .* \(on node [\d.]+\)\n",
-                        outcome.err)
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "ray://127.0.0.1:1"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.errors import CheckpointError
 from bmtools.io import passes
 from bmtools.io.passes import opened_run, run_directory
 from bmtools.records import Record
@@ -160,20 +160,6 @@ def test_other_settings_and_other_records_are_refused(
     # What comes after is free to change.
     _write(output, dictionary, records=[*RECORDS[:-1], RECORDS[0].replace(id="new")])
     assert json.loads(output.read_bytes().splitlines()[-1])["id"] == "new"
-
-
-@pytest.mark.usefixtures("all_kept")
-@pytest.mark.filterwarnings("ignore:what is done")
-def test_an_unfinished_run_is_not_lost_by_accident(
-        dictionary: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(_Killed):
-        _write(tmp_path / "out", dictionary, 5)
-    with pytest.raises(BmtoolsError, match=r"out.run holds an unfinished run; resume "
-                       "continues it, overwrite starts again"), opened_run(
-            TranslationRun(str(tmp_path / "out"))):
-        pass
-    with opened_run(TranslationRun(str(tmp_path / "out")), overwrite=True) as run:
-        assert not run.directory.exists()
 
 
 def test_a_short_run_that_fails_leaves_nothing(

@@ -124,13 +124,6 @@ def test_a_sentence_that_upsets_apertium_is_found_and_alone(
     assert [bool(one.fault) for one in translations] == [one == "BAD." for one in sentences]
 
 
-def test_a_program_that_fails_on_everything_is_not_blamed_on_a_sentence(
-        modes: Callable[..., None]) -> None:
-    modes("eng-ita", run=lambda _mode, _lines: [])
-    with pytest.raises(BmtoolsError, match=r"eng-ita ended; try: echo test \| apertium"):
-        engine().translate(["One.", "Two."])
-
-
 HANGING = """#!{python} -S
 import os, subprocess, sys, time
 if sys.argv[1] == "-l":
@@ -170,13 +163,6 @@ def test_a_program_that_stands_still_is_started_again() -> None:
     assert counts["restarts"] == 3
     assert "3 times that the engine stood still or ended, and was started again" in list(
         translation_lines(counts))
-
-
-@pytest.mark.usefixtures("hanging")
-def test_a_program_that_always_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apertium, "_hidden", lambda text, _is_english: f"HANG {text}")
-    with pytest.raises(BmtoolsError, match=r"^apertium eng-ita stood still for 0.5 seconds; try"):
-        engine(timeout_seconds=0.5).translate(["One."])
 
 
 @needs_apertium

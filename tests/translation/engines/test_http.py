@@ -201,10 +201,8 @@ def test_talk_about_a_translation_is_none(answer: str) -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"url": "file:///etc/passwd"}, "url: found file:///etc/passwd, expected an address"),
     ({"url": "http://me:word@host"}, "url: found a password, expected an address without"),
-    ({"prompt": "Translate!"}, "prompt: found Translate!, expected {sentence} in it"),
-    ({"workers": -1}, "workers: found -1, expected 0 or more")])
+    ({"prompt": "Translate!"}, "prompt: found Translate!, expected {sentence} in it")])
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EngineConfig("http", "en", "it", **settings)

@@ -42,14 +42,6 @@ def test_mentions_are_translated_once_for_the_methods_that_look_for_them(engine)
     assert len(made.calls) == 2
 
 
-def test_marks_go_through_the_engine(engine):
-    engine({"A [1 fever 1] and a [2 fever 2].": "Una [1 febbre 1] e una [2 febbre 2].",
-            "No [pain].": "Nessun [dolore]."})
-    found = Methods(ProjectionConfig(("markers",)), APERTIUM).project("markers", PAIRS, "", "")
-    assert [[one and (one.start, one.end) for one in places] for places in found] == [
-        [(4, 10), (17, 23)], [None]]
-
-
 def test_a_glossary_is_read_in_the_languages_of_the_records(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_text("it\tde\ten\nfebbre\tFieber\tfever\n")
@@ -58,17 +50,6 @@ def test_a_glossary_is_read_in_the_languages_of_the_records(tmp_path):
     translations = [Record(id="1", lang="it", text="Le febbri.")]
     [record] = project(sources, translations, ProjectionConfig(("dictionary",), glossary=path))
     assert [one["text"] for one in record["entities"]] == ["febbri"]
-
-
-@pytest.mark.parametrize(("methods", "resources", "message"), [
-    (("markers",), {}, "method markers needs engine$"),
-    (("score",), {}, "method: found 'score', expected names from align, exact"),
-    (("embeddings",), {}, "method embeddings and embeddings need each other"),
-    (("exact",), {"glossary": "g.tsv"}, "glossary means nothing without method dictionary"),
-    (("exact",), {"embeddings": "dir"}, "method embeddings and embeddings need each other")])
-def test_methods_say_what_they_need(methods, resources, message):
-    with pytest.raises(ValueError, match=message):
-        ProjectionConfig(methods, **resources).require_resources(None)
 
 
 def test_an_engine_that_translated_projects_too(monkeypatch, m2m, write_lines):
