@@ -208,24 +208,12 @@ def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
     alone = run(*arguments)
     assert (alone.code, alone.out) == (2, "")
     assert "--abbreviations: expected --sentences beside it" in alone.err
+    language = run("import", "text", text, "--sentences")
+    assert language.code == 1 and "in:1: found no language" in language.err
     own.write_text("two words\n")
     wrong = run(*arguments, "--sentences")
     assert (wrong.code, wrong.err.count("\n")) == (1, 1)
     assert "own.txt:1: found 'two words', expected an abbreviation" in wrong.err
-
-
-@pytest.mark.parametrize("lang", ["italian", "i", "it,en"])
-def test_a_language_is_a_code(run, source, lang) -> None:
-    outcome = run("import", "text", source("One."), "--lang", lang)
-    assert outcome.code == 2
-    assert f"--lang: found '{lang}', expected a code of ISO 639, such as it" in outcome.err
-
-
-def test_sentences_need_a_language(run, source) -> None:
-    outcome = run("import", "text", source("One. Two.\n"), "--sentences")
-    assert outcome.code == 1
-    assert "in:1: found no language" in outcome.err
-    assert "--lang" in outcome.err
 
 
 def test_files_of_one_name_clash_in_plain_sight(run, source, tmp_path: Path) -> None:
@@ -257,7 +245,7 @@ def test_paragraphs_and_whole_files(run, source) -> None:
     ("conll", "--default-type", ""),
     ("conll", "--tag-column", "-1"), ("chemprot", "--entities", __file__), ("biored",),
     ("standoff",), ("text", "absent.txt"),
-    ("text", "--duplicates", "burn"), ("nonsense",)])
+    ("text", "--duplicates", "burn"), ("text", "--lang", "italian"), ("nonsense",)])
 def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, ...]) -> None:
     outcome = run("import", *arguments)
     assert outcome.code == 2

@@ -71,25 +71,19 @@ ASTHMA, HEART = GOOD
 
 
 @pytest.mark.parametrize(("records", "told"), [
-    # a tail dropped, and the one of an element inside a paragraph
+    # a tail dropped
     (((ASTHMA[0], "AIM: We do β.\nFig. of lungs\n10⁶ cells"), HEART),
      "in.xml: Set/d/p: the text 'notknow' is not accounted for, where the record has 'β.Fig.of"),
-    (((ASTHMA[0], ASTHMA[1].removesuffix(" cells")), HEART), "Set/d/p: the text 'cells' is not"),
     # a paragraph dropped, one doubled, one made up
     ((ASTHMA, ("The heart", "")), "in.xml: Set/d/p: the text 'Beats.' is not accounted for, at"),
     ((ASTHMA, ("The heart", "Beats.\nBeats.")), "found the text 'Beats.' in a record at its end"),
-    ((ASTHMA, ("The heart", "Beats. Always.")), "found the text 'Always.' in a record"),
-    ((ASTHMA, ASTHMA, HEART), "Set/d/t: the text 'The' is not accounted for, where the record has"),
     # the order of two paragraphs, and of two records
     (((ASTHMA[0], "10⁶ cells\nAIM: We do not know β.\nFig. of lungs"), HEART), "the text 'We' is"),
-    ((HEART, ASTHMA), "Set/d/t: the text 'Asthma' is not accounted for, where the record has 'The"),
     # what may move is missing, or comes twice
     (((ASTHMA[0], "AIM: We do not know β.\n10⁶ cells"), HEART), "Set/d/p/f: the text 'Fig.oflungs"),
-    (((ASTHMA[0], f"{ASTHMA[1]}\nFig. of lungs"), HEART), "the text 'The' is not accounted for"),
     # text in a class, and a letter changed
     (((ASTHMA[0], ASTHMA[1].replace(" β", " β1")), HEART), "Set/d/p: the text '.' is not"),
     (((ASTHMA[0], ASTHMA[1].replace("β", "b")), HEART), "the text 'β' is not accounted for"),
-    ((), "in.xml: Set/d/t: the text 'Asthma' is not accounted for, at the end"),
 ])
 def test_a_fault_of_a_reader_is_shown(tmp_path: Path, records, told: str) -> None:
     with pytest.raises(DataError) as caught:

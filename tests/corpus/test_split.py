@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -90,9 +91,8 @@ def test_sizes(settings: Line, sizes: Any) -> None:
     ({"counts": "9,-1,2"}, "expected as many as"), ({"ratios": "0.99,0.005,0.005"}, "too few for"),
     ({"folds": 11}, "found 10 documents, too few for 0, 1, 2")])
 def test_sizes_that_do_not_fit(settings: Line, fault: str) -> None:
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=fault):
         SplitConfig(**settings).sizes(10)
-    assert fault in str(refused.value)
 
 
 def test_strata(divide) -> None:
@@ -176,9 +176,8 @@ def test_a_split_that_exists(divide, tmp_path: Path) -> None:
 def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "by.tsv"
     path.write_text(f"1\ttrain\n{line}\n")
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=rf"by\.tsv:2: .*{re.escape(fault)}"):
         read_split(str(path))
-    assert f"{path}:2: {fault}" in str(refused.value) or fault in str(refused.value)
 
 
 @pytest.mark.parametrize("together", ["texts", "questions"])

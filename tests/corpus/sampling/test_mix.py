@@ -110,10 +110,3 @@ def test_a_part_is_a_sample(run: Any, corpora: dict[str, str]) -> None:
     small = {one["id"] for one in mixed(only(corpora, "large"), size="5kB")}
     sampled = {one["id"] for one in run("sample", corpora["large"], "--size", "5kB").records}
     assert small == sampled < {one["id"] for one in mixed(only(corpora, "large"), size="9kB")}
-
-
-def test_what_was_mixed_is_said(run: Any, corpora: dict[str, str], tmp_path: Path) -> None:
-    outcome = run("mix", "--corpus", corpora["large"], "--corpus", f"b={corpora['small']}",
-                  "--weights", "large=0.9,b=0.1", "-o", tmp_path / "out.jsonl.gz")
-    assert outcome.code == 0, outcome.err
-    assert "large: 400 records, 90.2% of the text, 1.00 passes; b: 50 records, " in outcome.err

@@ -9,7 +9,6 @@ from typing import Required, TypedDict
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.corpus.formats.settings import QuestionType
 from bmtools.corpus.formats.tally import Tally
-from bmtools.corpus.overlap import folded
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
@@ -136,12 +135,12 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
 
     The answer is its first occurrence in the text, in its own letters or in any case. Ids are
     `QUESTION_000` and so on, and `meta.question` is the id of the question. Source: Buonocore et
-    al. 2023. The files repeat questions over splits, and records within one: both are counted.
+    al. 2023. The files repeat questions over splits, which `split --check` counts.
 
     Args:
         names: JSON files of lists by split, compressed or not; `-` for stdin.
         split: key of the list, as `train`.
-        counts: counts what repeats, and questions left out.
+        counts: counts answers found and questions left out.
         reject: receives questions that cannot be read, and unless it is `refuse` those whose
             answer is not in the text.
     """
@@ -154,7 +153,6 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
         if split not in splits:
             raise DataError(f"{source_name(name)}: found no split {split!r}, "
                             f"{suggestion(split, splits)}; {setting('split')} names it")
-        _count_repeats(splits, split, tally.counts)
         numbers: Counter[str] = Counter()
         for number, item in enumerate(splits[split]):
             place = f"{source_name(name)} ({split}[{number}])"
@@ -168,14 +166,3 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
                                  question=question["question"].strip(), answers=answers,
                                  meta={"document": own, "question": own}, place=place)
                 numbers[own] += 1
-
-
-def _count_repeats(splits: dict[str, list[object]], split: str, counts: Counter[str]) -> None:
-    """Count records that an earlier one of the split equals, and questions that others have."""
-    found = {name: {folded(str(item.get("question"))) for item in items if isinstance(item, dict)}
-             for name, items in splits.items()}
-    own = splits[split]
-    counts["records that repeat an earlier one"] += len(own) - len({str(item) for item in own})
-    for name, questions in found.items():
-        if name != split:
-            counts[f"questions that {name} has, too"] += len(found[split] & questions)

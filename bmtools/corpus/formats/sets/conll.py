@@ -22,7 +22,6 @@ _PREFIXES = {"iob2": "BBII", "iobes": "SBIE", "bilou": "UBIL", "io": "IIII"}
 _LINES = re.compile(r"[^\r\n]+")
 
 _TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
-_TAGS_EXPECTED = "O or one of B, I, E, S (L, U), alone or before -TYPE"
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
 _ROW_BYTES = 300  # in memory, beside its text
@@ -133,12 +132,9 @@ def _row(line: str, config: ConllConfig, place: str) -> Row:
                                  f"token; {setting('token_column')} names its column")
     tag = _TAG.fullmatch(columns[at - 1])
     if tag is None:
-        other = next((number for number, column in enumerate(columns, 1)
-                      if number != config.token_column and _TAG.fullmatch(column)), None)
-        hint = (f"; {setting('tag_column')} {other} would take {columns[other - 1]!r}"
-                if other else "")
-        raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected "
-                                 f"{_TAGS_EXPECTED}{hint}")
+        raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected O or "
+                                 "one of B, I, E, S (L, U), alone or before -TYPE; "
+                                 f"{setting('tag_column')} names its column")
     return token, tag[1], tag[2]
 
 

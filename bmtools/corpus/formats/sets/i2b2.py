@@ -88,10 +88,9 @@ def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern
         if match:
             yield f"{name}:{number}", match, line
         elif line.strip():
-            expected = 'c="..." 1:0 1:2||r="..."||c="..." 1:4 1:5' if ending == _RELATION else \
-                'c="..." 1:0 1:2||t="..."'
             tally.reject(RecordError(f"{name}:{number}", f"found {line[:60]!r}, expected "
-                                     f"{expected}", line))
+                                     'c="..." 1:0 1:2||t="...", or ||r="..."||c="..." 1:4 1:5',
+                                     line))
 
 
 def _position(match: re.Match[str], first: int = 1) -> Position:

@@ -237,7 +237,8 @@ def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs
     """
     found = []
     for arc in arcs:
-        heads, tails = (_mentions(entities, concept) for concept in (arc.head, arc.tail))
+        heads, tails = ([one for one in entities if _plain(concept) in _concepts(one)]
+                        for concept in (arc.head, arc.tail))
         absent = [repr(concept) for concept, mentions in ((arc.head, heads), (arc.tail, tails))
                   if not mentions]
         chosen = list(dict.fromkeys(_pairs(heads, tails, pairs)))
@@ -249,11 +250,6 @@ def concept_relations(arcs: Iterable[Arc], entities: Sequence[JsonObject], pairs
         found += [{"head": head, "tail": tail, "type": arc.type, **arc.more,
                    "concepts": [arc.head, arc.tail]} for head, tail in chosen]
     return found
-
-
-def _mentions(entities: Iterable[JsonObject], concept: str) -> list[JsonObject]:
-    plain = _plain(concept)
-    return [entity for entity in entities if plain in _concepts(entity)]
 
 
 def _concepts(entity: JsonObject) -> set[str]:
@@ -283,9 +279,6 @@ def _pairs(heads: Sequence[JsonObject], tails: Sequence[JsonObject],
             others = [other for other in others if (
                 one["end"] < other["start"] if more_heads else other["end"] < one["start"])]
         if others:
-            other = min(others, key=lambda other: _gap(one, other))
+            other = min(others, key=lambda other: max(other["start"] - one["end"],
+                                                      one["start"] - other["end"]))
             yield (one["id"], other["id"]) if more_heads else (other["id"], one["id"])
-
-
-def _gap(one: JsonObject, other: JsonObject) -> int:
-    return max(other["start"] - one["end"], one["start"] - other["end"])

@@ -24,12 +24,11 @@ MOST_RECORDS = 4
 """Largest records whose size a file of questions may have: SQuAD 2.0 has 42 megabytes."""
 # Ids of BioASQ's snippets: 56c073fcef6e394741000020_000, 58edf567eda5a57672000011:5.
 _SNIPPET = re.compile(r"([0-9a-f]{24})[_:]\d+")
-_OFFSET = re.compile(r"\d+")
 
 
 class _Answer(TypedDict, total=False):
     text: Required[str]
-    answer_start: Required[int | str]
+    answer_start: Required[int]
 
 
 class _Question(TypedDict, total=False):
@@ -93,7 +92,7 @@ def _records(question: _Question, text: str, document: str, tally: Tally,
     if question.get("is_impossible"):
         record["answers"] = []
     elif "answers" in question:
-        given = [(one["text"], _start(one, place)) for one in question["answers"]]
+        given = [(one["text"], one["answer_start"]) for one in question["answers"]]
         record["answers"] = locate_answers(text, given, tally, place)
         if given and not record["answers"]:
             tally.counts["questions left out, they lost all answers"] += 1
@@ -104,13 +103,6 @@ def _records(question: _Question, text: str, document: str, tally: Tally,
     elif document:
         record["meta"] = {"document": document}
     yield record
-
-
-def _start(answer: _Answer, place: str) -> int:
-    start = answer["answer_start"]
-    if isinstance(start, str) and not _OFFSET.fullmatch(start):
-        raise RecordError(place, f"found the offset {start!r}, expected a whole number", answer)
-    return int(start)
 
 
 def locate_answers(text: str, answers: Iterable[tuple[str, int | None]], tally: Tally,

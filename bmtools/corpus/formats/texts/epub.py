@@ -99,10 +99,7 @@ class _Book:
     def __init__(self, archive: zipfile.ZipFile, place: str) -> None:
         self._archive = archive
         self._place = place
-        names = archive.namelist()
-        container = min((name for name in names if name.endswith(_CONTAINER)), key=len, default="")
-        self._folder = container.removesuffix(_CONTAINER)  # some archives have the book in one
-        self._names = {name.removeprefix(self._folder) for name in names}
+        self._names = set(archive.namelist())
         self._size = 0
         rootfile = next(self._xml(_CONTAINER).iter("{*}rootfile"), None)
         path = "" if rootfile is None else rootfile.get("full-path", "")
@@ -157,7 +154,7 @@ class _Book:
             raise DataError(f"{self._place}: found no {path or 'package document'}, expected an "
                             "EPUB")
         place = f"{self._place}/{path}"
-        with self._archive.open(self._folder + path) as stream:
+        with self._archive.open(path) as stream:
             content = limited_bytes(stream, place, self._size)
         self._size += len(content)
         return content

@@ -61,7 +61,11 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
         for name in corpus_files(source, *ENDINGS, counts=counts):
             for element in xml_elements(name, ROOTS, ("{*}article",)):
                 _drop_namespace(element)
-                yield from _Article(element, name, classes, counts).records()
+                record = _Article(element, name, classes).record()
+                if record is None:
+                    counts["articles without text left out"] += 1
+                else:
+                    yield record
 
 
 def _drop_namespace(article: Element) -> None:
@@ -87,30 +91,18 @@ class _Article:
         element: of it.
         name: of its file.
         classes: of what is left out.
-        counts: counts articles without text.
     """
 
-    def __init__(self, element: Element, name: str, classes: Classes,
-                 counts: Counter[str]) -> None:
-        self._element, self._name, self._counts = element, name, counts
+    def __init__(self, element: Element, name: str, classes: Classes) -> None:
+        self._element, self._name = element, name
         self._classes = classes
-        self._place = f"{source_name(name)}:{element.sourceline}"
         self._front = _child(element, "front")
         self._meta = _child(self._front, "article-meta")
         self._titles = _child(self._meta, "title-group")
         self._ids = self._read_ids()
-        self.lang: str = (element.get(_LANG) or "en")[:2].lower()  # the default of JATS
-        self.id: str = self._read_id()
 
-    def records(self) -> Iterator[Record]:
-        """Yield the record of the article, or none."""
-        text = self._text()
-        if text.lines:
-            yield self._whole(text)
-        else:
-            self._counts["articles without text left out"] += 1
-
-    def _text(self) -> Text:
+    def record(self) -> Record | None:
+        """Return the record of the article; None if it has no text."""
         text = Text(self._classes)
         for front in self._element.iterchildren("front", "front-stub"):
             for group in front.iter("title-group", "abstract"):
@@ -120,14 +112,15 @@ class _Article:
         for part in self._element:
             if part.tag in PARTS:
                 text.add(part)
-        return text
-
-    def _whole(self, text: Text) -> Record:
-        title = self._title()
+        if not text.lines:
+            return None
+        title, line = self._title(), self._element.sourceline
+        identity = self._ids["pmc"] or self._ids["doi"] or self._ids["pmid"] or (
+            f"{source_stem(self._name)}:{line}")
         sections = [section.described() for section in text.sections if section.start < section.end]
-        return Record(id=self.id, **({"title": title} if title else {}),
+        return Record(id=identity, **({"title": title} if title else {}),
                       text=BREAK.join(text.lines), **self._keys(sections=sections),
-                      place=self._place)
+                      place=f"{source_name(self._name)}:{line}")
 
     def _title(self) -> str:
         titles = []
@@ -146,10 +139,6 @@ class _Article:
         return {"pmc": f"PMC{pmc.upper().removeprefix('PMC')}" if pmc else "",
                 "pmid": found.get("pmid", ""), "doi": found.get("doi", "")}
 
-    def _read_id(self) -> str:
-        return self._ids["pmc"] or self._ids["doi"] or self._ids["pmid"] or (
-            f"{source_stem(self._name)}:{self._element.sourceline}")
-
     def _keys(self, **more: object) -> JsonObject:
         """Return the keys of a record beside its id, title and text."""
         licence, get = self._licence(), partial(_found, self._front)
@@ -164,7 +153,8 @@ class _Article:
             "keywords": _found(self._meta, "kwd-group/kwd"),
             **more,
         }
-        return {"lang": self.lang, **({"licence": licence} if licence else {}),
+        lang = (self._element.get(_LANG) or "en")[:2].lower()  # the default of JATS
+        return {"lang": lang, **({"licence": licence} if licence else {}),
                 "meta": {key: value for key, value in facts.items() if value}}
 
     def _licence(self) -> str:

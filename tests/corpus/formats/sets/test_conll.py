@@ -61,7 +61,7 @@ DOCUMENTS = ("-DOCSTART- (12)\n\na O\n\nb B\nc I\n\n-DOCSTART- -X- -X- O\nd B\n"
     ("\tO", "found nothing in column 1, expected a token"),
     ("word\tX-Y", "found the tag 'X-Y' in column 2, expected O or one of B, I"),
     ("word\tB-", "found the tag 'B-' in column 2"),
-    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column 2 would take 'O'")])
+    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column names")])
 def test_a_bad_line_is_reported(write, bad: str, message: str) -> None:
     path = write(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
     with pytest.raises(RecordError, match=rf"set\.tsv:4: {message}"):

@@ -60,9 +60,6 @@ def test_the_form_of_biored(read) -> None:
     assert first["relations"] == [{"head": "T1", "tail": "T2", "type": "Association",
                                    "novelty": "Novel", "concepts": ["2", "p|SUB|V|1|M"]}]
     assert second["id"] == "227508"
-
-
-def test_documents_need_no_blank_line_between_them(read) -> None:
     assert [record["id"] for record in read(BIORED + BC5CDR.strip())] == ["1", "227508"]
 
 

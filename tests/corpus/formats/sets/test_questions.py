@@ -36,7 +36,7 @@ def checked(records: Any) -> list[Record]:
 
 
 @pytest.mark.parametrize(("text", "start", "expected"), [
-    ("tosse", 6, ("tosse", 6)), ("tosse", 30, ("tosse", 35)), ("tosse", "35", ("tosse", 35)),
+    ("tosse", 6, ("tosse", 6)), ("tosse", 30, ("tosse", 35)),
     ("TOSSE", 20, ("Tosse", 13)), ("SE", 13, ("Se", 0)), ("cronica", 0, ("cronica", 43)),
     ("febbre", 0, None), ("", 0, None), ("Se", -1, ("Se", 0))])
 def test_answers_are_at_their_offset_or_at_the_nearest_occurrence(
@@ -139,14 +139,11 @@ def test_other_types(write) -> None:
 def test_biobit(write) -> None:
     item = {"ID": "a", "context": "La Tosse.", "question": "Che?", "answer": "tosse"}
     lost = {**item, "answer": "febbre"}
-    name = write({"train": [item, lost, item], "dev": [{**item, "question": "che ?"}, {
-        **item, "question": " CHE?"}]})
+    name = write({"train": [item, lost, item], "dev": []})
     counts: Counter[str] = Counter()
     first, third = checked(biobit_records([name], "train", counts))
     assert first["answers"] == [{"text": "Tosse", "start": 3}]
     assert (first["id"], third["id"], third["meta"]["question"]) == ("a_000", "a_002", "a")
-    assert counts["records that repeat an earlier one"] == 1
-    assert counts["questions that dev has, too"] == 1
     assert counts["answers that the text does not contain left out"] == 1
     with pytest.raises(DataError, match=r"found no split 'trian', did you mean 'train'\?; split"):
         list(biobit_records([name], "trian"))
@@ -249,20 +246,13 @@ def test_real_squad(data: Path) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "split", "records", "repeated", "shared"), [
-    ("4b", "train", 1309, 307, {"dev": 87, "test": 84}), ("4b", "dev", 281, 31, {}),
-    ("4b", "test", 281, 24, {}), ("5b", "train", 2382, 893, {"dev": 142, "test": 135}),
-    ("5b", "dev", 511, 75, {}), ("5b", "test", 510, 81, {})])
-def test_real_biobit(data: Path, name: str, split: str, records: int, repeated: int,
-                     shared: dict[str, int]) -> None:
-    counts: Counter[str] = Counter()
-    path = str(data / f"it/qa/BioASQ_{name}_splitted.json")
-    found = checked(biobit_records([path], split, counts))
+@pytest.mark.parametrize(("name", "split", "records"), [
+    ("4b", "train", 1309), ("4b", "dev", 281), ("4b", "test", 281), ("5b", "train", 2382),
+    ("5b", "dev", 511), ("5b", "test", 510)])
+def test_real_biobit(data: Path, name: str, split: str, records: int) -> None:
+    found = checked(biobit_records([str(data / f"it/qa/BioASQ_{name}_splitted.json")], split))
     assert len(found) == records
     assert all(record["answers"] for record in found)
-    assert counts["records that repeat an earlier one"] == repeated
-    assert all(counts[f"questions that {other} has, too"] == number
-               for other, number in shared.items())
 
 
 @pytest.mark.data

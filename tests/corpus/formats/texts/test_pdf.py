@@ -33,9 +33,6 @@ def test_pages(write) -> None:
         "id": "a", "title": "La febbre", "lang": "it", "meta": {"pages": 3, "year": 2021}}
     assert counts == {"running heads, feet and page numbers left out": 5,
                       "hyphens at ends of lines removed": 1}
-
-
-def test_a_title_that_a_program_gave_is_none(write) -> None:
     record, = pdf_records([write(pdf(["a"], info="/Title (Microsoft Word - x.doc)"))])
     assert "title" not in record
 
@@ -106,16 +103,14 @@ def test_running_heads_feet_and_page_numbers_are_left_out() -> None:
     assert [one[1] for one in found] == ["Rossi et al. 2020;12:345", *map(joined, BODIES[:4])]
     assert [one[0] for one in found] == [1, 1, 2, 3, 4]
     assert counts[HEADS] == 4 * 3 - 1
-
-
-@pytest.mark.parametrize("numbers", [
-    ["1", "2", "3"], ["- 8 -", "- 9 -", "- 10 -"], ["1/9", "2/9", "3/9"]])
-def test_page_numbers(numbers: list[str]) -> None:
-    pages = [f"{number}\n{one}" for number, one in zip(numbers, BODIES[:3], strict=True)]
-    assert text(*pages) == "\n".join(map(joined, BODIES[:3]))
+    for numbers in (("1", "2", "3"), ("- 8 -", "- 9 -", "- 10 -"), ("1/9", "2/9", "3/9")):
+        assert text(*map("\n".join, zip(numbers, BODIES[:3], strict=True))) == "\n".join(
+            map(joined, BODIES[:3]))
 
 
 def test_lines_that_do_not_grow_with_the_pages_stay() -> None:
+    assert paragraphs(["", "\n \n", "\0"], Counter()) == []
+    assert text("a", "", "a.") == "a a."
     tables = [f"Table {number}\n{number * 12} 30\n{one}"
               for number, one in zip((1, 1, 3), BODIES, strict=False)]
     assert text(*tables).count("Table") == 3
@@ -156,8 +151,3 @@ def test_paragraphs() -> None:
     assert text("\n".join(lines)).split("\n") == [
         "Methods", f"{FULL} {FULL} ends here.", FULL, FULL, "• one", "• two goes on", "3) three"]
     assert [one[0] for one in paragraphs([FULL, "", f"and so on.\n{FULL}"], Counter())] == [1, 3]
-
-
-def test_pages_without_lines() -> None:
-    assert paragraphs(["", "\n \n", "\0"], Counter()) == []
-    assert text("a", "", "a.") == "a a."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import shutil
 import tarfile
 from collections import Counter
@@ -122,15 +121,12 @@ def test_damage_is_one_line(write, damaged: bytes, told: str) -> None:
         list(warc_records([name]))
 
 
-def test_a_record_that_is_cut_off_is_rejected_and_the_others_stay(write) -> None:
+def test_a_record_that_is_cut_off_or_unpacks_to_too_much_is_rejected(write) -> None:
+    head = "Content-Type: text/html\r\nContent-Encoding: gzip"
     rejected: list[RecordError] = []
     name = write(warc(0, BODY) + warc(1, BODY)[:-40], "cut.warc")
     assert [page["id"] for page in warc_records([name], reject=rejected.append)] == ["urn:uuid:0"]
     assert [error.place for error in rejected] == [f"{name}:{len(warc(0, BODY))}"]
-
-
-def test_a_page_that_unpacks_to_more_than_a_record_is_refused(write) -> None:
-    head = "Content-Type: text/html\r\nContent-Encoding: gzip"
     name = write(warc(1, gzip.compress(b"<p>" + b"a " * 600_000), head=head), "bomb.warc")
     with limiting_records(1), pytest.raises(DataError, match=r"bomb\.warc:0: found a record of"):
         list(warc_records([name]))
@@ -154,10 +150,3 @@ def test_nothing_is_fetched(write, monkeypatch) -> None:
                                   '</script>')
     doctype = '<!DOCTYPE html SYSTEM "http://example.org/a.dtd">'
     assert len(list(html_records([write(page.replace("<!DOCTYPE html>", doctype).encode())]))) == 1
-
-
-def test_stdin(monkeypatch) -> None:
-    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(BODY)))
-    monkeypatch.setattr("sys.stdin", stream)
-    page, = html_records(["-"])
-    assert page["id"] == "stdin"
