@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import DataError, Reject, refuse, setting
+import numpy as np
+
+from bmtools.errors import BmtoolsError, DataError, Reject, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import encode_lines
+from bmtools.io.provenance.licence_check import (
+    check_licences,
+    known_licences,
+    warn_of_no_derivatives,
+)
 from bmtools.io.provenance.manifest import DirectoryHashes, Manifest
-from bmtools.models.checkpoint import write_checkpoint_files
+from bmtools.io.sources import source_name
+from bmtools.models.checkpoint import check_room, write_checkpoint_files
+from bmtools.models.offload import offload
 from bmtools.records import Record, RecordSource
 from bmtools.settings import split_settings
 from bmtools.status import set_status
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.metrics.seeds import t_interval
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.runs import Runs, summarize, train_runs
-from bmtools.tasks.seed_run import Report, Reporter, Stop, trained_model
-from bmtools.tasks.settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan, uses_folds
-from bmtools.tasks.task import DEV, TEST, TRAIN
+from bmtools.tasks.seed_run import Best, Report, Reporter, SeedRun, Stop, trained_model
+from bmtools.tasks.settings import (
+    FINETUNE_DEFAULTS,
+    PLAN_PARTS,
+    FinetunePlan,
+    grid_plans,
+    uses_folds,
+)
+from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask
+from bmtools.training.auto import resolve_precision
+from bmtools.training.distributed import (
+    deterministic_algorithms,
+    join_processes,
+    make_accelerator,
+)
 from bmtools.training.metrics import DivergedError
+from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
+_DIGITS = 6
+_CONFIDENCE = 0.95
 Sources = Mapping[str, Iterable[Record]]
 
 
@@ -134,32 +160,31 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
             report({"note": f"fold {number}: {line['note']}"})
 
     with new_directory(plan.output, plan.overwrite) as partial_output:
-        for fold in folds:
+        for fold, sources in folds.items():
             fold_started = time.monotonic()
             try:
-                runs = train_runs(replace(plan, output=partial_output / f"fold-{fold.number}"),
-                                  fold.sources, partial(report_of_fold, fold.number), reject,
-                                  stops)
+                runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
+                                  partial(report_of_fold, fold), reject, stops)
             except DivergedError as found:
-                if TEST not in fold.sources:
+                if TEST not in sources:
                     raise
                 error, lost = found, lost + 1
-                report({"note": f"fold {fold.number} diverged: {error}"})
+                report({"note": f"fold {fold} diverged: {error}"})
                 continue
-            if TEST not in fold.sources:
+            if TEST not in sources:
                 stops = runs.stops
                 plan = replace(runs.plan, output=plan.output,
                                finetuning=replace(runs.plan.finetuning, grid=""))
                 continue
-            lines.append({"fold": fold.number, **_write(runs, fold.sources, fold_started)})
+            lines.append({"fold": fold, **_write(runs, sources, fold_started)})
             report(lines[-1])
         if not lines:
             raise error
         summary = _summarize_folds(lines, lost)
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
-        hashes = {name: digest for fold in folds for reader in fold.sources.values()
+        hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
-        replace(_manifest(runs, folds[0].sources, summary, started),
+        replace(_manifest(runs, next(iter(folds.values())), summary, started),
                 inputs=hashes).write(partial_output)
     return summary
 
@@ -230,21 +255,9 @@ def _seconds_since(started: float) -> float:
     return round(time.monotonic() - started, 3)
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One fold of a set.
-
-    Args:
-        number: of the fold.
-        sources: records of `train`, `dev` and `test`, in this order; `dev` or `test` may lack.
-    """
-
-    number: int
-    sources: Mapping[str, RecordReader]
-
-
-def read_folds(directory: Path, dev_fold: int | None, reject: Reject) -> list[Fold]:
-    """Find the files of folds; the one that chooses for the others comes first.
+def read_folds(directory: Path, dev_fold: int | None,
+               reject: Reject) -> dict[int, dict[str, RecordReader]]:
+    """Find the files of folds, by number; the one that chooses for the others comes first.
 
     Args:
         directory: of `fold-0` and so on, each with `train.jsonl`, `test.jsonl` and, if it
@@ -252,6 +265,9 @@ def read_folds(directory: Path, dev_fold: int | None, reject: Reject) -> list[Fo
         dev_fold: number of the fold that chooses; then the dev part of each belongs to its
             training set, and its test part is the dev set of all.
         reject: receives bad records.
+
+    Returns:
+        records of `train`, `dev` and `test` of each, in this order; `dev` or `test` may lack.
 
     Raises:
         DataError: no such folds.
@@ -264,8 +280,8 @@ def read_folds(directory: Path, dev_fold: int | None, reject: Reject) -> list[Fo
     if dev_fold is not None and dev_fold not in numbers:
         raise DataError(f"{setting('dev_fold')}: found {dev_fold}, expected one of "
                         f"{', '.join(map(str, numbers))}")
-    return [Fold(number, _sources(directory / f"fold-{number}", number, dev_fold, reject))
-            for number in sorted(numbers, key=lambda number: number != dev_fold)]
+    return {number: _sources(directory / f"fold-{number}", number, dev_fold, reject)
+            for number in sorted(numbers, key=lambda number: number != dev_fold)}
 
 
 def _sources(directory: Path, number: int, dev_fold: int | None,
@@ -281,3 +297,169 @@ def _sources(directory: Path, number: int, dev_fold: int | None,
         raise DataError(f"{directory}: found no dev.jsonl, expected one that chooses the epoch, "
                         f"or {setting('dev_fold')}")
     return {name: RecordReader(paths, reject) for name, paths in files.items()}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one combination of settings.
+
+    Args:
+        plan: with these settings.
+        task: whose sets were read.
+        values: settings of the grid.
+        best: the best evaluation of all seeds.
+        lines: of each seed that did not diverge.
+        stops: where each of them was best.
+        diverged: number of the others.
+    """
+
+    plan: FinetunePlan
+    task: AnyTask
+    values: Mapping[str, object]
+    best: Best
+    lines: Sequence[Report]
+    stops: Mapping[int, Stop]
+    diverged: int
+
+    @property
+    def dev_scores(self) -> list[float]:
+        """Scores that choose, of each seed; none where another fold chose."""
+        return [line[DEV][self.task.metric] for line in self.lines if DEV in line]
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The highest is best: seeds that diverge count before the mean of the others."""
+        return -self.diverged, statistics.fmean(self.dev_scores or [0.0])
+
+
+def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], report: Reporter,
+               reject: Reject = refuse, stops: Mapping[int, Stop] | None = None) -> Runs:
+    """Train with each seed and each combination of a grid.
+
+    Memory holds the weights in training alone; those of the encoder and the best ones are in files
+    beside the output.
+
+    Args:
+        plan: task, checkpoints and settings.
+        sources: records of `train`, `dev` and perhaps `test`, in this order; or without `dev`.
+        report: receives a line for each set, evaluation, seed and combination.
+        reject: receives records that the task cannot use.
+        stops: where the run of each seed stops, instead of by `dev`.
+
+    Returns:
+        the runs of the best combination.
+    """
+    plans = list(grid_plans(plan))
+    processes = join_processes(plan.optimization)
+    if processes.num_processes > 1:
+        raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
+                           f"with another {setting('seed')} on each machine")
+    task_class = load_task(plan.task)
+    task = task_class(plan.config, load_encoder(plan.model,
+                                                task_class.model_class_for(plan.config)))
+    splits = _read(task, sources, reject, report)
+    texts = {", ".join(source.names): source.licences() for name, source in sources.items()
+             if name == TRAIN and isinstance(source, RecordReader)}
+    check_licences({**texts, str(plan.model): known_licences(plan.model)})
+    warn_of_no_derivatives(texts)
+    optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
+                                            processes)
+    for note in notes:
+        report({"note": note})
+    # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
+    check_room(plan.output, task.checkpoint.model, copies=3)
+    task.checkpoint = offload(task.checkpoint, plan.output)
+    chosen: Runs | None = None
+    for values, one in plans:
+        one = replace(one, optimization=replace(
+            one.optimization, precision=optimization.precision))
+        runs: Runs | None = None
+        try:
+            runs = _run_seeds(one, task, splits, values, stops, report)
+        except DivergedError as found:
+            error = found
+        if values:
+            report({"grid": values, **_grid_scores(runs, one)})
+        if runs and (chosen is None or runs.rank > chosen.rank):
+            chosen = runs
+    if chosen is None:
+        raise error
+    return chosen
+
+
+def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject,
+          report: Reporter) -> dict[str, AnySplit]:
+    """Read the sets, and report on each."""
+    splits = {}
+    model, unknown_id = task.checkpoint.path, task.checkpoint.tokenizer.unk_token_id
+    for name, records in sources.items():
+        set_status(f"reading {name}")
+        splits[name] = task.read(name, records, reject)
+        ids = np.concatenate([np.zeros(0), *(item.ids for item in splits[name].inputs)])
+        warn_of_unknown_tokens(str(model), int(np.count_nonzero(ids == unknown_id)), len(ids),
+                               map(source_name, getattr(records, "names", ())))
+        for note in splits[name].notes:
+            report({"note": note})
+        report({"split": name, **splits[name].counts})
+    if task.trained_head() is not None:
+        report({"note": f"the output layer of {model} is trained further"})
+    return splits
+
+
+def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit],
+               values: Mapping[str, object], stops: Mapping[int, Stop] | None,
+               report: Reporter) -> Runs:
+    """Train with each seed, and report each evaluation and seed.
+
+    Raises:
+        DivergedError: every seed diverged.
+    """
+    seeds = list(stops) if stops else plan.finetuning.seed_numbers(plan.optimization.seed)
+    best: Best | None = None
+    lines: list[Report] = []
+    done: dict[int, Stop] = {}
+    for seed in seeds:
+        # A new one, since the loss scale of fp16 would go on from seed to seed.
+        accelerator = make_accelerator(plan.optimization)
+        run = SeedRun(plan, task, splits, seed, accelerator, stops[seed] if stops else None)
+        try:
+            with deterministic_algorithms(plan.optimization):
+                found, line = run.run(report)
+        except DivergedError as diverged:
+            error = diverged
+            report({"seed": seed, "diverged": str(error)})
+            if len(seeds) > 1:
+                report({"note": f"seed {seed} diverged: {error}"})
+            continue
+        finally:
+            del run  # before there is another model
+            accelerator.free_memory()
+        lines.append({**line, **({"grid": values} if values else {})})
+        report(lines[-1])
+        done[seed] = found.at, found.dev.settings
+        best = found if best is None or found.rank > best.rank else best
+    if best is None:
+        raise error
+    return Runs(plan, task, values, best, lines, done, len(seeds) - len(lines))
+
+
+def _grid_scores(runs: Runs | None, plan: FinetunePlan) -> Report:
+    """Summarize a combination; `diverged` is the number of seeds that did, all where none is."""
+    if runs is None:
+        return {"diverged": len(plan.finetuning.seed_numbers(plan.optimization.seed))}
+    return {f"dev_{runs.task.metric}": summarize(runs.dev_scores),
+            **({"diverged": runs.diverged} if runs.diverged else {})}
+
+
+def summarize(values: Sequence[float], interval: bool = True) -> Report:
+    """Compute mean, median, sample deviation and t interval over runs; one has no last two.
+
+    Args:
+        values: a score of each.
+        interval: whether the runs are independent of each other, as those of folds are not.
+    """
+    bounds = t_interval(values, _CONFIDENCE) if interval else None
+    return {"mean": round(statistics.fmean(values), _DIGITS),
+            "median": round(statistics.median(values), _DIGITS),
+            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None,
+            **({"interval": [round(bound, _DIGITS) for bound in bounds]} if bounds else {})}

@@ -248,7 +248,7 @@ class NerTask(Task[TaggedText, Window]):
         assert isinstance(config, NerConfig)
         if config.head == "linear" and not config.crf:
             return None
-        from bmtools.tasks.tagging_heads import TaggingHead
+        from bmtools.tasks.heads import TaggingHead
 
         return partial(TaggingHead, config)
 
@@ -262,7 +262,7 @@ class NerTask(Task[TaggedText, Window]):
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
         if not self.config.crf:
             return super().loss(model, logits, labels)
-        from bmtools.tasks.tagging_heads import crf_loss
+        from bmtools.tasks.heads import crf_loss
 
         return crf_loss(model, logits, labels)
 
@@ -270,7 +270,7 @@ class NerTask(Task[TaggedText, Window]):
         """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
         if not self.config.crf:
             return super().outputs(model, batch)
-        from bmtools.tasks.tagging_heads import crf_outputs
+        from bmtools.tasks.heads import crf_outputs
 
         return crf_outputs(model, self.logits(model, batch), batch[WORDS])
 

@@ -73,9 +73,6 @@ def find_task(directory: Path, task: str = "") -> str:
         CheckpointError: the task is missing, unknown or a different one.
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
-    if not task and trained and trained not in TASKS:
-        raise CheckpointError(f"{directory / 'bmtools.json'}: found the task {trained!r}, expected "
-                              f"one of {', '.join(TASKS)}")
     [head, *_] = read_config(directory).get("architectures") or [""]
     if not trained and head.endswith(_UNTUNED):
         raise CheckpointError(

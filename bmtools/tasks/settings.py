@@ -97,13 +97,10 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
         require_at_least(self, head_layers=1, head_size=2)
         require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
         require(0 <= self.head_dropout < 1, "head_dropout", self.head_dropout, "0 to below 1")
-        beside = f"beside {setting('crf')}"
-        require(not self.crf or self.loss == "cross-entropy", "loss", self.loss,
-                f"cross-entropy {beside}, which has a loss of its own")
-        require(not self.crf or self.class_weights == "none", "class_weights", self.class_weights,
-                f"none {beside}, whose loss is that of whole sequences")
-        require(not self.crf or self.label_pieces == "first", "label_pieces", self.label_pieces,
-                f"first {beside}, whose sequences are words")
+        for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
+                             ("label_pieces", "first")):
+            require(not self.crf or getattr(self, name) == needed, name, getattr(self, name),
+                    f"{needed} beside {setting('crf')}, whose loss is that of sequences of words")
 
     @property
     def chosen_types(self) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +22,10 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
-from bmtools.tasks.finetune import SEEDS, read_folds, run_finetuning
+from bmtools.tasks.finetune import SEEDS, read_folds, run_finetuning, summarize
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.predict import Predictor
-from bmtools.tasks.runs import summarize
 from bmtools.tasks.settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.task import Evaluation
 
@@ -184,7 +184,7 @@ def test_training_stops_when_patience_ends(
 
 
 def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.tasks.runs.join_processes",
+    monkeypatch.setattr(import_module("bmtools.tasks.finetune"), "join_processes",
                         lambda _: SimpleNamespace(num_processes=2))
     with pytest.raises(BmtoolsError, match="one process"):
         tune()
@@ -267,17 +267,16 @@ def test_folds_are_those_that_split_wrote(tmp_path: Path, dev_fold: int | None) 
                 SplitConfig(folds=3, stratify="label"))
     folds = read_folds(tmp_path / "folds", dev_fold, refuse)
     tests = []
-    for fold in folds:
-        parts = {name: [record["id"] for record in source]
-                 for name, source in fold.sources.items()}
+    for number, sources in folds.items():
+        parts = {name: [record["id"] for record in source] for name, source in sources.items()}
         assert sorted((one for part in parts.values() for one in part), key=int) == [
             str(n) for n in range(12)]
         assert list(parts) == (["train", "dev", "test"] if dev_fold is None else
-                               ["train", "dev" if fold.number == dev_fold else "test"])
+                               ["train", "dev" if number == dev_fold else "test"])
         assert sum(len({int(one) // 2 for one in part}) for part in parts.values()) == 6
         tests += parts.get("test", [])
     assert len(tests) == len(set(tests)) == (12 if dev_fold is None else 8)
-    assert folds[0].number == (dev_fold or 0)
+    assert next(iter(folds)) == (dev_fold or 0)
 
 
 def test_what_are_no_folds_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
         return found
 
     plain_run = SeedRun.run
-    monkeypatch.setattr("bmtools.tasks.runs.make_accelerator", scaled)
+    monkeypatch.setattr(import_module("bmtools.tasks.finetune"), "make_accelerator", scaled)
     monkeypatch.setattr(SeedRun, "run", run)
     tuned(seeds=2)
     assert scales[0] == scales[2] == 2.0 and scales[1] > 2.0

@@ -15,12 +15,11 @@ from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
-from bmtools.tasks.heads import load_encoder, module_of
+from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of, pack
 from bmtools.tasks.metrics.score_tasks import task_scores
 from bmtools.tasks.ner import NerTask, PicoTask
 from bmtools.tasks.predict import Predictor, predict, run_model
 from bmtools.tasks.settings import NerConfig, PicoConfig
-from bmtools.tasks.tagging_heads import Crf, TaggingHead, pack
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TAGGER = "AutoModelForTokenClassification"

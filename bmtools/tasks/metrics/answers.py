@@ -23,13 +23,12 @@ def question_of(record: JsonObject) -> str:
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
-def right_answers(record: JsonObject) -> list[JsonObject]:
+def right_answers(record: JsonObject) -> list[str]:
     """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
     exact = record.get("meta", {}).get("exact_answer")
     if exact is None:
-        return list(record["answers"])
-    return [{"text": spelling, "item": number} for number, item in enumerate(exact)
-            for spelling in ([item] if isinstance(item, str) else item)]
+        return [answer["text"] for answer in record["answers"]]
+    return [spelling for item in exact for spelling in ([item] if isinstance(item, str) else item)]
 
 
 def language_of(record: JsonObject) -> str:

@@ -266,7 +266,8 @@ def _answer_sample(pairs: Pairs) -> CountSample:
     entries: list[Entry] = []
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
         best = predicted["answers"][0]["text"] if predicted["answers"] else ""
-        match = match_answer(_spellings(gold["answers"]), best, language_of(gold))
+        match = match_answer([answer["text"] for answer in gold["answers"]], best,
+                             language_of(gold))
         entries += [(owner, "yes" if gold["answers"] else "no", column, amount)
                     for column, amount in enumerate((*match, 1))]
     return CountSample(pairs.tally(entries, 3), _answer_metrics)
@@ -282,13 +283,13 @@ def _factoid_sample(pairs: Pairs) -> CountSample:
     merged = merge_answers(questions, (
         [(answer["text"], answer.get("score", -place))
          for place, answer in enumerate(record["answers"])] for record in pairs.predicted))
-    golds: dict[str, list[JsonObject]] = {question: [] for question in questions}
+    golds: dict[str, list[str]] = {question: [] for question in questions}
     for question, record in zip(questions, pairs.gold, strict=True):
         golds[question] += right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
     return CountSample(pairs.tally((
         (owners[question], "", column, amount) for question, gold in golds.items()
-        for column, amount in enumerate((*rank_factoid(_spellings(gold), merged[question]), 1))),
+        for column, amount in enumerate((*rank_factoid(gold, merged[question]), 1))),
         4), _factoid_metrics)
 
 
@@ -296,10 +297,6 @@ def _factoid_metrics(totals: np.ndarray) -> Values:
     both = totals.sum(axis=1)
     return {name: divide(both[..., column], both[..., 3]) for column, name in enumerate(
         ("strict_accuracy", "lenient_accuracy", "mrr"))}
-
-
-def _spellings(answers: Sequence[JsonObject]) -> list[str]:
-    return [answer["text"] for answer in answers]
 
 
 # The table of tasks

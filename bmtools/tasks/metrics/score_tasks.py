@@ -168,18 +168,17 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
         require_same_ids(expected, name, own, one.place)
     task = config.task or find_task(expected, found[0], config.predicted)
     require_annotations(expected, task)
-    matched = [match_predictions(expected, own, task, config.predicted) for own in found]
-    if not config.types and not config.undirected:
-        return task, [*expected.values()], matched
+    matched = [[match_predictions(record, own[one], task, config.predicted)
+                for one, record in expected.items()] for own in found]
     metrics = TASK_METRICS[task]
+    typed = metrics.by == "type"
     known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
-        if metrics.by == "type" else ()
+        if typed and config.types else ()
     for kind in sorted(config.chosen_types.difference(known)):
         raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
                         f"names, {suggestion(kind, sorted(known))}")
-    chosen, *others = ([choose_annotations(record, metrics.key, config) for record in records]
-                       for records in ([*expected.values()], *matched)) \
-        if metrics.by == "type" else ([*expected.values()], *matched)
+    chosen, *others = ([choose_annotations(record, metrics.key, config) if typed else record
+                        for record in records] for records in (expected.values(), *matched))
     return task, chosen, others
 
 
@@ -343,24 +342,18 @@ def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: 
     return _KEYS[known[0]]
 
 
-def match_predictions(gold: Mapping[str, Record], predicted: Mapping[str, Record], task: str,
-                      key: str) -> list[Record]:
-    """Put predictions in the place of annotations, in the order of gold records.
+def match_predictions(gold: Record, record: Record, task: str, key: str) -> Record:
+    """Make a record of the predictions alone, which take the place of annotations.
 
     Args:
-        gold: records by id, with the task's annotations.
-        predicted: the same ones.
+        gold: record with the task's annotations.
+        record: the same one with predictions.
         task: name of the task.
         key: of the predictions: an object of them, or the task's own key.
 
     Raises:
         RecordError: predictions for another text, or without the task's key.
     """
-    return [_predictions(record, predicted[one], task, key) for one, record in gold.items()]
-
-
-def _predictions(gold: Record, record: Record, task: str, key: str) -> Record:
-    """Make a record of the predictions alone."""
     own = TASK_METRICS[task].key
     held = record if key == own else record.get(key)
     if not isinstance(held, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean, median, stdev, variance
@@ -148,12 +149,6 @@ def seeds_needed(difference: float, first: Sequence[float], second: Sequence[flo
         missed = nct.cdf(limit, freedom, shift) - nct.cdf(-limit, freedom, shift)
         return bool(not missed > 1 - power)
 
-    low, high = 1, 2
-    while not finds(high):
-        low, high = high, 2 * high
-        if low > _MOST_SEEDS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if finds(middle) else (middle, high)
-    return high if high <= _MOST_SEEDS else None
+    tried = range(2, _MOST_SEEDS + 1)
+    place = bisect_left(tried, True, key=finds)
+    return tried[place] if place < len(tried) else None
