@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from bmtools.distributed import world_size
 from bmtools.io.system import matching, read_system
 
 SECONDS_BETWEEN_POLLS = 60.0
-SECONDS_BETWEEN_SAMPLES = 1.0
-NVML, SAMPLED = "nvml", "nvml, sampled power"
 _DOMAINS = ("package", "dram")
 
 
@@ -52,32 +48,16 @@ class Rapl:
             self.joules[domain] += max(grown, 0) / 1e6
 
 
-@dataclass
-class Gpu:
-    """GPU with its energy since the start.
-
-    Args:
-        handle: of NVML.
-        counted: whether it counts energy; otherwise its power is sampled.
-        last: its counter at the start, in millijoules, or the time of the last sample.
-        joules: of the samples.
-    """
-
-    handle: Any
-    counted: bool
-    last: float
-    joules: float = 0.0
-
-
 class Gpus:
     """Energy of GPUs since the start; of whole devices, whoever uses them.
 
     Attributes:
-        by_uuid: those that NVML can tell the energy or power of.
+        by_uuid: handles of NVML of those that count it, and their counts at the start in
+            millijoules.
     """
 
     def __init__(self) -> None:
-        self.by_uuid: dict[str, Gpu] = {}
+        self.by_uuid: dict[str, tuple[Any, int]] = {}
         self._nvml: Any = None
         if not matching("dev/nvidia*"):
             return
@@ -91,39 +71,16 @@ class Gpus:
         for number in range(pynvml.nvmlDeviceGetCount()):
             with suppress(pynvml.NVMLError):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(number)
-                uuid = pynvml.nvmlDeviceGetUUID(handle)
-                try:
-                    gpu = Gpu(handle, True, pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
-                except pynvml.NVMLError:
-                    pynvml.nvmlDeviceGetPowerUsage(handle)
-                    gpu = Gpu(handle, False, time.monotonic())
-                self.by_uuid[uuid.decode() if isinstance(uuid, bytes) else uuid] = gpu
-
-    @property
-    def method(self) -> str:
-        """How the energy is found: power is sampled where a GPU has no counter."""
-        return NVML if all(gpu.counted for gpu in self.by_uuid.values()) else SAMPLED
-
-    def poll(self) -> None:
-        """Sample the power of GPUs without a counter."""
-        for gpu in self.by_uuid.values():
-            if not gpu.counted:
-                with suppress(self._nvml.NVMLError):
-                    now = time.monotonic()
-                    watts = self._nvml.nvmlDeviceGetPowerUsage(gpu.handle) / 1000
-                    gpu.joules += watts * (now - gpu.last)
-                    gpu.last = now
+                self.by_uuid[pynvml.nvmlDeviceGetUUID(handle)] = \
+                    handle, pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
 
     def joules(self, uuid: str) -> float | None:
         """Return the energy of one; None where it cannot be told, or its counter began anew."""
-        gpu = self.by_uuid.get(uuid)
-        if gpu is None:
-            return None
-        if not gpu.counted:
-            return gpu.joules
-        with suppress(self._nvml.NVMLError):
-            grown = self._nvml.nvmlDeviceGetTotalEnergyConsumption(gpu.handle) - gpu.last
-            return grown / 1000 if grown >= 0 else None
+        if uuid in self.by_uuid:
+            handle, start = self.by_uuid[uuid]
+            with suppress(self._nvml.NVMLError):
+                grown = self._nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - start
+                return grown / 1000 if grown >= 0 else None
         return None
 
     def used(self) -> dict[str, str]:
@@ -140,9 +97,9 @@ class Gpus:
                 if cuda.memory_stats(number).get("segment.all.allocated"):
                     gpu = cuda.get_device_properties(number)
                     found[f"GPU-{getattr(gpu, 'uuid', number)}"] = gpu.name
-        for uuid, known in self.by_uuid.items():
+        for uuid, (handle, _) in self.by_uuid.items():
             with suppress(self._nvml.NVMLError):
-                running = self._nvml.nvmlDeviceGetComputeRunningProcesses(known.handle)
+                running = self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)
                 if world_size() == 1 and os.getpid() in [process.pid for process in running]:
-                    found.setdefault(uuid, self._nvml.nvmlDeviceGetName(known.handle))
+                    found.setdefault(uuid, self._nvml.nvmlDeviceGetName(handle))
         return found

@@ -17,13 +17,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from bmtools.distributed import is_main_process, local_rank, local_world_size, world_size
-from bmtools.io.energy.counters import (
-    SAMPLED,
-    SECONDS_BETWEEN_POLLS,
-    SECONDS_BETWEEN_SAMPLES,
-    Gpus,
-    Rapl,
-)
+from bmtools.io.energy.counters import SECONDS_BETWEEN_POLLS, Gpus, Rapl
 from bmtools.io.energy.figures import add, declare, rounded
 from bmtools.io.energy.settings import EnergyConfig, from_environment
 from bmtools.io.system import read_system
@@ -59,9 +53,7 @@ class Meter:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         if self._rapl.joules:
-            self._keep_polling(SECONDS_BETWEEN_POLLS)
-        if self._gpus.method == SAMPLED:
-            self._keep_polling(SECONDS_BETWEEN_SAMPLES)
+            threading.Thread(target=self._keep_polling, daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +93,8 @@ class Meter:
 
         The machine is counted by the first of its processes alone.
         """
-        self._poll()
+        with self._lock:
+            self._rapl.poll()
         seconds = max(time.monotonic() - self._began, 1e-9)
         cores, cpu_seconds = os.cpu_count() or 1, _cpu_seconds() - self._cpu_began
         used = self._gpus.used()
@@ -122,7 +115,7 @@ class Meter:
         """Return what counters measured, and the part of it that is this process's."""
         joules = [self._gpus.joules(uuid) for uuid in used]
         counted = [one for one in joules if one is not None]
-        by = [self._gpus.method] if counted and len(counted) == len(used) else []
+        by = ["nvml"] if counted and len(counted) == len(used) else []
         package, memory = (self._rapl.joules.get(name, 0.0) for name in ("package", "dram"))
         gpu = sum(counted) if by else 0.0
         cpu = package + memory if local_rank() == 0 else 0.0
@@ -135,17 +128,10 @@ class Meter:
                              **{name: _kwh(one) for name, one in parts.items() if one}},
                 "allotted": {"kwh": _kwh(own), "of": "measured"}}
 
-    def _poll(self) -> None:
-        with self._lock:
-            self._rapl.poll()
-            self._gpus.poll()
-
-    def _keep_polling(self, seconds: float) -> None:
-        def run() -> None:
-            while not self._ended.wait(seconds):
-                self._poll()
-
-        threading.Thread(target=run, daemon=True).start()
+    def _keep_polling(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_POLLS):
+            with self._lock:
+                self._rapl.poll()
 
 
 def _cpu_seconds() -> float:

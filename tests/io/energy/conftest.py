@@ -24,15 +24,14 @@ class Nvml:
     """GPUs as the module `pynvml` tells of them.
 
     Args:
-        millijoules: of each GPU's counter; None where it has none.
+        millijoules: of each GPU's counter.
     """
 
     class NVMLError(Exception):
         """What NVML cannot tell."""
 
-    def __init__(self, millijoules: dict[str, int | None]) -> None:
+    def __init__(self, millijoules: dict[str, int]) -> None:
         self.millijoules = millijoules
-        self.milliwatts = dict.fromkeys(millijoules, 50_000)
         self.running: dict[str, list[int]] = {}
 
     def nvmlInit(self) -> None:
@@ -51,13 +50,7 @@ class Nvml:
         return f"NVIDIA {handle}"
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
-        count = self.millijoules[handle]
-        if count is None:
-            raise self.NVMLError("not supported")
-        return count
-
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
-        return self.milliwatts[handle]
+        return self.millijoules[handle]
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [SimpleNamespace(pid=pid) for pid in self.running.get(handle, [])]
@@ -84,9 +77,9 @@ def clock(system: Any, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def gpus(system: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Make GPUs: `gpus({"GPU-a": 100, "GPU-b": None}, used=[0])`; returns their `pynvml`."""
+    """Make GPUs: `gpus({"GPU-a": 100, "GPU-b": 0}, used=[0])`; returns their `pynvml`."""
 
-    def make(millijoules: dict[str, int | None], used: list[int]) -> Nvml:
+    def make(millijoules: dict[str, int], used: list[int]) -> Nvml:
         nvml, names = Nvml(millijoules), list(millijoules)
         cuda = SimpleNamespace(
             is_initialized=lambda: True, device_count=lambda: len(names),

@@ -1,4 +1,4 @@
-"""Counters of energy: which are read, what wraps around, and GPUs that have none."""
+"""Counters of energy: which are read, and what wraps around."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.io.energy.counters import NVML, SAMPLED, Gpus, Rapl
+from bmtools.io.energy.counters import Gpus, Rapl
 
 
 def test_packages_and_memory_count_once(rapl: Any) -> None:
@@ -51,7 +51,7 @@ def test_gpus_in_use_alone(gpus: Any) -> None:
     counter = Gpus()
     nvml.millijoules |= {"GPU-a": 905_000, "GPU-b": 19_000}
     assert counter.used() == {"GPU-b": "NVIDIA A100"}
-    assert (counter.joules("GPU-b"), counter.method) == (12.0, NVML)
+    assert counter.joules("GPU-b") == 12.0
     nvml.millijoules["GPU-b"] = 10  # the driver was loaded anew
     assert counter.joules("GPU-b") is None
 
@@ -68,16 +68,6 @@ def test_a_process_of_a_launcher_takes_its_own_gpu(gpus: Any,
     gpus({"GPU-a": 0, "GPU-b": 0}, used=[1, 0])
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert [*Gpus().used()] == ["GPU-b"]
-
-
-def test_power_is_sampled_without_a_counter(gpus: Any, clock: Any) -> None:
-    nvml = gpus({"GPU-a": None}, used=[0])
-    counter = Gpus()
-    for watts, seconds in ((100, 3), (50, 10)):
-        clock.seconds += seconds
-        nvml.milliwatts["GPU-a"] = watts * 1000
-        counter.poll()
-    assert (counter.joules("GPU-a"), counter.method) == (100 * 3 + 50 * 10, SAMPLED)
 
 
 def test_no_driver_no_figures(system: Any) -> None:
