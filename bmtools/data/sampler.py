@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ from bmtools.data.samples import (
     SAMPLE,
     SINGLE_SPECIALS,
     WORD_SLACK,
+    at_word_starts,
     cut_evenly,
     make_pairs,
     token_counts,
     whole_documents,
 )
 from bmtools.data.shuffle import Mixture, document_numbers
-from bmtools.data.word_starts import join
 from bmtools.ragged import offsets, ranges
 from bmtools.records import JsonObject
 
@@ -243,32 +243,15 @@ class Sampler:
             parts = pack(token_counts(samples), max_length, 0, None)
             packed = samples[parts.samples]
         else:
-            parts = pack(samples["length"], max_length, SINGLE_SPECIALS,
-                         _WordCuts(samples, self._corpora))
+            def cut(chosen: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+                starts = samples["start"][chosen]
+                return at_word_starts(samples[chosen], wanted + starts, self._corpora,
+                                      WORD_SLACK) - starts
+
+            parts = pack(samples["length"], max_length, SINGLE_SPECIALS, cut)
             packed = samples[parts.samples]
             packed["start"] += parts.starts
             packed["length"] = parts.lengths
         sizes = np.bincount(parts.sequences + 1, minlength=1)
         sequences = Sequences(packed[sizes[0]:], offsets(sizes[1:]))
         return sequences[rng.permutation(len(sequences))], packed[:sizes[0]]
-
-
-class _WordCuts:
-    """Finds offsets at which samples can be cut: at or just before a wanted one, at a word start.
-
-    Args:
-        samples: (samples,) of SAMPLE.
-        corpora: by the corpus numbers of samples.
-    """
-
-    def __init__(self, samples: np.ndarray, corpora: Sequence[Corpus]) -> None:
-        self._starts = samples["start"]
-        own = [np.flatnonzero(samples["corpus"] == number) for number in range(len(corpora))]
-        self._word_starts = join([corpus.word_starts(samples["document"][chosen])
-                                  for corpus, chosen in zip(corpora, own, strict=True)])
-        self._indices = np.argsort(np.concatenate(own))
-
-    def __call__(self, samples: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        starts = self._starts[samples]
-        return self._word_starts.at_or_before(self._indices[samples], wanted + starts,
-                                              WORD_SLACK) - starts

@@ -12,7 +12,6 @@ from bmtools.ragged import offsets, ranges
 
 if TYPE_CHECKING:
     from bmtools.data.shards import Corpus
-    from bmtools.data.word_starts import WordStarts
 
 SAMPLE = np.dtype([
     ("corpus", "i4"), ("draw", "i8"), ("document", "i8"), ("start", "i8"), ("length", "i8"),
@@ -74,16 +73,23 @@ def cut_evenly(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int) 
     first_parts = offsets(counts)
     numbers = ranges(np.zeros_like(counts), counts)
     starts = parts["start"] + numbers * parts["length"] // counts.repeat(counts)
-    for number, corpus in enumerate(corpora):
-        moved = np.nonzero((parts["corpus"] == number) & (numbers > 0))[0]
-        if len(moved):
-            documents, places = np.unique(parts["document"][moved], return_inverse=True)
-            starts[moved] = corpus.word_starts(documents).at_or_before(places, starts[moved],
-                                                                       _slack(longest))
+    moved = numbers > 0
+    starts[moved] = at_word_starts(parts[moved], starts[moved], corpora, _slack(longest))
     ends = np.append(starts[1:], 0)
     ends[first_parts[1:] - 1] = samples["start"] + samples["length"]
     parts["start"], parts["length"] = starts, ends - starts
     return parts
+
+
+def at_word_starts(samples: np.ndarray, offsets: np.ndarray, corpora: Sequence[Corpus],
+                   slack: int) -> np.ndarray:
+    """Move an offset in the document of each sample back to a word start, if one is close by."""
+    found = offsets.copy()
+    for number, corpus in enumerate(corpora):
+        own = np.flatnonzero(samples["corpus"] == number)
+        if len(own):
+            found[own] = corpus.at_or_before(samples["document"][own], offsets[own], slack)
+    return found
 
 
 def count_parts(lengths: np.ndarray, longest: int) -> np.ndarray:
@@ -149,7 +155,6 @@ class _Pairing:
         self._shortest = min(_SHORTEST_SEGMENT, room)
         self._longest_sentence = max(room // 2, 1)
         self._keys = derive(seed, 5, samples["corpus"], samples["draw"], samples["start"])
-        self._word_starts: WordStarts = corpus.word_starts(samples["document"])
         self._borders, self._firsts = self._sentences()
         # From a place in the line to one in the document.
         self._shifts = samples["start"] - self._borders[self._firsts[:-1]]
@@ -234,9 +239,9 @@ class _Pairing:
     def _halves(self, samples: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """Find a word start near the middle of sentences; their beginnings where there is none."""
         centers = (self._borders[begins] + self._borders[begins + 1]) // 2
-        shifts = self._shifts[samples]
-        halves = self._word_starts.at_or_before(samples, centers + shifts, self._longest_sentence)
-        found = self._word_starts.contain(samples, halves)
+        shifts, documents = self._shifts[samples], self._samples["document"][samples]
+        halves = self._corpus.at_or_before(documents, centers + shifts, self._longest_sentence)
+        _, found = self._corpus.gather(documents, halves, np.ones_like(halves))
         return np.where(found, halves - shifts, self._borders[begins])
 
     def _random_segments(self, documents: np.ndarray, rooms: np.ndarray,

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bmtools.data.word_starts import WordStarts
 from bmtools.errors import CheckpointError
 from bmtools.io.json_files import read_manifest
 from bmtools.io.provenance.manifest import add_input
@@ -245,20 +244,26 @@ class Corpus:
             starts[target] = bits_at(shard.bits, source)
         return ids, starts
 
-    def word_starts(self, documents: np.ndarray) -> WordStarts:
-        """Read the word starts of some documents, a bit a token."""
-        documents = np.asarray(documents, dtype=np.int64)
-        lengths = self.lengths[documents].astype(np.int64)
-        first_bytes, sizes, first_bits = (np.empty_like(documents) for _ in range(3))
-        for _, chosen, origins in self._by_shard(documents):
-            first_bytes[chosen], first_bits[chosen] = origins >> 3, origins & 7
-            sizes[chosen] = (origins + lengths[chosen] + 7 >> 3) - (origins >> 3)
-        begins = run_offsets(sizes)
-        bits = np.empty(int(begins[-1]), dtype=np.uint8)
-        for shard, chosen, _ in self._by_shard(documents):
-            bits[ranges(begins[chosen], sizes[chosen])] = \
-                shard.bits[ranges(first_bytes[chosen], sizes[chosen])]
-        return WordStarts(bits, begins[:-1] * 8 + first_bits, lengths)
+    def at_or_before(self, documents: np.ndarray, offsets: np.ndarray, slack: int) -> np.ndarray:
+        """Move offsets within documents back to word starts.
+
+        Args:
+            documents: (offsets,) numbers of documents.
+            offsets: (offsets,) tokens within each, 0 to its length, which counts as a border.
+            slack: most tokens to go back; an offset without a word start there is kept.
+        """
+        found = offsets.copy()
+        for shard, chosen, origins in self._by_shard(documents):
+            own = offsets[chosen]
+            open_ = np.flatnonzero((own > 0) & (own < self.lengths[documents[chosen]]))
+            for back in range(slack + 1):
+                wanted = own[open_] - back
+                hit = bits_at(shard.bits, origins[open_] + wanted) | (wanted == 0)
+                found[chosen[open_[hit]]] = wanted[hit]
+                open_ = open_[~hit]
+                if not len(open_):
+                    break
+        return found
 
     def sentence_starts(self, documents: np.ndarray, firsts: np.ndarray,
                         lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -83,7 +83,7 @@ def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) ->
               for offset in range(len(one.ids) + 1)]
     np.random.default_rng(2).shuffle(positions)
     numbers, offsets = np.array(positions).T
-    found = corpus.word_starts(np.arange(len(given))).at_or_before(numbers, offsets, slack)
+    found = corpus.at_or_before(numbers, offsets, slack)
     assert found.tolist() == [slowly(given[number], offset, slack) for number, offset in positions]
 
 

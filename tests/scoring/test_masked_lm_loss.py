@@ -139,16 +139,12 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     class OneCorpus:
         """Looks for word starts one position after the other."""
 
-        def word_starts(self, documents: np.ndarray) -> OneCorpus:
-            self.documents = documents
-            return self
-
-        def at_or_before(self, places: np.ndarray, offsets: np.ndarray,
+        def at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
                          slack: int) -> np.ndarray:
             return np.array([next((position for position in range(offset, offset - slack - 1, -1)
                                    if starts[firsts[document] + position]), offset)
                              for document, offset in
-                             zip(self.documents[places], offsets, strict=True)])
+                             zip(documents, offsets, strict=True)])
 
     numbers = np.arange(len(lengths))
     whole = whole_documents(numbers, lengths, numbers)
