@@ -54,11 +54,6 @@ Values = JsonObject
 """Values of a command's parameters, by name."""
 Convert = Callable[[CommandStep, Values], None]
 _CONVERSIONS, _STEP = "bmtools_conversions", "bmtools.step"
-writes_records = click.option(
-    "-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout", metavar="FILE",
-    help="Write here; .gz and .zst compress.")
-
-
 _OVERWRITE_HELP = "Replace output that exists."
 takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
 
@@ -166,6 +161,16 @@ def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) 
     ctx.with_resource(limiting_records(megabytes))
 
 
+def together(*options: Decorator) -> Decorator:
+    """Make one decorator of several, which stand from top to bottom."""
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 def add_options(options: Sequence[Decorator], convert: Convert,
                 function: Function) -> Function:
     """Add options to a command's function, and a conversion of their values.
@@ -180,9 +185,7 @@ def add_options(options: Sequence[Decorator], convert: Convert,
         function: a command's.
     """
     function.__dict__.setdefault(_CONVERSIONS, []).insert(0, convert)
-    for option in reversed(options):  # whose own conversions come first
-        function = option(function)
-    return function
+    return together(*options)(function)  # whose own conversions come first
 
 
 @contextmanager
@@ -211,6 +214,15 @@ allows_empty = click.option(
     "--allow-empty", is_flag=True,
     help="Accept input without a single record, and write none; otherwise it is an error.")
 """Add `--allow-empty`, for commands that write records."""
+
+
+def writes_records(what: str = "") -> Decorator:
+    """Add `-o/--output FILE`, stdout by default; `what` is written there."""
+    return click.option("-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout",
+                        metavar="FILE", help=f"Write {what and f'{what} '}here; .gz and .zst "
+                                             "compress.")
+
+
 takes_abbreviations = click.option(
     "--abbreviations", type=InputFile(Path, allow_dash=False),
     metavar="FILE", help="More abbreviations that end no sentence, one a line: vit. or, where "
@@ -229,6 +241,11 @@ def _open_records(step: CommandStep, values: Values) -> None:
 
 reads_records = partial(add_options, [takes_files, takes_rejects], _open_records)
 """Add FILES and `--rejects`; passes `records` and `reject`."""
+
+
+def passes_records(what: str = "") -> Decorator:
+    """Add FILES, `--rejects`, `--allow-empty` and `--output`; `what` is written there."""
+    return together(reads_records, allows_empty, writes_records(what))
 
 
 def writes_file(flag: str, help: str) -> Decorator:

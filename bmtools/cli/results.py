@@ -6,10 +6,11 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Decorator
+from bmtools.cli.options import Decorator, together, writes_plot, writes_records
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import (
     alike,
@@ -43,6 +44,11 @@ prints_results: Decorator = click.option(
 """Add `--table/--json` to a command that reports; it prints by `print_results`."""
 
 
+def reports(what: str, plot: str = "") -> Decorator:
+    """Add `--table/--json` and `--output`, and `--plot` if there is something to draw."""
+    return together(prints_results, *([writes_plot(plot)] if plot else []), writes_records(what))
+
+
 def as_tables(step: CommandStep) -> None:
     """Show results as tables, as `--table` does."""
     step.context.meta[_AS_TABLE] = True
@@ -57,7 +63,8 @@ def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
 
 
 def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT,
-                  print_tables: Callable[[Sequence[Line]], object] = print_lines) -> list[Line]:
+                  print_tables: Callable[[Sequence[Line]], object] = print_lines,
+                  plot: Path | None = None) -> list[Line]:
     """Print the lines that a command reports, as tables or as JSON Lines, and return them.
 
     Args:
@@ -65,6 +72,7 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
         lines: each is written as soon as it comes, if not in a table.
         output: file that gets JSON Lines in any case; stdout for `-`.
         print_tables: prints all lines at once for people.
+        plot: file to draw them to.
     """
     kept: list[Line] = []
 
@@ -83,6 +91,10 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
         with step.paused():
             print_tables(kept)
             sys.stdout.flush()
+    if plot is not None:
+        from bmtools.study.reports.report import plot_lines
+
+        plot_lines(kept, plot)
     return kept
 
 

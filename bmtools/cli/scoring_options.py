@@ -14,10 +14,9 @@ from bmtools.cli.options import (
     add_options,
     scored_directory,
     writes_file,
-    writes_records,
 )
 from bmtools.cli.parameters import InputFile
-from bmtools.cli.results import Closing, Line, prints_results, with_file
+from bmtools.cli.results import Closing, Line, reports, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
@@ -35,7 +34,7 @@ takes_groups = click.option(
          "meta.year.")
 
 
-def scores_checkpoints(kind: type) -> Decorator:
+def scores_checkpoints(kind: type, item: str) -> Decorator:
     """Add the options of a measure: its checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`
@@ -43,6 +42,7 @@ def scores_checkpoints(kind: type) -> Decorator:
 
     Args:
         kind: dataclass of the measure's own settings.
+        item: what is scored.
     """
     kinds = (StatisticsConfig, InferenceConfig, kind)
 
@@ -57,8 +57,8 @@ def scores_checkpoints(kind: type) -> Decorator:
                      help="Also score the token frequencies of these records, as a model without "
                           "context would."),
         takes_groups,
-        writes_file("--details", "Write a line for each scored item and checkpoint here."),
-        writes_records, prints_results,
+        writes_file("--details", f"Write a line for each {item} and checkpoint here."),
+        reports("the scores"),
         *(partial(with_options, kind=one) for one in kinds)], prepare)
 
 

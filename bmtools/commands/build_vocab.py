@@ -9,12 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.options import (
-    Command,
-    reads_records,
-    tokenizer_directory,
-    writes_directory,
-)
+from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
 from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep

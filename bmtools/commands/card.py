@@ -31,7 +31,7 @@ from bmtools.io.provenance.manifest import CARD
 @click.option("--search", multiple=True, type=InputPath(Path),
               metavar="PATH", help="Also look here for what it was made from.")
 @writes_file("--bom", "Write a bill of materials here, CycloneDX 1.6 in JSON.")
-@writes_records
+@writes_records()
 def command(step: CommandStep, model: Path, about: Path | None, scores: tuple[str, ...],
             search: tuple[Path, ...], bom: str | None, output: str) -> None:
     """Write the card of a checkpoint, an exported model or a vocabulary.

@@ -9,14 +9,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    input_file,
-    reads_records,
-    writes_file,
-    writes_records,
-)
+from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
@@ -38,11 +31,8 @@ from bmtools.io.workers import RecordWorker
               "personal-data dropped output",
     groups={"Output": "output dropped rejects",
             "Repairs of text": "repairs remove", "Workers": PASS_OPTIONS},
-    topics="records",
-    meanings={"output": "Write the records that stay here; .gz and .zst compress."})
-@reads_records
-@allows_empty
-@writes_records
+    topics="records")
+@passes_records("the records that stay")
 @writes_file("--dropped", "Write the records left out, with the rule and what it found under "
              "meta.dropped.")
 @takes_settings(RepairConfig, "repairs")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, inference_directory, input_file, writes_records
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results, with_file
+from bmtools.cli.options import Command, inference_directory, input_file
+from bmtools.cli.results import Closing, Line, finish, print_results, reports, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.models.settings import SpeedConfig
@@ -19,14 +19,12 @@ from bmtools.models.settings import SpeedConfig
     "bmtools compare-models model --texts notes.jsonl --turns 1",
     "bmtools compare-models base model --texts notes.jsonl --turns 1"),
     groups={"Scores": "output", "Speed": "texts batch-size max-length turns workers"},
-    topics="checkpoints devices",
-    meanings={"output": "Write the lines here; .gz and .zst compress."})
+    topics="checkpoints devices")
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")
 @click.option("--texts", type=input_file, metavar="FILE", required=True,
               help="Records whose first texts are read.")
 @takes_settings(SpeedConfig, "config")
-@prints_results
-@writes_records
+@reports("the lines")
 def command(step: CommandStep, models: tuple[Path, ...], texts: str,
             config: SpeedConfig, output: str) -> None:
     """Compare models by size, speed and memory.

@@ -7,15 +7,9 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    named_paths,
-    takes_rejects,
-    writes_plot,
-    writes_records,
-)
+from bmtools.cli.options import Command, named_paths, takes_rejects
 from bmtools.cli.parameters import InputFile, NamedInput
-from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, command_line, finish, print_results, reports
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_tables
 from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
@@ -31,8 +25,7 @@ from bmtools.values import format_figure
     "bmtools compare-vocab corpus.jsonl --vocab old=base --vocab new=vocabulary",
     "bmtools compare-vocab --terms terms.txt --vocab base --vocab vocabulary --worst 3"),
     groups={"Vocabularies": "vocab", "Text and terms": "files terms segmenter rejects",
-            "Report": "worst table plot output"},
-    meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
+            "Report": "worst table plot output"})
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=InputFile())
 @click.option("--vocab", "vocabs", multiple=True, required=True, metavar="[NAME=]PATH",
@@ -47,10 +40,8 @@ from bmtools.values import format_figure
               help="Number of terms named that each vocabulary breaks up worst.")
 @click.option("--segmenter", metavar="NAME",
               help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
-@prints_results
-@writes_plot("pieces per word")
 @takes_rejects
-@writes_records
+@reports("the JSON Lines", plot="pieces per word")
 def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None,
             worst: int, segmenter: str | None, plot: Path | None,
             reject: Reject, output: str) -> None:
@@ -65,7 +56,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     paths = named_paths("--vocab", vocabs, VOCABULARY)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.study.reports.report import plot_lines, tables_of
+    from bmtools.study.reports.report import tables_of
     from bmtools.vocab.compare_vocab import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
@@ -73,9 +64,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     lines = list(compare_vocab(
         load_vocabularies(paths), counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, segmenter=load_segmenter(segmenter) if segmenter else None))
-    if plot is not None:
-        plot_lines(lines, plot)
-    print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))
+    print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)), plot)
     finish(step, *closing(lines, paths))
 
 

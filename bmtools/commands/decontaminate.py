@@ -9,14 +9,7 @@ from functools import partial
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    input_file,
-    reads_records,
-    writes_file,
-    writes_records,
-)
+from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
@@ -36,9 +29,7 @@ from bmtools.io.output import open_output
     essential="evaluation hits ngram-words least-words keys action output workers resume rejects",
     groups={"Contamination": "evaluation hits ngram-words least-words keys action",
             "Speed": PASS_OPTIONS}, topics="records")
-@reads_records
-@allows_empty
-@writes_records
+@passes_records()
 @click.option("--evaluation", multiple=True, required=True, type=input_file, metavar="FILE",
               help="Records that models are evaluated on; may be repeated.")
 @writes_file("--hits", "Write here what records share with which evaluation record: both ids, "

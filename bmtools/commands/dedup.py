@@ -8,14 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    input_file,
-    reads_records,
-    writes_file,
-    writes_records,
-)
+from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
@@ -36,9 +29,7 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
     groups={"Duplicates": "duplicates threshold ngram-words against permutations seed",
             "Output": "output dropped", "Speed": PASS_OPTIONS},
     topics="records")
-@reads_records
-@allows_empty
-@writes_records
+@passes_records()
 @writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
                           "place and the similarity.")
 @click.option("--against", multiple=True, metavar="FILE", type=input_file,

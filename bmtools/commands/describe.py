@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, takes_files, takes_rejects, writes_plot, writes_records
+from bmtools.cli.options import Command, takes_files, takes_rejects
 from bmtools.cli.parameters import NameOrFile
 from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_tables
@@ -23,8 +23,7 @@ from bmtools.study.corpora.settings import DescribeConfig
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
     "bmtools describe corpus.jsonl --topics medicine --table"),
     groups={"Counts": "topics total bands uncased keys most",
-            "Report": "table plot output workers ray"},
-    meanings={"output": "Write the JSON Lines here; .gz and .zst compress."}, topics="records")
+            "Report": "table plot output workers ray"}, topics="records")
 @takes_files
 @takes_rejects
 @click.option("--topics", metavar="medicine|FILE",
@@ -33,10 +32,8 @@ from bmtools.study.corpora.settings import DescribeConfig
                    "list for each topic, Cardiology = [\"cardi*\", \"heart failure\"].")
 @click.option("--total", is_flag=True, help="Also describe all files together.")
 @takes_settings(DescribeConfig, "config")
-@prints_results
-@writes_plot("lengths, words by frequency, topics, years and origins")
 @takes_workers
-@writes_records
+@reports("the JSON Lines", plot="lengths, words by frequency, topics, years and origins")
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
             topics: str | None, total: bool, config: DescribeConfig,
             plot: Path | None, workers: Workers, output: str) -> None:
@@ -52,15 +49,13 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
     from bmtools.study.corpora.describe import describe
     from bmtools.study.corpora.topics import read_topics
-    from bmtools.study.reports.report import plot_lines, tables_of
+    from bmtools.study.reports.report import tables_of
 
     lines = print_results(step, describe(
         step.sources(files), total=total,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
-        output, lambda lines: print_tables(tables_of(lines)))
-    if plot is not None:
-        plot_lines(lines, plot)
+        output, lambda lines: print_tables(tables_of(lines)), plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
     finish(step, f"described {count_of(sum(line['records'] for line in own), 'records')}, "
            f"{count_of(sum(line['words'] for line in own), 'words')}")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, writes_records
+from bmtools.cli.options import Command
 from bmtools.cli.parameters import InputPath
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
+from bmtools.cli.results import Closing, Line, finish, print_results, reports
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_lines
@@ -21,15 +21,13 @@ from bmtools.values import format_duration, format_figure
 @click.command("energy", cls=Command, examples=(
     "bmtools energy model",
     "bmtools energy model scores.jsonl --watts 350 --country ITA --statement"),
-    groups={"Report": "statement output"},
-    meanings={"output": "Write the lines here; .gz and .zst compress."})
+    groups={"Report": "statement output"})
 @click.argument("paths", nargs=-1, required=True, type=InputPath(Path),
                 metavar="PATH...")
 @takes_settings(EnergyConfig, "config")
 @click.option("--statement", is_flag=True,
               help="Print a statement of environmental impact with its arithmetic instead.")
-@prints_results
-@writes_records
+@reports("the lines")
 def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, statement: bool,
             output: str) -> None:
     """Add up the energy and emissions of all steps, and state them.

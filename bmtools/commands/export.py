@@ -61,7 +61,7 @@ def _format(name: str, options: str, *examples: str) -> Callable[..., click.Comm
               show_default=True,
               help="What separates tokens: white space, or punctuation too.")
 @reads_records
-@writes_records
+@writes_records()
 def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str, scheme: Scheme,
           tokenization: Tokenization) -> None:
     """Tokens and tags by tab, a blank line behind every sentence.
@@ -79,7 +79,7 @@ def conll(step: CommandStep, records: RecordReader, reject: Reject, output: str,
 @_format("squad", "", "answers.jsonl -o answers.json",
          "answers.jsonl --rejects bad.jsonl")
 @reads_records
-@writes_records
+@writes_records()
 def squad(step: CommandStep, records: RecordReader, reject: Reject, output: str) -> None:
     """Questions and answers of SQuAD.
 

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    reads_records,
-    writes_file,
-    writes_records,
-)
+from bmtools.cli.options import Command, passes_records, writes_file
 from bmtools.cli.parameters import InputFile, InputPath
 from bmtools.cli.results import Closing, Line, finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
@@ -32,11 +26,8 @@ _existing = InputPath(Path)
     "bmtools find-contexts corpus.jsonl --words terms.txt -o contexts.jsonl",
     "bmtools find-contexts corpus.jsonl --tokenizer vocabulary --base base -o contexts.jsonl"),
     groups={"Words": "words tokenizer base uncased",
-            "Sentences": "max-sentences lang seed", "Output": "output report"},
-    meanings={"output": "Write the sentences here; .gz and .zst compress."})
-@reads_records
-@allows_empty
-@writes_records
+            "Sentences": "max-sentences lang seed", "Output": "output report"})
+@passes_records("the sentences")
 @click.option("--words", metavar="FILE",
               type=InputFile(),
               help="Words to look for, one a line; several parts are allowed (TNF-alpha).")

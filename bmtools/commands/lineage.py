@@ -19,8 +19,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.command("lineage", cls=Command, examples=(
     "bmtools lineage model",
     "bmtools lineage scores.jsonl --search . --format json -o lineage.json"),
-    groups={"Places": "search", "Output": "format output"},
-    meanings={"output": "Write here; .gz and .zst compress."})
+    groups={"Places": "search", "Output": "format output"})
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
                 type=InputPath(Path, exists=False))
 @click.option("--search", multiple=True, metavar="DIR",
@@ -29,7 +28,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 @click.option("--format", "form", type=click.Choice(["tree", "json"]),
               default="tree", show_default=True,
               help="A tree for people, or all records as JSON.")
-@writes_records
+@writes_records()
 def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...], form: str,
             output: str) -> None:
     """Follow outputs back to the first bytes: commands, hashes, licences, hours.

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    named_paths,
-    takes_rejects,
-    usage_errors,
-    writes_records,
-)
+from bmtools.cli.options import Command, named_paths, takes_rejects, usage_errors, writes_records
 from bmtools.cli.parameters import NamedInput
 from bmtools.cli.pass_options import require_files
 from bmtools.cli.results import Closing, Line, finish, to_output
@@ -31,15 +25,14 @@ from bmtools.values import format_figure
 @click.command("mix", cls=Command, examples=(
     "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
     "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
-    groups={"Mixture": "corpus weights size repeat seed", "Output": "output workers ray"},
-    meanings={"output": "Write the records here; .gz and .zst compress."})
+    groups={"Mixture": "corpus weights size repeat seed", "Output": "output workers ray"})
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),
               help="A file of records, and its name if it is another one; repeat it.")
 @takes_rejects
 @takes_settings(MixConfig, "config")
 @takes_settings(Workers, "workers")
-@writes_records
+@writes_records("the records")
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: MixConfig,
             workers: Workers, output: str) -> None:
     """Mix corpora into one by weights, and shuffle it.

@@ -7,14 +7,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    inference_directory,
-    reads_records,
-    usage_errors,
-    writes_records,
-)
+from bmtools.cli.options import Command, inference_directory, passes_records, usage_errors
 from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -29,11 +22,8 @@ from bmtools.tasks.settings import PredictConfig
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
     "bmtools import text notes.txt | bmtools predict --model tagger"),
     groups={"Model": "model task max-length batch-size device precision",
-            "Output": "into output overwrite"}, topics="records devices",
-    meanings={"output": "Write the records here; .gz and .zst compress."})
-@reads_records
-@allows_empty
-@writes_records
+            "Output": "into output overwrite"}, topics="records devices")
+@passes_records("the records")
 @click.option("--model", type=inference_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
 @click.option("--task", type=Choice(list(TASKS)), default=None,

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    allows_empty,
-    input_file,
-    reads_records,
-    usage_errors,
-    writes_file,
-    writes_records,
-)
+from bmtools.cli.options import Command, input_file, passes_records, usage_errors, writes_file
 from bmtools.cli.results import Closing, finish, to_output, with_file
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import (
@@ -50,10 +42,8 @@ if TYPE_CHECKING:
     groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} glossary "
                           "fit-confidence rejects",
             "Review": "review review-page accept", **ENGINE_GROUPS},
-    topics="records devices", meanings={"output": "Write the records here; .gz and .zst compress."})
-@reads_records
-@allows_empty
-@writes_records
+    topics="records devices")
+@passes_records("the records")
 @click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
               help="Translations of the records, under the same ids.")
 @takes_projection()

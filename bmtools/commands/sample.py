@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
     "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
     groups={"Sample": "size words records share by allow-fewer seed",
-            "Output": "output ladder rest workers ray"},
-    meanings={"output": "Write one sample here; .gz and .zst compress."})
+            "Output": "output ladder rest workers ray"})
 @takes_files
 @takes_rejects
-@writes_records
+@writes_records("one sample")
 @click.option("--ladder", type=OutputDirectory(), metavar="DIR",
               help="Directory for a file for each of several sizes.")
 @writes_file("--rest", "Write the other records here, as to train on what is not held out.")

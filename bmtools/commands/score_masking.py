@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, reads_records, writes_records
+from bmtools.cli.options import Command, reads_records
 from bmtools.cli.parameters import InputFile
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.scoring_options import scoring_closing, takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -30,12 +30,10 @@ from bmtools.status import counted
     essential="model masking mask-rate corruption repeats max-length terms by output device",
     groups={"Model": "model", "Masking": "masking mask-rate corruption repeats terms segmenter "
                                          "max-length", "Scores": "by output"},
-    topics="masking devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress."})
+    topics="masking devices")
 @reads_records
 @takes_models
-@writes_records
-@prints_results
+@reports("the scores")
 @takes_settings(MaskedLmLossConfig, "config")
 @click.option("--terms", type=InputFile(Path, allow_dash=False),
               metavar="FILE", help="Terms for --masking terms, one a line.")

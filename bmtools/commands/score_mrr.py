@@ -27,10 +27,8 @@ from bmtools.scoring.settings import MrrConfig
     groups={"Model": "model baseline", "Masked words": "terms",
             "Measure": "top-k multi-token ignore-case beam-size like",
             "Scores": "by details output fail-under fail-below-baseline",
-            "Plots": "plot"}, topics="masking devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress.",
-              "details": "Write a line for each masked word and checkpoint here."})
-@scores_checkpoints(MrrConfig)
+            "Plots": "plot"}, topics="masking devices")
+@scores_checkpoints(MrrConfig, "masked word")
 @reads_records
 @click.option("--terms", type=InputFile(allow_dash=False), metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they occur in texts "

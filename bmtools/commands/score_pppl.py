@@ -20,10 +20,8 @@ from bmtools.scoring.settings import PpplConfig
     "bmtools score-pppl notes.jsonl --model base --model model --by source"),
     essential="model variant like baseline by details output fail-over device",
     groups={"Model": "model baseline", "Measure": "variant like",
-            "Scores": "by details output fail-over"}, topics="masking devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress.",
-              "details": "Write a line for each sentence and checkpoint here."})
-@scores_checkpoints(PpplConfig)
+            "Scores": "by details output fail-over"}, topics="masking devices")
+@scores_checkpoints(PpplConfig, "sentence")
 @reads_records
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.options import Command, reads_records, writes_plot
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.scoring_options import scoring_closing, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -29,15 +29,13 @@ from bmtools.status import counted
             "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
                      "context-characters seed",
             "Measures": "neighbours resamples projection",
-            "Scores": "plot output"}, topics="devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress."})
+            "Scores": "plot output"}, topics="devices")
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")
 @takes_settings(InferenceConfig, "inference", without=("workers",))
 @writes_plot("the words of each model")
-@writes_records
-@prints_results
+@reports("the scores")
 def command(step: CommandStep, records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: InferenceConfig, plot: Path | None,
             output: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.options import Command, usage_errors, writes_plot, writes_records
+from bmtools.cli.options import Command, usage_errors
 from bmtools.cli.parameters import Given, InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import (
     MISSING_NAMED,
@@ -18,7 +18,7 @@ from bmtools.cli.results import (
     as_tables,
     finish,
     print_results,
-    prints_results,
+    reports,
     with_file,
 )
 from bmtools.cli.step import CommandStep
@@ -51,8 +51,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     "bmtools score-suite --suite blurb NCBI-disease=scores.jsonl",
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
     groups={"Suite": "suite sets published compare-with name",
-            "Report": "table format plot output"},
-    meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
+            "Report": "table format plot output"})
 @click.argument("results", nargs=-1, type=Results(InputRecords()), metavar="[[SET=]RESULTS]...")
 @click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
               type=NameOrFile(lambda name: name in suite_names(), suite_names),
@@ -67,9 +66,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
               "task, metrics, groups and sizes; this reads nothing.")
 @click.option("--format", "form", type=click.Choice(["latex"]),
               help="Print tables for LaTeX; --table prints Markdown where stdout is no terminal.")
-@prints_results
-@writes_plot("the scores of all models")
-@writes_records
+@reports("the JSON Lines", plot="the scores of all models")
 def command(step: CommandStep, results: tuple[str, ...], suite: str, published: Shown,
             baseline: str | None, name: str | None, lists_sets: bool, form: str | None,
             plot: Path | None, output: str) -> None:
@@ -89,13 +86,9 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
     with usage_errors():
         lines = suite_scores(suite, step.sources(results), published=published, baseline=baseline,
                              name=name)
-    if plot is not None:
-        from bmtools.study.reports.report import plot_lines
-
-        plot_lines(lines, plot)
     if form:
         as_tables(step)
-    print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form))
+    print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form), plot)
     finish(step, *closing(lines, len(chosen.sets), output))
 
 

@@ -7,16 +7,9 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    takes_rejects,
-    usage_errors,
-    writes_file,
-    writes_plot,
-    writes_records,
-)
+from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_file
 from bmtools.cli.parameters import InputRecords, NamedInput
-from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.scoring_options import scoring_closing
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
@@ -40,17 +33,14 @@ class NamedPredictions(NamedInput):
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
     groups={"Predictions": "predicted task negative types undirected",
-            "Scores": "details plot output fail-under"}, topics="records",
-    meanings={"output": "Write the scores here; .gz and .zst compress."})
+            "Scores": "details plot output fail-under"}, topics="records")
 @click.argument("gold", type=InputRecords())
 @click.argument("predictions", nargs=-1, type=NamedPredictions(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
 @writes_file("--details", "Write a line for each error of mentions, or for each record that is "
              "wrong, here.")
-@writes_plot("how often mentions of each score are right")
-@writes_records
-@prints_results
+@reports("the scores", plot="how often mentions of each score are right")
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if the first metric of any predictions is below X.")
 @(lambda function: with_options(function, TaskScoresConfig))
@@ -75,11 +65,7 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
             raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
         runs = name_predictions(predictions or (STDIN,))
         lines = task_scores(gold, runs, reject=reject, **options)
-    print_results(step, lines, output)
-    if plot is not None:
-        from bmtools.study.reports.report import plot_lines
-
-        plot_lines(lines, plot)
+    print_results(step, lines, output, plot=plot)
     scored = [line for line in lines if "task" in line]
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:

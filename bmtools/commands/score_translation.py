@@ -8,14 +8,9 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    takes_rejects,
-    usage_errors,
-    writes_records,
-)
+from bmtools.cli.options import Command, takes_rejects, usage_errors
 from bmtools.cli.parameters import InputFile, InputRecords
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results, with_file
+from bmtools.cli.results import Closing, Line, finish, print_results, reports, with_file
 from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject, count_of
@@ -31,7 +26,7 @@ from bmtools.values import format_estimate
     "--glossary terms.tsv --baseline earlier.jsonl"),
     groups={"Comparison": "source-lang target-lang glossary baseline",
             "Scores": "resamples output"},
-    topics="records", meanings={"output": "Write the scores here; .gz and .zst compress."})
+    topics="records")
 @click.argument("hypotheses", type=InputRecords())
 @click.argument("references", type=InputRecords(), default=STDIN)
 @click.argument("sources", type=InputRecords(), required=False)
@@ -41,8 +36,7 @@ from bmtools.values import format_estimate
 @click.option("--glossary", type=InputFile(Path, allow_dash=False),
               metavar="FILE", help="Terms and their translations, to count those kept: TSV or TMX. "
                                    "Needs SOURCES.")
-@writes_records
-@prints_results
+@reports("the scores")
 @(lambda function: with_options(function, QualityConfig))
 def command(step: CommandStep, hypotheses: str, references: str, sources: str | None,
             reject: Reject, output: str, **options: Any) -> None:

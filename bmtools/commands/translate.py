@@ -10,12 +10,10 @@ import click
 
 from bmtools.cli.options import (
     Command,
-    allows_empty,
-    reads_records,
+    passes_records,
     takes_abbreviations,
     takes_overwrite,
     usage_errors,
-    writes_records,
 )
 from bmtools.cli.parameters import WorkDirectory
 from bmtools.cli.pass_options import (
@@ -52,11 +50,8 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
                                              "rejects",
             "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
             "Long runs": "cache resume part ray ray-cores"},
-    topics="records devices",
-    meanings={"output": "Write the records here; .gz and .zst compress."})
-@reads_records
-@allows_empty
-@writes_records
+    topics="records devices")
+@passes_records("the records")
 @takes_engine(required=True)
 @(lambda function: with_options(function, DocumentConfig, without=(
     "source_lang", "target_lang", "project", "drop_annotations")))

@@ -85,7 +85,7 @@ _takes_changes = partial(add_options, [
     click.option("--licence", metavar="TEXT", help="Set licence."),
     click.option("--duplicates", type=Choice(get_args(Duplicates)), default="refuse",
                  show_default=True, help="What to do with a record whose id came before."),
-    allows_empty, takes_rejects, writes_records], _make_changes)
+    allows_empty, takes_rejects, writes_records("the records")], _make_changes)
 
 
 def reads(formats: dict[str, click.Command], reader: str, content: str, *examples: str,
@@ -171,8 +171,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
             examples=[f"bmtools import {name} {example}" for example in examples],
             groups={"Records": f"{own} sentences abbreviations duplicates",
                     "Keys of all records": "lang source licence"},
-            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
-                      "output": "Write the records here; .gz and .zst compress."},
+            meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin."},
             topics="records")(run)
         return formats[name]
 
