@@ -24,7 +24,11 @@ from bmtools.cli.options import (
     Values,
     add_options,
     masked_lm_directory,
+    takes_rejects,
+    together,
     tokenizer_directory,
+    usage_errors,
+    writes_directory,
 )
 from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
 from bmtools.cli.results import (
@@ -32,6 +36,7 @@ from bmtools.cli.results import (
     Line,
     command_line,
     finish,
+    print_results,
     prints_results,
     report_printer,
 )
@@ -39,13 +44,13 @@ from bmtools.cli.settings import with_options
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SHARD, is_launched, is_main_process, world_size
-from bmtools.errors import count_of
+from bmtools.errors import Reject, count_of
 from bmtools.io.directories import discard_run
 from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
 from bmtools.io.system import Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
-from bmtools.recipes.phases import PHASE_KINDS, RUN_KINDS
+from bmtools.recipes.phases import PHASE_KINDS, RUN_KINDS, RunConfig
 from bmtools.recipes.toml import recipe_names
 from bmtools.records import JsonObject
 from bmtools.training.plan import (
@@ -55,11 +60,11 @@ from bmtools.training.plan import (
     RETAIN,
     DataConfig,
     ModelInit,
-    TrainingPlan,
+    make_plan,
     make_run_config,
     pretraining_init,
 )
-from bmtools.training.run_directories import STATES, runs_directory
+from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 from bmtools.values import format_figure
 
 TRAINING_GROUPS = {
@@ -186,36 +191,21 @@ Put it below `takes_run_config`, whose config may name the architecture.
 """
 
 
-def resumes(complete: Callable[[Path], object]) -> Decorator:
-    """Add `--resume`: a finished run is left alone, an unfinished one continues.
+def _write_run_cards(output: Path) -> None:
+    """Write the cards of a run's checkpoint and of those that it kept."""
+    from bmtools.study.cards.card import write_cards
 
-    Args:
-        complete: writes the cards of a finished run, by its output, if a kill prevented that.
-    """
-    def find_finished(step: CommandStep, values: Values) -> None:
-        output = values["output"]
-        if values["resume"] and is_finished(output, runs_directory(output)):
-            click.echo(f"bmtools: {output} is finished already", err=True)
-            discard_run(runs_directory(output))  # a kill may have left it
-            complete(output)
-            step.context.exit()
-
-    return partial(add_options, [prints_results, click.option(
-        "--resume", is_flag=True,
-        help="Continue from the newest state of an unfinished run, if there is one.")],
-        find_finished)
+    write_cards(output, kept_directory(output))
 
 
-_processes_option = click.option(
-    "--processes", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")
-_shard_option = click.option(
-    "--shard", is_flag=True,
-    help="Shard weights and optimizer states over the processes (FSDP2).")
-_dry_run_option = click.option(
-    "--dry-run", is_flag=True,
-    help="Check the settings, time some steps of each phase and print the plan, memory, tokens and "
-         "hours as JSON; write nothing.")
+def _find_finished(step: CommandStep, values: Values) -> None:
+    """End the command where `--resume` finds its run finished."""
+    output = values["output"]
+    if values["resume"] and is_finished(output, runs_directory(output)):
+        click.echo(f"bmtools: {output} is finished already", err=True)
+        discard_run(runs_directory(output))  # a kill may have left it, or have prevented the cards
+        _write_run_cards(output)
+        step.context.exit()
 
 
 def _prepare_processes(_step: CommandStep, values: Values) -> None:
@@ -237,26 +227,46 @@ def _prepare_processes(_step: CommandStep, values: Values) -> None:
         values["rejects"] = None
 
 
-launches = partial(add_options, [_processes_option, _shard_option, _dry_run_option],
-                   _prepare_processes)
-"""Add `--processes`, `--shard` and `--dry-run`; the command calls `check_and_launch`.
+def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Decorator:
+    """Add the options of a command that trains by `run_training`.
 
-Put it first.
-"""
+    Args:
+        own: options of the command itself.
+        without: as in `takes_run_config`.
+        defaults: as in `takes_run_config`.
+    """
+    return together(
+        partial(add_options, [
+            click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
+                         help="Processes of this machine that share the work, one for each GPU or "
+                              "part of a CPU."),
+            click.option("--shard", is_flag=True, help="Shard weights and optimizer states over "
+                                                       "the processes (FSDP2)."),
+            click.option("--dry-run", is_flag=True,
+                         help="Check the settings, time some steps of each phase and print the "
+                              "plan, memory, tokens and hours as JSON; write nothing.")],
+                _prepare_processes),
+        takes_data, takes_rejects, writes_directory, takes_run_config(without, **defaults), *own,
+        partial(add_options, [prints_results, click.option(
+            "--resume", is_flag=True,
+            help="Continue from the newest state of an unfinished run, if there is one.")],
+                _find_finished))
 
 
-def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, data: DataConfig,
-                     processes: int, shard: bool, dry_run: bool,
-                     teacher: Path | None = None) -> None:
-    """Refuse what cannot work, then run the command in several processes, if asked to.
+def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,
+                 output: Path, reject: Reject, overwrite: bool, resume: bool, processes: int,
+                 shard: bool, dry_run: bool, teacher: Path | None = None) -> None:
+    """Check, launch and train, and print metrics, or the forecast of a dry run.
 
     A dry run has one process and no output to check.
 
     Raises:
         UsageError: several processes would have to share stdin.
-        BmtoolsError: see `TrainingPlan.check_targets` and `check_run`.
+        BmtoolsError: see `make_plan`, `TrainingPlan.check_targets` and `check_run`.
         click.exceptions.Exit: with the exit code of the processes.
     """
+    with usage_errors():
+        plan = make_plan(output, config, model, data, resume, overwrite, teacher, step)
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())
@@ -267,6 +277,21 @@ def check_and_launch(step: CommandStep, plan: TrainingPlan, model: ModelInit, da
     check_run(plan, model, data, several, shard, teacher)
     if not dry_run:
         launch(step.display, processes)
+    with interruptible(lambda: _describe_leftover(plan.output)):
+        from bmtools.study.cards.card import with_cards
+        from bmtools.training.distill import distill_lines
+        from bmtools.training.forecast import forecast
+        from bmtools.training.pretrain import pretrain_lines
+
+        lines: Callable = partial(pretrain_lines, plan, model, data, reject) \
+            if teacher is None else partial(distill_lines, plan, model, teacher, data, reject)
+        if not dry_run:
+            print_metrics(step, with_cards(lines(), plan.output, kept_directory(plan.output)))
+            return
+        [line] = print_results(step, lines(partial(forecast, processes=processes, sharded=shard)))
+        for kind, start in (("notes", ""), ("warnings", "warning: ")):
+            for text in line[kind]:
+                click.echo(f"bmtools: {start}{text}", err=True)
 
 
 @contextmanager
@@ -300,7 +325,7 @@ class _EchoHandler(logging.Handler):
         click.echo(f"bmtools: {record.getMessage()}", err=True)
 
 
-def describe_leftover(output: Path) -> str:
+def _describe_leftover(output: Path) -> str:
     """Describe what a session that ended at once leaves of its run."""
     directory = runs_directory(output)
     if states := sorted(directory.glob(STATES)):

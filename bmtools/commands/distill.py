@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from bmtools.cli.options import (
-    masked_lm_directory,
-    takes_rejects,
-    tokenizer_directory,
-    usage_errors,
-    writes_directory,
-)
+from bmtools.cli.options import masked_lm_directory, tokenizer_directory, usage_errors
 from bmtools.cli.step import CommandStep
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
     TrainingCommand,
     architecture,
-    launches,
-    resumes,
-    takes_data,
-    takes_run_config,
+    run_training,
+    trains,
 )
-from bmtools.commands.pretrain import run_training, write_run_cards
-from bmtools.errors import Reject
-from bmtools.recipes.phases import RunConfig
-from bmtools.training.plan import (
-    DISTILLATION_WARMUP,
-    DataConfig,
-    distillation_init,
-    make_plan,
-)
+from bmtools.training.plan import DISTILLATION_WARMUP, distillation_init
 
 
 @click.command("distill", cls=TrainingCommand, examples=(
@@ -42,10 +27,7 @@ from bmtools.training.plan import (
               "batch-size learning-rate", groups=TRAINING_GROUPS,
     topics="phases checkpoints devices",
     meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
-@launches
-@takes_data
-@takes_rejects
-@writes_directory
+@trains(without=["objective"], warmup_ratio=DISTILLATION_WARMUP)
 @click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it is not changed.")
 @click.option("--student", type=masked_lm_directory, metavar="CKPT",
@@ -57,12 +39,8 @@ from bmtools.training.plan import (
                    "layers, or their numbers from 0, such as 0,2,4.")
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
               help="Vocabulary of --architecture, by default the teacher's.")
-@takes_run_config(["objective"], warmup_ratio=DISTILLATION_WARMUP)
-@resumes(write_run_cards)
-def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, overwrite: bool,
-            teacher: Path, student: Path | None, architecture: str | None, take_layers: str,
-            tokenizer: Path | None, config: RunConfig, resume: bool, processes: int, shard: bool,
-            dry_run: bool) -> None:
+def command(step: CommandStep, teacher: Path, student: Path | None, architecture: str | None,
+            take_layers: str, tokenizer: Path | None, **options: Any) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -73,5 +51,4 @@ def command(step: CommandStep, data: DataConfig, reject: Reject, output: Path, o
     """
     with usage_errors():
         init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
-        plan = make_plan(output, config, init, data, resume, overwrite, teacher, step)
-    run_training(step, plan, init, data, reject, processes, shard, dry_run, teacher)
+    run_training(step, init, teacher=teacher, **options)
