@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from bmtools.errors import did_you_mean, suggestion
 
-Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _SHOWS_ALL, _FIRST_NAMES = "bmtools.cli.help.shows_all", "bmtools.cli.help.first_names"
 _GIVEN = "bmtools.cli.help.given"
 _WIDEST_TERM = 24
@@ -101,20 +99,6 @@ class Choice(click.Choice[str]):
         listed = super().get_invalid_choice_message(value, ctx).removesuffix(".")
         meant = did_you_mean(str(value), self.choices)
         return f"{listed}{meant and f'; {meant}'}"
-
-
-def offers(values: Callable[[], Iterable[str]], file: bool = False) -> Completion:
-    """Make the completion of a parameter.
-
-    Args:
-        values: lists what it takes.
-        file: whether it takes the name of a file as well.
-    """
-    def complete(_ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
-        items = [CompletionItem(value) for value in values() if value.startswith(start)]
-        return items or [CompletionItem(start, type="file")] * file
-
-    return complete
 
 
 class DocumentedCommand(click.Command):
@@ -354,10 +338,8 @@ def _metavar(option: click.Option, ctx: click.Context) -> str:
     kind = option.type
     if isinstance(kind, click.Path):
         return "FILE" if kind.file_okay else "DIR"
-    for metavar, kinds in (("N", (click.INT, click.IntRange)), ("X", (click.FLOAT,))):
-        if isinstance(kind, tuple(one if isinstance(one, type) else type(one) for one in kinds)):
-            return metavar
-    return option.make_metavar(ctx)
+    names = {"integer": "N", "integer range": "N", "float": "X"}
+    return names.get(kind.name) or option.make_metavar(ctx)
 
 
 def _remark(option: click.Option, ctx: click.Context) -> str:

@@ -228,6 +228,9 @@ takes_abbreviations = click.option(
     metavar="FILE", help="More abbreviations that end no sentence, one a line: vit. or, where "
                          "something always follows, dott. ...")
 """Add `--abbreviations`, for commands that split sentences."""
+takes_masked_terms = click.option(
+    "--terms", type=InputFile(Path, allow_dash=False), metavar="FILE",
+    help="Terms for --masking terms, one a line.")
 takes_rejects = partial(add_options, [click.option(
     "--rejects", type=OutputFile(), metavar="FILE",
     help="Collect bad records here, with their reason, and go on.")], _open_rejects)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from bmtools.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from bmtools.io.sources import split_name
 
 Checked = Callable[[Path], object]
 Given = str | PathLike[str]
@@ -160,8 +158,6 @@ class NameOrFile(NamedPath):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter,
                        incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
         items = [CompletionItem(name) for name in self._offered() if name.startswith(incomplete)]
         return items or [CompletionItem(incomplete, type="file")]
 
@@ -169,30 +165,28 @@ class NameOrFile(NamedPath):
 class NamedInput(NamedPath):
     """A file or directory to read, which may have a name in front: NAME=PATH.
 
-    The command gets the text as it was given and splits it by `split`.
+    The command gets the text as it was given and splits it by `split_name`.
 
     Args:
         kind: checks the path; without it the command does.
+        folders: whether the path may be a directory, whatever the kind.
     """
 
-    def __init__(self, kind: InputFile | InputPath | None = None) -> None:
+    def __init__(self, kind: InputFile | None = None, folders: bool = False) -> None:
         super().__init__()
         self._kind, self.is_records = kind, kind is not None and kind.is_records
-
-    def split(self, value: str) -> tuple[str, str]:
-        """Split NAME=PATH; a path that exists as a whole has no name."""
-        name, equals, path = value.partition("=")
-        return (name, path) if equals and not Path(value).exists() else ("", value)
+        self._folders = folders
 
     def convert(self, value: Given, param: click.Parameter | None,
                 ctx: click.Context | None) -> str:
         """Check the path; the name stays in front."""
-        if self._kind is not None:
-            self._kind.convert(self.split(str(value))[1], param, ctx)
+        path = split_name(str(value))[1]
+        if self._kind is not None and not (self._folders and Path(path).is_dir()):
+            self._kind.convert(path, param, ctx)
         return str(value)
 
     def paths(self, value: object) -> Iterator[str]:
-        yield self.split(str(value))[1]
+        yield split_name(str(value))[1]
 
 
 class OutputFile(NamedPath):

@@ -17,7 +17,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.results import Closing, Line, reports, with_file
-from bmtools.cli.settings import with_options
+from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 from bmtools.scoring.settings import InferenceConfig
@@ -59,7 +59,7 @@ def scores_checkpoints(kind: type, item: str) -> Decorator:
         takes_groups,
         writes_file("--details", f"Write a line for each {item} and checkpoint here."),
         reports("the scores"),
-        *(partial(with_options, kind=one) for one in kinds)], prepare)
+        takes_values(*kinds)], prepare)
 
 
 def scoring_closing(lines: Sequence[Line], metric: str, unit: str, output: str,

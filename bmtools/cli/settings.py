@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bmtools.cli.help import Choice, KeyOption, SettingOption
-from bmtools.cli.options import Decorator, Function, Values, add_options
+from bmtools.cli.options import Decorator, Function, Values, add_options, together
 from bmtools.cli.parameters import InputDirectory, InputFile, InputPath, WorkDirectory
 from bmtools.cli.step import CommandStep
 from bmtools.errors import choices
@@ -62,6 +62,16 @@ def takes_settings(kind: type[Settings], parameter: str, without: Sequence[str] 
 
     return partial(add_options, [partial(with_options, kind=kind, without=without, **defaults)],
                    convert)
+
+
+def takes_values(*kinds: type[Settings], without: Sequence[str] = ()) -> Decorator:
+    """Add an option for each field of settings; the function gets plain values.
+
+    Args:
+        kinds: the settings.
+        without: fields that get no option.
+    """
+    return together(*(partial(with_options, kind=kind, without=without) for kind in kinds))
 
 
 def with_options(function: Function, kind: type[Settings], without: Sequence[str] = (),

@@ -15,7 +15,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.help import offers
 from bmtools.cli.launcher import launch
 from bmtools.cli.main import STOPPED
 from bmtools.cli.options import (
@@ -24,6 +23,7 @@ from bmtools.cli.options import (
     Values,
     add_options,
     masked_lm_directory,
+    takes_masked_terms,
     takes_rejects,
     together,
     tokenizer_directory,
@@ -115,7 +115,9 @@ def takes_run_config(without: Sequence[str] = (), **defaults: Any) -> Decorator:
     kinds = (*PHASE_KINDS.values(), *RUN_KINDS)
     hidden = {one.name for kind in kinds for one in fields(kind)} - (OPTIONS - {*without})
     return partial(add_options, [
-        click.option("--recipe", metavar="NAME", shell_complete=offers(recipe_names),
+        click.option("--recipe", metavar="NAME",
+                     shell_complete=lambda ctx, param, start: [
+                         name for name in recipe_names() if name.startswith(start)],
                      help="Take phases from a paper; see 'bmtools recipe list'."),
         click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
                      type=InputFile()),
@@ -163,8 +165,7 @@ takes_data = partial(add_options, [
                  help="Language of records without one, to find sentences for pairs."),
     click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
                  help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
-    click.option("--terms", type=InputFile(Path, allow_dash=False),
-                 metavar="FILE", help="Terms for --masking terms, one a line.")], _read_data)
+    takes_masked_terms], _read_data)
 """Add FILES and the corpora beside them; passes `data`."""
 
 

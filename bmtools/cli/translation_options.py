@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import get_args
 
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import Decorator, add_options
-from bmtools.cli.settings import with_options
+from bmtools.cli.options import Decorator, together
+from bmtools.cli.settings import takes_values
 from bmtools.translation.projection.settings import Method, ProjectionConfig
 from bmtools.translation.settings import Engine, EngineConfig
 
@@ -30,15 +29,14 @@ def takes_engine(required: bool) -> Decorator:
     Args:
         required: whether the command needs an engine.
     """
-    return partial(add_options, [
+    return together(
         click.option("--source-lang", required=required, metavar="LANG",
                      help="Language of the records (en)."),
         click.option("--target-lang", required=required, metavar="LANG",
                      help="Language of the translations (it)."),
         click.option("--engine", required=required, type=Choice(get_args(Engine)),
                      help="Engine that translates."),
-        partial(with_options, kind=EngineConfig, without=("engine", "source_lang", "target_lang")),
-    ], lambda step, values: None)
+        takes_values(EngineConfig, without=("engine", "source_lang", "target_lang")))
 
 
 def takes_projection(without: Sequence[str] = ()) -> Decorator:
@@ -47,9 +45,8 @@ def takes_projection(without: Sequence[str] = ()) -> Decorator:
     Args:
         without: settings that keep their defaults, or that another option gives.
     """
-    return partial(add_options, [
+    return together(
         click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
                      default=ProjectionConfig.methods, show_default=True,
                      help="Method that looks for annotations in the translation; several vote."),
-        partial(with_options, kind=ProjectionConfig, without=("methods", *without)),
-    ], lambda step, values: None)
+        takes_values(ProjectionConfig, without=("methods", *without)))

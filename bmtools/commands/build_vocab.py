@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
+from bmtools.cli.results import command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject, count_of, setting
@@ -58,16 +58,9 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
                         progress=partial(counted, activity="reading"), step=step)
     [line] = print_results(step, [
         {"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
-    finish(step, *closing(line, extend is not None))
-
-
-def closing(line: Line, extends: bool = False) -> Closing:
-    """Close `build-vocab`."""
-    directory = line["tokenizer"]
-    what = f"wrote {directory}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
+    what = f"wrote {output}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
     if "sample" in line:
         what += f" from {count_of(line['sample']['documents'], 'documents')}"
-    return what, command_line("init-weights FILE --base CKPT --tokenizer {} -o initialised"
-                              if extends else
-                              "pretrain FILE --architecture bert-small --tokenizer {} -o model",
-                              directory)
+    finish(step, what, command_line(
+        "pretrain FILE --architecture bert-small --tokenizer {} -o model" if extend is None else
+        "init-weights FILE --base CKPT --tokenizer {} -o initialised", output))

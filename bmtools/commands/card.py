@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -51,13 +50,8 @@ def command(step: CommandStep, model: Path, about: Path | None, scores: tuple[st
     for text, path in ((made.card, output), (made.bom, bom)):
         if path is not None:
             write_lines(step, [text.encode()], path)
-    finish(step, closing(str(model), made.known))
-
-
-def closing(model: str, known: Mapping[str, bool]) -> str:
-    """Close `card`: how complete it is, and what is missing."""
-    missing = [name for name, is_known in known.items() if not is_known]
-    share = 100 * (1 - len(missing) / len(known))
-    return (f"the card of {model} is {share:.0f} % complete, {len(known) - len(missing)} of "
-            f"{len(known)} things" + (f"; missing: {', '.join(missing)}; --about FILE states what "
-                                      "only people know" if missing else ""))
+    total, missing = len(made.known), [name for name, known in made.known.items() if not known]
+    share = 100 * (1 - len(missing) / total)
+    finish(step, f"the card of {model} is {share:.0f} % complete, {total - len(missing)} of "
+           f"{total} things" + (f"; missing: {', '.join(missing)}; --about FILE states what only "
+                                "people know" if missing else ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -62,19 +61,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         worker = partial(RecordWorker, partial(Cleaner, **configs))
         lines = run.lines(read_blocks(records), worker, reject, aside, "cleaning")
         write_lines(step, lines, output)
-    finish(step, *closing(run.records, run.counts, output))
-
-
-def closing(kept: int, counts: Mapping[str, int], output: str) -> Closing:
-    """Close `clean`.
-
-    Args:
-        kept: records written.
-        counts: of records, as `dropped RULE`, `changed RULE` and `found KIND` of personal data, and
-            of `places RULE`.
-        output: file of the records.
-    """
-    facts = []
+    counts, facts = run.counts, []  # dropped RULE, changed RULE, found KIND, places RULE
     for what in ("dropped", "changed", "found"):
         rules = {name.removeprefix(f"{what} "): count for name, count in sorted(counts.items())
                  if name.startswith(f"{what} ")}
@@ -82,6 +69,6 @@ def closing(kept: int, counts: Mapping[str, int], output: str) -> Closing:
             places := counts.get(f"places {rule}", 0)) and what != "dropped" else "")
             for rule, count in rules.items())
         facts += [f"{what}: {', '.join(listed)}"] if rules else []
-    dropped = sum(count for name, count in counts.items() if name.startswith("dropped "))
-    records = f"{kept:,} of {count_of(kept + dropped, 'records')}{to_output(output)}"
-    return ("; ".join([records, *facts]), with_file("dedup {} -o distinct.jsonl", output))
+    lost = sum(count for name, count in counts.items() if name.startswith("dropped "))
+    kept = f"{run.records:,} of {count_of(run.records + lost, 'records')}{to_output(output)}"
+    finish(step, "; ".join([kept, *facts]), with_file("dedup {} -o distinct.jsonl", output))

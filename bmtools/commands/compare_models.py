@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from bmtools.cli.options import Command, inference_directory, input_file
-from bmtools.cli.results import Closing, Line, finish, print_results, reports, with_file
+from bmtools.cli.results import finish, print_results, reports, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.models.settings import SpeedConfig
@@ -36,13 +35,9 @@ def command(step: CommandStep, models: tuple[Path, ...], texts: str,
     from bmtools.study.reports.compare_models import compare_models
 
     lines = print_results(step, compare_models(models, texts, **asdict(config)), output)
-    finish(step, *closing(lines, output))
-
-
-def closing(lines: Sequence[Line], output: str) -> Closing:
-    """Close `compare-models`: how much faster than the first model the fastest is."""
     first, *others = [(line["cpu"]["tokens_per_second"], line["model"]) for line in lines]
     speed, fastest = max(others, default=first)
     fact = f"{fastest} runs {speed / first[0]:.2g} times as fast as {first[1]} on the CPU" \
         if others else f"{first[1]} reads {first[0]:,} tokens a second on the CPU"
-    return fact, with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output)
+    finish(step, fact,
+           with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output))

@@ -15,7 +15,7 @@ from bmtools.cli.options import (
     usage_errors,
     writes_directory,
 )
-from bmtools.cli.results import MISSING_NAMED, Closing, Line, finish, print_results, prints_results
+from bmtools.cli.results import MISSING_NAMED, finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.models.settings import Casing
 
@@ -47,13 +47,8 @@ def command(step: CommandStep, checkpoint: Path, output: Path, overwrite: bool,
                        overwrite=overwrite, step=step)
     write_cards(output)
     print_results(step, [line])
-    finish(step, *closing(line))
-
-
-def closing(line: Line) -> Closing:
-    """Close `convert`."""
     left_out = line["left_out"]
     facts = [f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}",
              *[f"left out {', '.join(left_out[:MISSING_NAMED])}"
                + " and others" * (len(left_out) > MISSING_NAMED)] * bool(left_out)]
-    return "; ".join(facts), ""
+    finish(step, "; ".join(facts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -11,7 +10,7 @@ import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -58,20 +57,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             nullcontext() if hits is None else open_output(hits) as stream:
         finder = partial(ContaminationFinder, runs, config)
         write_lines(step, run.lines(read_blocks(records), finder, reject, stream), output)
-    finish(step, *closing(run.counts, len(runs.names) - runs.short, output))
-
-
-def closing(counts: Mapping[str, int], texts: int, output: str) -> Closing:
-    """Close `decontaminate`.
-
-    Args:
-        counts: of records; and for each evaluation record that was found.
-        texts: evaluation texts that were looked for.
-        output: file of the records.
-    """
-    found = counts.get("contaminated", 0)
+    found, texts = run.counts.get("contaminated", 0), len(runs.names) - runs.short
     hold = "holds" if found == 1 else "hold"
-    return (f"{found:,} of {count_of(counts.get('all', 0), 'records')} {hold} "
-            f"{contaminated_texts(counts):,} of {count_of(texts, 'evaluation texts')}"
-            f"{to_output(output)}",
-            with_file("build-vocab {} -o vocabulary", output))
+    finish(step, f"{found:,} of {count_of(run.counts.get('all', 0), 'records')} {hold} "
+           f"{contaminated_texts(run.counts):,} of {count_of(texts, 'evaluation texts')}"
+           f"{to_output(output)}", with_file("build-vocab {} -o vocabulary", output))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 
@@ -10,7 +9,7 @@ import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
 from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -52,22 +51,12 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
             nullcontext() if dropped is None else open_output(dropped) as stream:
         write_lines(step, found.write(run, stream), output)
     if config.duplicates == "near":
-        click.echo(f"bmtools: {_describe(Bands.of(config.threshold, config.permutations))}",
-                   err=True)
-    finish(step, *closing(run.counts, output))
-
-
-def _describe(bands: Bands) -> str:
-    """Describe bands by the pairs that they are expected to find."""
-    curve = ", ".join(f"{bands.recall(one):.0%} of {one}" for one in _SIMILARITIES)
-    return (f"{bands.bands} bands of {bands.rows} hashes; pairs expected to be found, by their "
-            f"similarity: {curve}")
-
-
-def closing(counts: Mapping[str, int], output: str) -> Closing:
-    """Close `dedup`."""
-    kept, exact, near = (counts.get(name, 0) for name in ("kept", "exact-duplicate",
-                                                          "near-duplicate"))
-    return (f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left out "
-            f"{exact:,} exact and {count_of(near, 'near duplicates')}",
-            with_file("build-vocab {} -o vocabulary", output))
+        bands = Bands.of(config.threshold, config.permutations)
+        curve = ", ".join(f"{bands.recall(one):.0%} of {one}" for one in _SIMILARITIES)
+        click.echo(f"bmtools: {bands.bands} bands of {bands.rows} hashes; pairs expected to be "
+                   f"found, by their similarity: {curve}", err=True)
+    kept, exact, near = (run.counts.get(name, 0) for name in (
+        "kept", "exact-duplicate", "near-duplicate"))
+    finish(step, f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left "
+           f"out {exact:,} exact and {count_of(near, 'near duplicates')}",
+           with_file("build-vocab {} -o vocabulary", output))

@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import Command
 from bmtools.cli.parameters import InputPath
-from bmtools.cli.results import Closing, Line, finish, print_results, reports
+from bmtools.cli.results import Line, finish, print_results, reports
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_lines
@@ -53,21 +53,16 @@ def command(step: CommandStep, paths: tuple[Path, ...], config: EnergyConfig, st
             stream.write(statement_of(lines).encode())
     else:
         print_results(step, lines, output, _print_table)
-    finish(step, *closing(lines))
-
-
-def _print_table(lines: Sequence[Line]) -> None:
-    """Print the figures; what the last line names is for the statement."""
-    print_lines([{name: value for name, value in line.items()
-                  if name not in ("terms", "hardware", "without")} for line in lines])
-
-
-def closing(lines: Sequence[Line]) -> Closing:
-    """Close `energy`: what is known of how many steps."""
     whole = lines[-1]
     kinds = [f"{format_figure('kwh', whole[kind]['kwh'])} kWh {kind}"
              for kind in ("measured", "allotted", "declared") if kind in whole]
     missing = (f"; {len(whole['without'])} without figures, --watts declares the machine's power"
                if whole["without"] else "")
     hours = format_duration(whole.get("hours", 0) * 3600)
-    return f"{count_of(whole['steps'], 'steps')}, {', '.join([hours, *kinds])}{missing}", ""
+    finish(step, f"{count_of(whole['steps'], 'steps')}, {', '.join([hours, *kinds])}{missing}")
+
+
+def _print_table(lines: Sequence[Line]) -> None:
+    """Print the figures; what the last line names is for the statement."""
+    print_lines([{name: value for name, value in line.items()
+                  if name not in ("terms", "hardware", "without")} for line in lines])

@@ -18,14 +18,7 @@ from bmtools.cli.options import (
     writes_directory,
     writes_records,
 )
-from bmtools.cli.results import (
-    Closing,
-    Line,
-    finish,
-    print_results,
-    prints_results,
-    records_written,
-)
+from bmtools.cli.results import finish, print_results, prints_results, records_written
 from bmtools.cli.step import CommandStep
 from bmtools.corpus.formats.settings import Scheme, Tokenization
 from bmtools.errors import Reject
@@ -138,7 +131,9 @@ def model(step: CommandStep, model: Path, calibration: tuple[str, ...], int8: bo
                         load=load_for_export, step=step)
     write_cards(output)
     print_results(step, [line])
-    finish(step, *model_closing(line))
+    worst = max(found["max"] for found in line["difference"].values())
+    finish(step, f"wrote {line['model']}: {line['format']} in {line['precision']}, logits within "
+                 f"{worst:.2g} of the checkpoint's")
 
 
 _RECORDS = "records"
@@ -161,10 +156,3 @@ def _write(step: CommandStep, parts: Iterable[str], output: str, counts: Counter
         for part in parts:
             stream.write(part.encode())
     finish(step, records_written(counts.pop(_RECORDS, 0), counts, output))
-
-
-def model_closing(line: Line) -> Closing:
-    """Close `export model`."""
-    worst = max(found["max"] for found in line["difference"].values())
-    return (f"wrote {line['model']}: {line['format']} in {line['precision']}, logits within "
-            f"{worst:.2g} of the checkpoint's"), ""

@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import Command, passes_records, writes_file
 from bmtools.cli.parameters import InputFile, InputPath
-from bmtools.cli.results import Closing, Line, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
@@ -58,7 +58,13 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     sentences = write_stream(step, sample.sentences(), output, "writing", "sentences")
     if report:
         write_records(sample.report(), report)
-    finish(step, *closing(sample.summary(), sentences, output, tokenizer))
+    summary = sample.summary()
+    missing = summary["words"] - summary["found"]
+    finish(step, f"{summary['found']} of {count_of(summary['words'], 'words')} found, {missing} "
+           f"not found; {count_of(summary['occurrences'], 'occurrences')}, "
+           f"{count_of(sentences, 'sentences')} sampled{to_output(output)}",
+           with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
+                     tokenizer or "vocabulary"))
 
 
 def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
@@ -72,14 +78,3 @@ def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
     if uncased and tokenizer:
         raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
                                "leave one of them out", context)
-
-
-def closing(summary: Line, sentences: int, output: str,
-                        tokenizer: object = None) -> Closing:
-    """Close `find-contexts`."""
-    missing = summary["words"] - summary["found"]
-    what = (f"{summary['found']} of {count_of(summary['words'], 'words')} found, {missing} not "
-            f"found; {count_of(summary['occurrences'], 'occurrences')}, "
-            f"{count_of(sentences, 'sentences')} sampled{to_output(output)}")
-    return what, with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
-                           tokenizer or "vocabulary")

@@ -16,7 +16,7 @@ from bmtools.cli.options import (
     tokenizer_directory,
     writes_directory,
 )
-from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
+from bmtools.cli.results import command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -78,15 +78,10 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
     write_cards(output)
     made = {} if tokenizer is None else {"method": settings.method}
     [line] = print_results(step, [{"checkpoint": str(output), **made, **transferred.report}])
-    finish(step, *closing(line))
-
-
-def closing(line: Line) -> Closing:
-    """Close `init-weights`."""
     facts = [f"{line['parameters']:,} parameters"]
     if "tokens" in line:
         kept = line.get("copied", 0) + line.get("folded", 0)
         facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the rest are made "
                      f"by {line['method']}")
-    return (f"wrote {line['checkpoint']}: {'; '.join(facts)}",
-            command_line("pretrain FILE --model {} -o model", line["checkpoint"]))
+    finish(step, f"wrote {output}: {'; '.join(facts)}",
+           command_line("pretrain FILE --model {} -o model", output))

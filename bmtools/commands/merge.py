@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, checkpoint_directory, writes_directory
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 from bmtools.training.run_directories import last_kept
@@ -40,9 +40,4 @@ def command(step: CommandStep, models: Sequence[Path], kept: int | None, output:
     line = merge(models, output, overwrite=overwrite, step=step)
     write_cards(output)
     print_results(step, [line])
-    finish(step, *closing(line))
-
-
-def closing(line: Line) -> Closing:
-    """Close `merge`."""
-    return f"wrote {line['checkpoint']}: the mean of {count_of(line['models'], 'models')}", ""
+    finish(step, f"wrote {output}: the mean of {count_of(line['models'], 'models')}")

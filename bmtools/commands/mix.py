@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from bmtools.cli.options import Command, named_paths, takes_rejects, usage_errors, writes_records
 from bmtools.cli.parameters import NamedInput
 from bmtools.cli.pass_options import require_files
-from bmtools.cli.results import Closing, Line, finish, to_output
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -49,17 +48,12 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, config: M
 
     with opened_mixture(paths, config, reject, workers) as mixture:
         write_lines(step, counted(mixture.lines(), "writing"), output)
-        finish(step, *closing(mixture.parts, output))
+        whole = sum(part["megabytes"] for part in mixture.parts)
+        facts = [f"{part['corpus']}: {count_of(part['records'], 'records')}, "
+                 f"{format_figure('share', part['megabytes'] / whole)} of the text, "
+                 f"{format_figure('', part['epochs'])} passes" for part in mixture.parts]
+        finish(step, "; ".join(facts) + to_output(output))
 
 
 def _is_source(path: str) -> bool:
     return path == STDIN or (Path(path).exists() and not Path(path).is_dir())
-
-
-def closing(parts: Sequence[Line], output: str) -> Closing:
-    """Close `mix`."""
-    whole = sum(part["megabytes"] for part in parts)
-    facts = [f"{part['corpus']}: {count_of(part['records'], 'records')}, "
-             f"{format_figure('share', part['megabytes'] / whole)} of the text, "
-             f"{format_figure('', part['epochs'])} passes" for part in parts]
-    return "; ".join(facts) + to_output(output), ""

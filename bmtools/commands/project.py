@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bmtools.cli.options import Command, input_file, passes_records, usage_errors, writes_file
-from bmtools.cli.results import Closing, finish, to_output, with_file
+from bmtools.cli.results import finish, to_output, with_file
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import (
     ENGINE_GROUPS,
@@ -89,7 +88,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items) if review or review_page else 0
-    finish(step, *closing(number, counts, output))
+    facts = [count_of(number, "records") + to_output(output), *count_lines(counts)]
+    finish(step, "; ".join(facts), with_file("split {} -o parts", output))
 
 
 def _engine(options: JsonObject) -> EngineConfig | None:
@@ -116,9 +116,3 @@ def _fit(step: CommandStep, records: RecordReader, gold: RecordReader, config: P
     error = "" if calibration.error is None else \
         f", expected calibration error {calibration.error:.4f} on sets left out"
     finish(step, f"calibrated on {count_of(calibration.spans, 'spans')} to {path}{error}")
-
-
-def closing(records: int, counts: Mapping[str, int], output: str) -> Closing:
-    """Close `project`."""
-    facts = [count_of(records, "records") + to_output(output), *count_lines(counts)]
-    return "; ".join(facts), with_file("split {} -o parts", output)

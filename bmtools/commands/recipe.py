@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.help import Group
-from bmtools.cli.options import Command
+from bmtools.cli.options import Command, usage_errors
 from bmtools.cli.parameters import NameOrFile
 from bmtools.cli.results import print_results, prints_results
 from bmtools.cli.step import CommandStep
@@ -55,10 +55,8 @@ def show_recipe(recipe: str, as_json: bool) -> None:
     """
     is_file = recipe == STDIN or recipe.endswith(".toml") or Path(recipe).exists()
     shipped = recipe in recipe_names() or not is_file
-    try:
+    with usage_errors():
         config = load_recipe(recipe) if shipped else read_run_config(recipe)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     if as_json:
         sys.stdout.buffer.write(encode_lines([resolved(config)]))
     else:

@@ -6,7 +6,7 @@ import click
 
 from bmtools.cli.options import Command, OutputFile
 from bmtools.cli.parameters import InputPath
-from bmtools.cli.results import Closing, Line, finish
+from bmtools.cli.results import finish
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 
@@ -30,12 +30,8 @@ def command(step: CommandStep, paths: tuple[str, ...], title: str, output: str) 
     """
     from bmtools.study.reports.report import write_report
 
-    finish(step, *closing(write_report(paths, output, title), output))
-
-
-def closing(page: Line, output: str) -> Closing:
-    """Close `report`: what is on the page."""
+    page = write_report(paths, output, title)
     others = f"; skipped {count_of(page['skipped'], 'other files')}" if page["skipped"] else ""
     charts = count_of(page["charts"], "charts")
-    return (f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {charts}: "
-            f"{', '.join(page['sections']).lower()}{others}", "")
+    finish(step, f"wrote {output}, {page['bytes'] / 1000:,.0f} kB with {charts}: "
+                 f"{', '.join(page['sections']).lower()}{others}")

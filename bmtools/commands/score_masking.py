@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, reads_records
-from bmtools.cli.parameters import InputFile
+from bmtools.cli.options import Command, reads_records, takes_masked_terms, usage_errors
 from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.scoring_options import scoring_closing, takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
@@ -35,8 +34,7 @@ from bmtools.status import counted
 @takes_models
 @reports("the scores")
 @takes_settings(MaskedLmLossConfig, "config")
-@click.option("--terms", type=InputFile(Path, allow_dash=False),
-              metavar="FILE", help="Terms for --masking terms, one a line.")
+@takes_masked_terms
 @takes_groups
 @takes_settings(StatisticsConfig, "statistics")
 @takes_settings(InferenceConfig, "inference")
@@ -50,10 +48,8 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
     accuracy, what was masked, and the loss of tokens that the model saw masked, replaced or as
     they are. Checkpoints that share a vocabulary get the same masks.
     """
-    try:
+    with usage_errors():
         config.check_usage(terms is not None)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     for model in models:
         check_length(config.max_length, model)
     term_list = [term for _, term in read_list(str(terms))] if terms else []

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from bmtools.cli.options import Command, usage_errors
-from bmtools.cli.parameters import Given, InputRecords, NamedInput, NameOrFile
+from bmtools.cli.parameters import InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import (
     MISSING_NAMED,
     Closing,
@@ -30,17 +30,6 @@ from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite
 _WIDEST = 10_000
 
 
-class Results(NamedInput):
-    """A file, a directory of finetune or `-`, which may have a name in front: SET=PATH."""
-
-    def convert(self, value: Given, param: click.Parameter | None,
-                ctx: click.Context | None) -> str:
-        """Check the path; the name stays in front."""
-        if not Path(self.split(str(value))[1]).is_dir():
-            return super().convert(value, param, ctx)
-        return str(value)
-
-
 def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     with usage_errors():
         load_suite(name)
@@ -52,7 +41,8 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
     groups={"Suite": "suite sets published compare-with name",
             "Report": "table format plot output"})
-@click.argument("results", nargs=-1, type=Results(InputRecords()), metavar="[[SET=]RESULTS]...")
+@click.argument("results", nargs=-1, metavar="[[SET=]RESULTS]...",
+                type=NamedInput(InputRecords(), folders=True))
 @click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
               type=NameOrFile(lambda name: name in suite_names(), suite_names),
               help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")

@@ -11,22 +11,12 @@ from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_fil
 from bmtools.cli.parameters import InputRecords, NamedInput
 from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.scoring_options import scoring_closing
-from bmtools.cli.settings import with_options
+from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
 from bmtools.io.sources import STDIN
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.settings import TaskScoresConfig
-
-
-class NamedPredictions(NamedInput):
-    """A file to read, or `-` for stdin, which may have a name in front: NAME=PATH."""
-
-    def split(self, value: str) -> tuple[str, str]:
-        """Split the name off as `score_tasks` does."""
-        from bmtools.tasks.metrics.score_tasks import split_name
-
-        return split_name(value)
 
 
 @click.command("score-tasks", cls=Command, examples=(
@@ -35,7 +25,7 @@ class NamedPredictions(NamedInput):
     groups={"Predictions": "predicted task negative types undirected",
             "Scores": "details plot output fail-under"}, topics="records")
 @click.argument("gold", type=InputRecords())
-@click.argument("predictions", nargs=-1, type=NamedPredictions(InputRecords()),
+@click.argument("predictions", nargs=-1, type=NamedInput(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
 @writes_file("--details", "Write a line for each error of mentions, or for each record that is "
@@ -43,8 +33,7 @@ class NamedPredictions(NamedInput):
 @reports("the scores", plot="how often mentions of each score are right")
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if the first metric of any predictions is below X.")
-@(lambda function: with_options(function, TaskScoresConfig))
-@(lambda function: with_options(function, StatisticsConfig))
+@takes_values(TaskScoresConfig, StatisticsConfig)
 def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: Reject,
             plot: Path | None, output: str, fail_under: float | None, **options: Any) -> None:
     """Score predictions of a task against gold records, and compare models.

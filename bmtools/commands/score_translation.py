@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import click
 
 from bmtools.cli.options import Command, takes_rejects, usage_errors
 from bmtools.cli.parameters import InputFile, InputRecords
-from bmtools.cli.results import Closing, Line, finish, print_results, reports, with_file
-from bmtools.cli.settings import with_options
+from bmtools.cli.results import finish, print_results, reports, with_file
+from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject, count_of
 from bmtools.installation import require_extra
@@ -37,7 +36,7 @@ from bmtools.values import format_estimate
               metavar="FILE", help="Terms and their translations, to count those kept: TSV or TMX. "
                                    "Needs SOURCES.")
 @reports("the scores")
-@(lambda function: with_options(function, QualityConfig))
+@takes_values(QualityConfig)
 def command(step: CommandStep, hypotheses: str, references: str, sources: str | None,
             reject: Reject, output: str, **options: Any) -> None:
     """Score translations against references.
@@ -56,12 +55,7 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
             raise click.UsageError("found stdin more than once, expected one file from there")
         lines = score_translation(hypotheses, references, sources, reject=reject, **options)
     print_results(step, lines, output)
-    finish(step, *closing(lines, output))
-
-
-def closing(lines: Sequence[Line], output: str) -> Closing:
-    """Close `score-translation`."""
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
     score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
-    return (f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}",
-            with_file("table {}", output))
+    finish(step, f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}",
+           with_file("table {}", output))

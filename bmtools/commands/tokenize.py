@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import Closing, Line, command_line, finish, print_results, prints_results
+from bmtools.cli.results import command_line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
@@ -44,12 +44,6 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
                         step=step)
     [line] = print_results(step, [{"output": str(output), **manifest["results"],
                              "vocabulary": manifest["vocabulary"]}])
-    finish(step, *closing(line, tokenizer))
-
-
-def closing(line: Line, tokenizer: object) -> Closing:
-    """Close `tokenize`."""
-    return (f"wrote {line['output']}: {count_of(line['tokens'], 'tokens')} of "
-            f"{count_of(line['documents'], 'documents')}",
-            command_line("pretrain {} --architecture bert-base --tokenizer {} -o model",
-                         line["output"], tokenizer))
+    finish(step, f"wrote {output}: {count_of(line['tokens'], 'tokens')} of "
+           f"{count_of(line['documents'], 'documents')}", command_line(
+               "pretrain {} --architecture bert-base --tokenizer {} -o model", output, tokenizer))

@@ -22,8 +22,8 @@ from bmtools.cli.pass_options import (
     takes_part,
     takes_resume,
 )
-from bmtools.cli.results import Closing, finish, to_output, with_file
-from bmtools.cli.settings import with_options
+from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import (
     ENGINE_GROUPS,
@@ -53,8 +53,8 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
     topics="records devices")
 @passes_records("the records")
 @takes_engine(required=True)
-@(lambda function: with_options(function, DocumentConfig, without=(
-    "source_lang", "target_lang", "project", "drop_annotations")))
+@takes_values(DocumentConfig, without=(
+    "source_lang", "target_lang", "project", "drop_annotations"))
 @click.option("--drop-annotations", is_flag=True,
               help="Remove target and predicted, and without --project entities, relations and "
                    "answers, instead of refusing them.")
@@ -68,9 +68,7 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
 @takes_resume
 @takes_part("Translate")
 @takes_overwrite
-@(lambda function: with_options(function, AuditConfig))
-@(lambda function: with_options(function, TermConfig))
-@(lambda function: with_options(function, RayConfig))
+@takes_values(AuditConfig, TermConfig, RayConfig)
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str, resume: bool,
             overwrite: bool, **options: Any) -> None:
     """Translate records sentence by sentence.
@@ -99,10 +97,5 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     totals, *remarks = translation_lines(counts)
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
-    finish(step, *closing(totals, output))
-
-
-def closing(totals: str, output: str) -> Closing:
-    """Close `translate`."""
-    return (f"translated {totals}{to_output(output)}",
-            with_file("build-vocab {} -o vocabulary", output))
+    finish(step, f"translated {totals}{to_output(output)}",
+           with_file("build-vocab {} -o vocabulary", output))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from bmtools.cli.options import Command
 from bmtools.cli.parameters import InputDirectory, InputPath
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.errors import DataError
 
@@ -34,14 +33,9 @@ def command(step: CommandStep, paths: tuple[Path, ...], search: tuple[Path, ...]
     from bmtools.study.lineages.verify import differs, verify
 
     lines = print_results(step, verify(paths, search))
-    finish(step, *closing(lines))
+    same, absent = (sum(line["state"] == state for line in lines)
+                    for state in ("same", "not found"))
+    finish(step, f"{same} as recorded" + f", {absent} not found" * (absent > 0))
     if faults := [str(line["path"]) for line in lines if differs(line)]:
         raise DataError(f"{len(faults)} differ from what was recorded: {', '.join(faults[:5])}"
                         + ", ..." * (len(faults) > 5))
-
-
-def closing(lines: Sequence[Line]) -> Closing:
-    """Close `verify`: how many are as they were."""
-    same, absent = (sum(line["state"] == state for line in lines)
-                    for state in ("same", "not found"))
-    return f"{same} as recorded" + f", {absent} not found" * (absent > 0), ""

@@ -8,17 +8,7 @@ import pytest
 
 from bmtools.cli import scoring_options, training_options
 from bmtools.cli.results import Closing
-from bmtools.commands import (
-    build_vocab,
-    compare_vocab,
-    find_contexts,
-    finetune,
-    init_weights,
-    project,
-    score_suite,
-    tokenize,
-    translate,
-)
+from bmtools.commands import compare_vocab, finetune, score_suite
 from bmtools.commands.import_ import importing
 
 SCORES = [{"model": "base", "pppl": 256.4, "interval": [245.7, 266.4], "sentences": 1090,
@@ -43,21 +33,6 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
       "bmtools finetune qa --model CKPT --train train.jsonl --dev FILE -o model")),
     (importing.closing(2, {}, "m.jsonl", "mrr"),
      ("2 records to m.jsonl", "bmtools score-mrr m.jsonl --model CKPT")),
-    (translate.closing("2 records, 3 sentences", "it.jsonl"),
-     ("translated 2 records, 3 sentences to it.jsonl",
-      "bmtools build-vocab it.jsonl -o vocabulary")),
-    (project.closing(2, {"annotations projected": 3, "edges corrected: bracket": 1},
-                           "it.jsonl"),
-     ("2 records to it.jsonl; annotations projected: 3; edges corrected by rules: bracket 1",
-      "bmtools split it.jsonl -o parts")),
-    (build_vocab.closing({"tokenizer": "v", "vocab_size": 30000,
-                                "tokenizer_type": "wordpiece", "sample": {"documents": 1080}}),
-     ("wrote v: 30,000 wordpiece tokens from 1,080 documents",
-      "bmtools pretrain FILE --architecture bert-small --tokenizer v -o model")),
-    (build_vocab.closing({"tokenizer": "v", "vocab_size": 600, "tokenizer_type": "bpe"},
-                               extends=True),
-     ("wrote v: 600 bpe tokens",
-      "bmtools init-weights FILE --base CKPT --tokenizer v -o initialised")),
     (compare_vocab.closing([
         {"scope": "text", "vocabulary": "base", "words": 9, "pieces_per_word": 2.161},
         {"scope": "text", "vocabulary": "bio", "words": 9, "pieces_per_word": 1.339},
@@ -66,18 +41,6 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
      ("bio takes the fewest of 2, 1.34 pieces a word (text)",
       f"bmtools pretrain FILE --architecture bert-small --tokenizer {Path(__file__).parent} "
       "-o model")),
-    (tokenize.closing({"output": "s", "tokens": 13236, "documents": 80}, "v"),
-     ("wrote s: 13,236 tokens of 80 documents",
-      "bmtools pretrain s --architecture bert-base --tokenizer v -o model")),
-    (find_contexts.closing({"words": 3, "found": 2, "occurrences": 6}, 4, "c.jsonl", "v"),
-     ("2 of 3 words found, 1 not found; 6 occurrences, 4 sentences sampled to c.jsonl",
-      "bmtools init-weights c.jsonl --base CKPT --tokenizer v -o initialised")),
-    (init_weights.closing({"checkpoint": "i", "method": "focus", "tokens": 800,
-                                 "copied": 486, "folded": 38, "parameters": 4_386_000}),
-     ("wrote i: 4,386,000 parameters; 524 of 800 tokens keep their weights, the rest are made by "
-      "focus", "bmtools pretrain FILE --model i -o model")),
-    (init_weights.closing({"checkpoint": "i", "parameters": 4_386_000}),
-     ("wrote i: 4,386,000 parameters", "bmtools pretrain FILE --model i -o model")),
     (training_options.training_closing(TRAINED),
      ("wrote my model: loss 3.59 after 1,200 steps and 889,000 tokens",
       "bmtools score-pppl FILE --model 'my model'")),

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
-from pathlib import Path
 from typing import NoReturn
 
 from msgspec.json import encode as encode_json
@@ -17,7 +16,7 @@ from bmtools import __version__
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.output import write_records
-from bmtools.io.sources import source_name, source_stem
+from bmtools.io.sources import source_name, source_stem, split_name
 from bmtools.records import Record, RecordSource, check, distinct
 from bmtools.settings import split_settings
 from bmtools.statistics.lines import (
@@ -81,12 +80,6 @@ def name_predictions(files: Sequence[str]) -> list[Predictions]:
         named.append(Predictions(own, path, name or own))
     seeds = Counter(one.model for one in named)
     return [one if seeds[one.model] > 1 else replace(one, name=one.model) for one in named]
-
-
-def split_name(file: str) -> tuple[str, str]:
-    """Split NAME=PATH; the name of a path alone is empty."""
-    name, _, path = file.partition("=")
-    return (name, path) if path and name and not Path(file).exists() else ("", file)
 
 
 def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,

@@ -23,7 +23,7 @@ from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
-from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, split_name, task_scores
+from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, task_scores
 from bmtools.tasks.metrics.spans import (
     Mention,
     find_words,
@@ -441,7 +441,7 @@ def test_files_are_named(tmp_path: Path) -> None:
         names("x.jsonl", "bio=x.jsonl")
     odd = tmp_path / "rate=1.jsonl"
     odd.touch()
-    assert split_name(str(odd)) == ("", str(odd))
+    assert names(str(odd)) == [("rate=1", "rate=1")]
 
 
 # What does not match
