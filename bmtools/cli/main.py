@@ -102,7 +102,6 @@ class LazyGroup(Group):
         # `import` is a Python keyword.
         module = "import_" if name == "import" else name.replace("-", "_")
         command: click.Command = importlib.import_module(f"bmtools.commands.{module}").command
-        command.help = command.help or COMMANDS[name]  # python -OO removes docstrings
         return command
 
     def command_names(self, ctx: click.Context) -> list[str]:

@@ -13,7 +13,7 @@ import click
 
 from bmtools.cli.help import DocumentedCommand, KeyOption, long_name, set_option
 from bmtools.cli.main import TRACEBACK
-from bmtools.cli.origins import keep_config, key_place
+from bmtools.cli.origins import CONFIG, key_place
 from bmtools.cli.outputs import OVERWRITE, writes_output
 from bmtools.cli.parameters import (
     InputDirectory,
@@ -104,20 +104,17 @@ class Command(DocumentedCommand):
         if writes_output(self) and not self._takes_overwrite:
             del ctx.params[OVERWRITE]
         names = {long_name(param).replace("-", "_") for param in self.params if param.opts}
-        with settings_spelled_as_flags(names if "set" in names else True):
-            return step.run(overwrite or ctx.params.get("resume", False),
-                            partial(self._work, step))
-
-    def _work(self, step: CommandStep) -> object:
-        """Convert the values of the options, and call the function."""
         assert self.callback is not None
-        ctx, values = step.context, dict(step.context.params)
-        with usage_errors(ctx):
-            for convert in self.callback.__dict__.get(_CONVERSIONS, ()):
-                convert(step, values)
-        if "step" in signature(self.callback, follow_wrapped=False).parameters:
-            values["step"] = step
-        return ctx.invoke(self.callback, **values)
+        with settings_spelled_as_flags(names if "set" in names else True):
+            step.check(overwrite or ctx.params.get("resume", False))
+            with step.opened(), step.recorded():
+                values = dict(ctx.params)
+                with usage_errors(ctx):
+                    for convert in self.callback.__dict__.get(_CONVERSIONS, ()):
+                        convert(step, values)
+                if "step" in signature(self.callback, follow_wrapped=False).parameters:
+                    values["step"] = step
+                return ctx.invoke(self.callback, **values)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Name variables of the environment by flags, whatever the parameter of the function."""
@@ -154,7 +151,7 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
             f"{key_place(path, text, spelled[unknown[0]])}: found unknown key {unknown[0]!r}, "
             f"{suggestion(unknown[0], sorted(known))}", ctx)
     ctx.default_map = {known[key]: value for key, value in values.items()}
-    keep_config(ctx, path, {known[name] or "": key for name, key in spelled.items()})
+    ctx.meta[CONFIG] = path, {known[name]: key for name, key in spelled.items()}
 
 
 def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) -> None:

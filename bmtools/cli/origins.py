@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-_CONFIG = "bmtools.cli.origins.config"
+CONFIG = "bmtools.cli.origins.config"
+"""Key of the context for the TOML file that gave defaults, and the key of each parameter."""
 _READABLE = (
     (r"(.+) is not a valid (?:integer|int)\b.*", r"found \1, expected a whole number"),
     (r"(.+) is not a valid float\b.*", r"found \1, expected a number"),
@@ -17,11 +17,6 @@ _READABLE = (
     (r"(.+) is not one of (.+)", r"found \1, expected one of \2"),
     (r"(.+) is not in the range (.+)", r"found \1, expected a number in the range \2"),
 )
-
-
-def keep_config(ctx: click.Context, path: Path, keys: Mapping[str, str]) -> None:
-    """Remember the TOML file that gave a command its defaults, and the key of each parameter."""
-    ctx.meta[_CONFIG] = path, keys
 
 
 def key_place(path: Path, text: str, key: str) -> str:
@@ -58,8 +53,8 @@ def _origin(ctx: click.Context, option: click.Option) -> str:
     source = ctx.get_parameter_source(option.name or "")
     if source is ParameterSource.ENVIRONMENT:
         return str(option.envvar)
-    if source is ParameterSource.DEFAULT_MAP and _CONFIG in ctx.meta:
-        path, keys = ctx.meta[_CONFIG]
+    if source is ParameterSource.DEFAULT_MAP and CONFIG in ctx.meta:
+        path, keys = ctx.meta[CONFIG]
         key = keys[option.name]
         return f"{key_place(path, path.read_text(encoding='utf-8'), key)}: key {key!r}"
     return ""

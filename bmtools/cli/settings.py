@@ -23,7 +23,6 @@ _PATHS = {"convert_to": WorkDirectory(), "model": InputDirectory(), "tokenizer":
           "memory": InputFile(Path, allow_dash=False),
           "glossary": InputFile(Path, allow_dash=False)}
 """Types of settings that name files and are not paths to read."""
-_DEVICES = ("device",)
 _KEYS = """
     schedule warmup_ratio warmup_steps decay_ratio min_lr_ratio optimizer weight_decay
     adam_beta1 adam_beta2 adam_epsilon max_grad_norm dropout tf32 compile
@@ -105,7 +104,7 @@ def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str]
         show_default=True,
         metavar=field.metadata["metavar"]
         or ("PATH" if Path in typing.get_args(annotation) else None),
-        callback=_check_device if field.name in _DEVICES else None,
+        callback=_check_device if field.name == "device" else None,
         help=_with_flags(field.metadata["help"], names))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TypeVar
 
 import click
 
@@ -21,8 +20,6 @@ from bmtools.io.sources import STDIN
 from bmtools.io.step import Step
 from bmtools.io.system import interruption
 from bmtools.status import Status, watching_status
-
-Result = TypeVar("Result")
 
 
 class CommandStep(Step):
@@ -39,17 +36,6 @@ class CommandStep(Step):
         super().__init__(context.command_path.partition(" ")[2])
         self.context = context
         self.display: Display | None = None
-
-    def run(self, may_exist: bool, work: Callable[[], Result]) -> Result:
-        """Run the command's work between the phases of its frame.
-
-        Args:
-            may_exist: whether outputs that exist may be replaced or continued.
-            work: gets the inputs and writes the outputs.
-        """
-        self.check(may_exist)
-        with self.opened(), self.recorded():
-            return work()
 
     def check(self, may_exist: bool) -> None:
         """Check inputs and outputs before anything heavy loads, and reserve the outputs.

@@ -28,7 +28,7 @@ _PREFERRED = (
     "accuracy", "dev.precision", "dev.recall", "best_epoch", "test.f1", "test.macro_f1",
     "test.accuracy", "test_f1", "tokens_per_second", "seconds_left", "bits_per_character",
     "sentences", "maskings", "records", "title", "phases", "entities", "tokens", "unknown", "words",
-    "learning_rate", "start.loss", "probe.loss", "memory_gib", "steps", "batch_size", "hours")
+    "learning_rate", "memory_gib", "steps", "batch_size", "hours")
 # Identities that people look up, but do not compare.
 _LAST = ("signature", "vocabulary", "data", "state")
 

@@ -12,7 +12,6 @@ from bmtools.cli.parameters import InputFile, NamedInput
 from bmtools.cli.results import Closing, Line, command_line, finish, print_results, reports
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_tables
-from bmtools.cli.vocabularies import VOCABULARY, load_vocabularies
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
@@ -53,16 +52,25 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     pieces times occurrences. Entities are counted mention by mention. Words are the same for
     all: runs of letters and digits.
     """
-    paths = named_paths("--vocab", vocabs, VOCABULARY)
+    paths = named_paths("--vocab", vocabs,
+                        "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt")
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
     from bmtools.study.reports.report import tables_of
     from bmtools.vocab.compare_vocab import compare_vocab, read_terms
+    from bmtools.vocab.loading import load_vocabulary
     from bmtools.vocab.segmenters import load_segmenter
 
     records = RecordReader(step.sources(files) if files or terms is None else (), reject)
+    vocabularies = {name: load_vocabulary(Path(path)) for name, path in paths.items()}
+    for name, vocabulary in vocabularies.items():
+        if vocabulary.casing_assumed:
+            what = ("text is lower-cased without accents" if vocabulary.uncased
+                    else "text keeps its case")
+            click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
+                       f"{vocabulary.casing}, so {what}", err=True)
     lines = list(compare_vocab(
-        load_vocabularies(paths), counted(records, "reading"), read_terms(terms) if terms else (),
+        vocabularies, counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, segmenter=load_segmenter(segmenter) if segmenter else None))
     print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)), plot)
     finish(step, *closing(lines, paths))

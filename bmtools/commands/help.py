@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import CompletionItem
 
 from bmtools.cli.help import DocumentedCommand, meant, topic_text, topics, write_rows
 
 
-def _complete(ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
+def _complete(ctx: click.Context, _param: click.Parameter, start: str) -> list[str]:
     """Offer topics and commands, then the commands of a group."""
     words = ctx.params.get("words") or ()
     names = _names(_command_context(ctx, words)) if words else [
         *topics(), *_names(ctx.find_root())]
-    return [CompletionItem(name) for name in names if name.startswith(start)]
+    return [name for name in names if name.startswith(start)]
 
 
 def _names(context: click.Context) -> list[str]:

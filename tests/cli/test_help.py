@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from bmtools.cli.help import (
     topic_text,
     topics,
 )
-from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.cli.main import bmtools
 from bmtools.cli.parameters import InputFile
 from bmtools.cli.pass_options import ShardParam
 from bmtools.commands.import_ import sets, texts
@@ -131,47 +130,6 @@ def test_what_needs_no_torch_imports_nothing_heavy(
             "assert not loaded, loaded")
     subprocess.run([sys.executable, "-c", code, *(paths.get(word, word) for word in arguments)],
                    capture_output=True, check=True)
-
-
-# Shows the help of every command, then prints its exit codes and the group, flags and help of each
-# option. It has no `assert`, which -OO removes.
-OPTIONS = """
-import contextlib, io, json
-import click
-from bmtools.cli.help import DocumentedCommand
-from bmtools.cli.main import bmtools
-
-found = {}
-
-def visit(command, parent, words):
-    context = click.Context(command, parent, words[-1] if words else "bmtools")
-    code = bmtools.main([*words, "--help"], standalone_mode=False)
-    if isinstance(command, DocumentedCommand):
-        code_of_all = bmtools.main([*words, "--help-all"], standalone_mode=False)
-        found[" ".join(words)] = [code, code_of_all, *command.records(context)]
-    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
-        visit(command.get_command(context, name), context, [*words, name])
-
-with contextlib.redirect_stdout(io.StringIO()):
-    visit(bmtools, None, [])
-print(json.dumps(found))
-"""
-
-
-def test_options_and_their_help_do_not_need_docstrings() -> None:
-    plain, optimized = (json.loads(subprocess.run(
-        [sys.executable, *flags, "-c", OPTIONS], stdout=subprocess.PIPE, check=True).stdout)
-        for flags in ((), ("-OO",)))
-    assert optimized == plain
-    assert plain.keys() == {" ".join(words) for words in commands()
-                            if isinstance(find(words)[0], DocumentedCommand)}
-    assert all(codes == [0, 0] for *codes, _ in (found[:3] for found in optimized.values()))
-
-
-def test_a_command_without_docstrings_is_described_in_a_sentence() -> None:
-    outcome = subprocess.run([sys.executable, "-OO", "-m", "bmtools", "pretrain", "--help"],
-                             capture_output=True, text=True, check=True)
-    assert f"\n\n  {COMMANDS['pretrain']}\n\nExamples:\n" in outcome.stdout
 
 
 def test_declared_names_are_options() -> None:
