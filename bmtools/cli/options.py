@@ -19,7 +19,6 @@ from bmtools.cli.parameters import (
     InputDirectory,
     InputFile,
     InputRecords,
-    InputSet,
     OutputDirectory,
     OutputFile,
 )
@@ -36,6 +35,7 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.installation import PLOT_SUFFIXES, require_matplotlib
+from bmtools.io.folders import archive_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 from bmtools.io.record_size import MEGABYTES, limiting_records
@@ -205,7 +205,8 @@ def _open_rejects(step: CommandStep, values: Values) -> None:
 
 
 takes_files = click.argument("files", nargs=-1, metavar="[FILES]...", type=input_file)
-takes_sets = click.argument("files", nargs=-1, metavar="[FILES]...", type=InputSet())
+takes_sets = click.argument("files", nargs=-1, metavar="[FILES]...", type=InputRecords(
+    lambda path: path.is_dir() or archive_of(str(path))))
 """Add FILES, which may be folders and zip archives, too."""
 allows_empty = click.option(
     "--allow-empty", is_flag=True,

@@ -7,18 +7,14 @@ for records, and for completion. A parameter whose value is opened as a file has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from bmtools.errors import CheckpointError
 from bmtools.io.sources import split_name
-
-Checked = Callable[[Path], object]
-Given = str | PathLike[str]
-Converted = str | bytes | PathLike[str]
 
 
 class NamedPath(click.Path):
@@ -59,31 +55,28 @@ class InputFile(NamedPath):
 
 
 class InputRecords(InputFile):
-    """Records to read, or `-` for stdin; a directory is answered by its contents."""
+    """Records to read, or `-` for stdin; another directory is answered by its contents.
+
+    Args:
+        accepts: tells whether a path leads to files in another way, such as a directory of them.
+    """
 
     is_records = True
 
-    def convert(self, value: Given, param: click.Parameter | None,
-                ctx: click.Context | None) -> Converted:
+    def __init__(self, accepts: Callable[[Path], object] = lambda path: False) -> None:
+        super().__init__()
+        self._accepts = accepts
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check a file."""
         from bmtools.models.checkpoint_files import describe_directory
 
-        if Path(value).is_dir():
-            self.fail(f"found the directory {value!r}, expected files"
-                      f"{describe_directory(Path(value))}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class InputSet(InputRecords):
-    """A file to read, a folder or zip archive of such files, a path into an archive, or `-`."""
-
-    def convert(self, value: Given, param: click.Parameter | None,
-                ctx: click.Context | None) -> Converted:
-        """Accept paths that lead to files; the format decides which of them are read."""
-        from bmtools.io.folders import archive_of
-
-        if Path(value).is_dir() or archive_of(str(value)):
+        path = Path(value)
+        if self._accepts(path):
             return value
+        if path.is_dir():
+            self.fail(f"found the directory {value!r}, expected files{describe_directory(path)}",
+                      param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -110,12 +103,12 @@ class InputDirectory(NamedPath):
             written, or is only searched.
     """
 
-    def __init__(self, check: Checked | None = None, is_hashed: bool = True) -> None:
+    def __init__(self, check: Callable[[Path], object] = lambda path: None,
+                 is_hashed: bool = True) -> None:
         super().__init__(path_type=Path, file_okay=False)
         self._check, self.is_hashed = check, is_hashed
 
-    def convert(self, value: Given, param: click.Parameter | None,
-                ctx: click.Context | None) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Make sure that there is a directory; `check` looks at its files later."""
         from bmtools.models.checkpoint_files import check_directory
 
@@ -126,8 +119,7 @@ class InputDirectory(NamedPath):
         return Path(value)
 
     def check(self, value: object) -> None:
-        if self._check is not None:
-            self._check(Path(str(value)))
+        self._check(Path(str(value)))
 
 
 class WorkDirectory(NamedPath):
@@ -135,8 +127,8 @@ class WorkDirectory(NamedPath):
 
     is_hashed = False
 
-    def __init__(self, path_type: type[str | Path] = Path) -> None:
-        super().__init__(path_type=path_type, file_okay=False)
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
 
 
 class NameOrFile(NamedPath):
@@ -169,20 +161,16 @@ class NamedInput(NamedPath):
 
     Args:
         kind: checks the path; without it the command does.
-        folders: whether the path may be a directory, whatever the kind.
     """
 
-    def __init__(self, kind: InputFile | None = None, folders: bool = False) -> None:
+    def __init__(self, kind: InputFile | None = None) -> None:
         super().__init__()
         self._kind, self.is_records = kind, kind is not None and kind.is_records
-        self._folders = folders
 
-    def convert(self, value: Given, param: click.Parameter | None,
-                ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the path; the name stays in front."""
-        path = split_name(str(value))[1]
-        if self._kind is not None and not (self._folders and Path(path).is_dir()):
-            self._kind.convert(path, param, ctx)
+        if self._kind is not None:
+            self._kind.convert(split_name(str(value))[1], param, ctx)
         return str(value)
 
     def paths(self, value: object) -> Iterator[str]:

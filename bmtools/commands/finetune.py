@@ -51,15 +51,8 @@ _LEFTOVER = ("nothing was written, the best seed is chosen at the end, and fine-
              "resumed; the same command starts again")
 
 
-class TrainingSet(InputRecords):
-    """A file to read, or `-` for stdin, or a directory of folds."""
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        """Accept a directory in which there are folds."""
-        if any(path.is_dir() for path in Path(value).glob("fold-*")):
-            return value
-        return super().convert(value, param, ctx)
+def _has_folds(path: Path) -> bool:
+    return any(one.is_dir() for one in path.glob("fold-*"))
 
 
 class TaskGroup(Group):
@@ -76,7 +69,7 @@ class TaskGroup(Group):
 
         @click.option("--model", type=checkpoint_directory, required=True, metavar="CKPT",
                       help="Checkpoint to start from; it stays as it is.")
-        @click.option("--train", type=TrainingSet(), required=True, metavar="FILE|FOLDS",
+        @click.option("--train", type=InputRecords(_has_folds), required=True, metavar="FILE|FOLDS",
                       help="Records to learn from; - means stdin, for one of the sets. Or a "
                            "directory of folds, as split --folds writes it.")
         @click.option("--dev", type=input_file, metavar="FILE",

@@ -42,7 +42,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
     groups={"Suite": "suite sets published compare-with name",
             "Report": "table format plot output"})
 @click.argument("results", nargs=-1, metavar="[[SET=]RESULTS]...",
-                type=NamedInput(InputRecords(), folders=True))
+                type=NamedInput(InputRecords(Path.is_dir)))
 @click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
               type=NameOrFile(lambda name: name in suite_names(), suite_names),
               help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
