@@ -103,8 +103,7 @@ def _environment(processes: int) -> dict[str, str]:
     if sys.platform == "linux":
         # The host's own name may not resolve where there is no network.
         defaults["GLOO_SOCKET_IFNAME"] = "lo"
-    return {**os.environ, **{name: os.environ.get(name) or value
-                             for name, value in defaults.items()},
+    return {**defaults, **os.environ,
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
             "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
 

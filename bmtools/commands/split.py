@@ -10,7 +10,7 @@ import click
 
 from bmtools.cli.options import Command, input_file, reads_records, takes_overwrite
 from bmtools.cli.parameters import OutputDirectory
-from bmtools.cli.results import Closing, Line, finish, print_results, prints_results
+from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table
@@ -52,12 +52,17 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
         raise click.UsageError("expected either -o DIR or --check, which writes nothing")
     if check:
         lines = print_results(step, _compare(records), print_tables=_print_overlap)
-        finish(step, *closing(lines, None))
+        finish(step, _describe(lines))
         return
     assert output is not None
     report = write_split(records, output, config, by, reject, overwrite, step)
     [line] = print_results(step, [report])
-    finish(step, *closing(line["overlap"], line))
+    sizes = ", ".join(f"{name} {size:,}" for name, size in line["records"].items())
+    finish(step, f"wrote {output}: {sizes} records; {_describe(line['overlap'])}")
+
+
+def _describe(shared: Sequence[Line]) -> str:
+    return describe_shared(shared) or "no parts share a document, text or question"
 
 
 def _compare(records: RecordReader) -> list[JsonObject]:
@@ -73,17 +78,3 @@ def _compare(records: RecordReader) -> list[JsonObject]:
 def _print_overlap(lines: Sequence[JsonMapping]) -> None:
     print_table(_COLUMNS, [[line[column] for column in _COLUMNS] for line in lines],
                 "Records of a file with a document, text or question of another", text_columns=2)
-
-
-def closing(overlaps: Sequence[Line], report: Line | None) -> Closing:
-    """Close `split`.
-
-    Args:
-        overlaps: what parts share.
-        report: of the split; None after `--check`.
-    """
-    found = describe_shared(overlaps) or "no parts share a document, text or question"
-    if report is None:
-        return found, ""
-    sizes = ", ".join(f"{name} {size:,}" for name, size in report["records"].items())
-    return f"wrote {report['output']}: {sizes} records; {found}", ""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,30 +82,6 @@ def test_an_unknown_key_in_the_config_is_wrong_usage(run, tmp_path: Path) -> Non
     assert outcome.code == 2
     assert outcome.err == (f"bmtools: {config}:1: found unknown key 'sizee', did you mean 'size'? "
                            "See 'bmtools build-vocab --help'.\n")
-
-
-def test_head_ends_a_command_quietly(tmp_path: Path) -> None:
-    text = tmp_path / "a.txt"
-    text.write_text("una riga di testo\n" * 50_000)
-    command = f"{sys.executable} -m bmtools import text {text} | head -n 1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True,
-                          check=False)
-    assert done.returncode == 0
-    assert done.stdout.count(b"\n") == 1
-    assert done.stderr == b""
-
-
-def test_interruption_exits_130() -> None:
-    # Where the tests run in the background, the signal may be ignored, which children inherit.
-    process = subprocess.Popen([sys.executable, "-m", "bmtools", "import", "jsonl"],
-                               stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-                               stdout=subprocess.PIPE,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert err == b"bmtools: interrupted\n"
 
 
 def test_completion_names_the_commands(process) -> None:

@@ -187,14 +187,6 @@ def test_two_commands_of_a_pipe_share_a_terminal(monkeypatch: pytest.MonkeyPatch
             assert second._has_terminal()
 
 
-def test_short_commands_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_DELAY_SECONDS", _SECONDS)
-    began = time.monotonic()
-    with showing_on(terminal, "recipe list"):
-        pass
-    assert (terminal.getvalue(), time.monotonic() - began < _SECONDS / 2) == ("", True)
-
-
 def test_other_processes_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -271,5 +263,3 @@ def test_a_pipe_loads_nothing_of_terminals(write_lines: Callable[..., Path]) -> 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_dumb_terminal_gets_no_escape_codes() -> None:
-    assert "\x1b" not in on_terminal("recipe", "list", TERM="dumb")[0]

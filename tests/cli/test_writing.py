@@ -120,12 +120,6 @@ def test_a_producer_that_is_ended_leaves_a_stream_that_is_refused(
     assert not (tmp_path / "vocab").exists()
 
 
-def test_a_pipe_that_closes_is_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text(LINES)
-    done = _shell(f"{BMTOOLS} import text notes.txt | head -n 1 | wc -l", tmp_path)
-    assert (done.stdout.strip(), done.stderr) == ("1", "")
-
-
 def test_a_fifo_is_told_too(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"one\n\ntw\xff\n")
     done = _shell("mkfifo pipe; timeout 60 cat pipe & "
