@@ -209,8 +209,9 @@ class DocumentedCommand(click.Command):
         """Return an option's flags with its values, and its meaning with its default."""
         flags = {one.name: f"--{long_name(one)}" for one in self.params if one.name and one.opts
                  and isinstance(one, click.Option)}
-        text = re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: flags.get(found[0], found[0]),
-                      self._meanings.get(name, option.help or ""))
+        text = re.sub(r"`(\w+)`|\b([a-z]+(?:_[a-z0-9]+)+)\b",
+                      lambda found: flags.get(found[1] or found[2], found[1] or found[2]),
+                      self._meanings.get(name, option.help or "")).replace("`", "")
         return _term(option, ctx), f"{text}{_remark(option, ctx)}"
 
 

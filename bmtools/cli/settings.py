@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
@@ -84,16 +84,14 @@ def with_options(function: Function, kind: type[Settings], without: Sequence[str
         defaults: values that this command prefers to the fields' own.
     """
     types = typing.get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
     for field in reversed(fields(kind)):
         if field.name not in without:
-            function = _option(field, types[field.name], kind.title, names,
+            function = _option(field, types[field.name], kind.title,
                                defaults.get(field.name, field.default))(function)
     return function
 
 
-def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str],
-            default: object) -> Decorator:
+def _option(field: Field[Any], annotation: Any, group: str, default: object) -> Decorator:
     flag = "--" + field.name.replace("_", "-")
     listed = [choice for choice in choices(annotation) if choice is not None]
     return click.option(
@@ -105,7 +103,7 @@ def _option(field: Field[Any], annotation: Any, group: str, names: Iterable[str]
         metavar=field.metadata["metavar"]
         or ("PATH" if Path in typing.get_args(annotation) else None),
         callback=_check_device if field.name == "device" else None,
-        help=_with_flags(field.metadata["help"], names))
+        help=field.metadata["help"])
 
 
 def _value_type(name: str, annotation: Any) -> Any:
@@ -115,13 +113,6 @@ def _value_type(name: str, annotation: Any) -> Any:
     kind = next((part for part in typing.get_args(annotation) if part is not type(None)),
                 annotation)
     return InputPath(Path, exists=False) if kind is Path else kind
-
-
-def _with_flags(text: str, names: Iterable[str]) -> str:
-    """Write settings in backticks as flags."""
-    for name in set(names) - KEYS:
-        text = text.replace(f"`{name}`", f"--{name.replace('_', '-')}")
-    return text.replace("`", "")
 
 
 def _check_device(_ctx: click.Context, param: click.Parameter, name: str) -> str:

@@ -49,7 +49,15 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
     Each sentence is written once, with its sampled words and their first positions in it.
     """
-    _check_usage(words, tokenizer, base, uncased)
+    context = click.get_current_context()
+    if not words and not tokenizer:
+        raise click.UsageError("found neither --words nor --tokenizer, expected one of them to "
+                               "say which words to look for", context)
+    if base and (words or not tokenizer):
+        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it", context)
+    if uncased and tokenizer:
+        raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
+                               "leave one of them out", context)
     from bmtools.text.find_contexts import find_contexts
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
@@ -65,16 +73,3 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
            f"{count_of(sentences, 'sentences')} sampled{to_output(output)}",
            with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
                      tokenizer or "vocabulary"))
-
-
-def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
-                 uncased: bool) -> None:
-    context = click.get_current_context()
-    if not words and not tokenizer:
-        raise click.UsageError("found neither --words nor --tokenizer, expected one of them to "
-                               "say which words to look for", context)
-    if base and (words or not tokenizer):
-        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it", context)
-    if uncased and tokenizer:
-        raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
-                               "leave one of them out", context)

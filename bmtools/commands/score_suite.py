@@ -30,12 +30,6 @@ from bmtools.study.suites.suite import Shown, Suite, SuiteSet, load_suite, suite
 _WIDEST = 10_000
 
 
-def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
-    with usage_errors():
-        load_suite(name)
-    return name
-
-
 @click.command("score-suite", cls=Command, examples=(
     "bmtools score-suite --suite blurb NCBI-disease=scores.jsonl",
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
@@ -43,7 +37,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
             "Report": "table format plot output"})
 @click.argument("results", nargs=-1, metavar="[[SET=]RESULTS]...",
                 type=NamedInput(InputRecords(Path.is_dir)))
-@click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
+@click.option("--suite", required=True, metavar="NAME|FILE",
               type=NameOrFile(lambda name: name in suite_names(), suite_names),
               help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
 @click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
@@ -67,7 +61,8 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
     JSON line for each model: scores in percent, deviations over seeds, averages, missing sets. No
     average is made over sets that are missing; instead all models get one over those at hand.
     """
-    chosen = load_suite(suite)
+    with usage_errors():
+        chosen = load_suite(suite)
     if lists_sets:
         print_results(step, map(_describe, chosen.sets), output)
         return
