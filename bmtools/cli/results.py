@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -63,8 +62,7 @@ def shows_tables(step: CommandStep, output: str = STDOUT) -> bool:
 
 
 def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT,
-                  print_tables: Callable[[Sequence[Line]], object] = print_lines,
-                  plot: Path | None = None) -> list[Line]:
+                  print_tables: Callable[[Sequence[Line]], object] = print_lines) -> list[Line]:
     """Print the lines that a command reports, as tables or as JSON Lines, and return them.
 
     Args:
@@ -72,7 +70,6 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
         lines: each is written as soon as it comes, if not in a table.
         output: file that gets JSON Lines in any case; stdout for `-`.
         print_tables: prints all lines at once for people.
-        plot: file to draw them to.
     """
     kept: list[Line] = []
 
@@ -91,10 +88,6 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
         with step.paused():
             print_tables(kept)
             sys.stdout.flush()
-    if plot is not None:
-        from bmtools.study.reports.report import plot_lines
-
-        plot_lines(kept, plot)
     return kept
 
 

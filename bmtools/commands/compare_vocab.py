@@ -56,7 +56,7 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
                         "a tokenizer, a checkpoint, a tokenizer.json or a vocab.txt")
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.study.reports.report import tables_of
+    from bmtools.study.reports.report import plot_lines, tables_of
     from bmtools.vocab.compare_vocab import compare_vocab, read_terms
     from bmtools.vocab.loading import load_vocabulary
     from bmtools.vocab.segmenters import load_segmenter
@@ -72,7 +72,9 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     lines = list(compare_vocab(
         vocabularies, counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, segmenter=load_segmenter(segmenter) if segmenter else None))
-    print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)), plot)
+    print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))
+    if plot is not None:
+        plot_lines(lines, plot)
     finish(step, *closing(lines, paths))
 
 

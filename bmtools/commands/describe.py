@@ -49,13 +49,15 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject,
         raise click.UsageError(f"--topics: found {topics!r}, expected medicine or a TOML file")
     from bmtools.study.corpora.describe import describe
     from bmtools.study.corpora.topics import read_topics
-    from bmtools.study.reports.report import tables_of
+    from bmtools.study.reports.report import plot_lines, tables_of
 
     lines = print_results(step, describe(
         step.sources(files), total=total,
         topics=read_topics(topics) if topics else None, reject=reject, workers=workers,
         **asdict(config)),
-        output, lambda lines: print_tables(tables_of(lines)), plot)
+        output, lambda lines: print_tables(tables_of(lines)))
+    if plot is not None:
+        plot_lines(lines, plot)
     own = [line for line in lines if "records" in line][:len(files) or 1]
     finish(step, f"described {count_of(sum(line['records'] for line in own), 'records')}, "
            f"{count_of(sum(line['words'] for line in own), 'words')}")

@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import masked_lm_directory, tokenizer_directory, usage_errors
 from bmtools.cli.step import CommandStep
-from bmtools.cli.training_options import (
+from bmtools.commands.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
     TrainingCommand,

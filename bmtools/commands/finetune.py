@@ -20,7 +20,7 @@ from bmtools.cli.parameters import InputRecords
 from bmtools.cli.results import Closing, Line, command_line, finish, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
-from bmtools.cli.training_options import interruptible, metric_printer
+from bmtools.commands.training_options import interruptible, metric_printer
 from bmtools.errors import Reject, count_of
 from bmtools.io.sources import STDIN
 from bmtools.recipes.settings import (

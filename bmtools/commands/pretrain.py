@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from bmtools.cli.step import CommandStep
-from bmtools.cli.training_options import (
+from bmtools.commands.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
     TrainingCommand,

@@ -73,7 +73,11 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
                              name=name)
     if form:
         as_tables(step)
-    print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form), plot)
+    print_results(step, lines, output, lambda shown: _print_tables(shown, chosen, form))
+    if plot is not None:
+        from bmtools.study.reports.report import plot_lines
+
+        plot_lines(lines, plot)
     finish(step, *closing(lines, len(chosen.sets), output))
 
 

@@ -54,7 +54,11 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
             raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
         runs = name_predictions(predictions or (STDIN,))
         lines = task_scores(gold, runs, reject=reject, **options)
-    print_results(step, lines, output, plot=plot)
+    print_results(step, lines, output)
+    if plot is not None:
+        from bmtools.study.reports.report import plot_lines
+
+        plot_lines(lines, plot)
     scored = [line for line in lines if "task" in line]
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:

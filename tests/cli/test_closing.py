@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.cli import scoring_options, training_options
+from bmtools.cli import scoring_options
 from bmtools.cli.results import Closing
-from bmtools.commands import compare_vocab, finetune, score_suite
+from bmtools.commands import compare_vocab, finetune, score_suite, training_options
 from bmtools.commands.import_ import importing
 
 SCORES = [{"model": "base", "pppl": 256.4, "interval": [245.7, 266.4], "sentences": 1090,

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from bmtools.cli.launcher import run_processes
 from bmtools.cli.main import STOPPED
 from bmtools.cli.step import CommandStep
-from bmtools.cli.training_options import print_metrics
+from bmtools.commands.training_options import print_metrics
 
 # Beginning of each process: it writes its process id.
 PRELUDE = """
