@@ -26,15 +26,6 @@ def archive(path: Path, **files: str) -> str:
     return str(path)
 
 
-def test_damage_behind_the_last_file_is_found(tmp_path: Path) -> None:
-    name = archive(tmp_path / "hoc.tgz", labels_1="< ", text_1="One .\n")
-    content = bytearray(Path(name).read_bytes())
-    content[-8] ^= 1  # of the checksum
-    Path(name).write_bytes(content)
-    with pytest.raises(DataError, match=r"hoc\.tgz"):
-        list(hoc_records([name]))
-
-
 def test_levels_and_sentences(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1=f"<{GENOMIC}--DNA repair AND{GENOMIC} AND "
                    "Cellular energetics< <NULL", text_1="One .\nTwo .\n\nThree .\n")
@@ -77,6 +68,11 @@ def test_other_archives_are_refused(tmp_path: Path) -> None:
     cut.write_bytes(gzip.decompress(Path(whole).read_bytes())[:1500])
     with pytest.raises(DataError, match=r"this archive cannot be read"):
         list(hoc_records([str(cut)]))
+    content = bytearray(Path(whole).read_bytes())
+    content[-8] ^= 1  # of the checksum, behind the last file
+    Path(whole).write_bytes(content)
+    with pytest.raises(DataError, match=r"hoc\.tgz"):
+        list(hoc_records([whole]))
 
 
 @pytest.mark.data
