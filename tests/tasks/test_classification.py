@@ -22,7 +22,6 @@ import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.json_files import read_manifest
 from bmtools.records import Record
-from bmtools.statistics.samples import pearson, spearman
 from bmtools.study.cards.card import write_cards
 from bmtools.tasks.classification import ClassificationTask, MultilabelTask, SimilarityTask
 from bmtools.tasks.heads import load_encoder
@@ -413,13 +412,3 @@ def test_coefficients_equal_scipy_on_real_scores(data: Path) -> None:
                                              ([0.1] * 7, [*range(7)])])
 def test_constant_sides_have_no_coefficient(gold: list[float], found: list[float]) -> None:
     assert correlation(gold, found) == {"pearson": 0, "spearman": 0}
-
-
-def test_weights_repeat_items() -> None:
-    rng = np.random.default_rng(1)
-    gold, found = rng.integers(0, 6, 30), rng.integers(0, 6, 30)
-    weights = rng.integers(0, 4, (5, 30))
-    for coefficient, theirs in ((pearson, stats.pearsonr), (spearman, stats.spearmanr)):
-        expected = [theirs(np.repeat(gold, row), np.repeat(found, row)).statistic
-                    for row in weights]
-        assert coefficient(gold, found, weights).tolist() == pytest.approx(expected)

@@ -16,7 +16,7 @@ import torch
 from toy_models import learn_wordpiece, save_random
 
 from bmtools.corpus.split import SplitConfig, write_split
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, refuse
+from bmtools.errors import BmtoolsError, CheckpointError, refuse
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
@@ -277,9 +277,3 @@ def test_folds_are_those_that_split_wrote(tmp_path: Path, dev_fold: int | None) 
         tests += parts.get("test", [])
     assert len(tests) == len(set(tests)) == (12 if dev_fold is None else 8)
     assert next(iter(folds)) == (dev_fold or 0)
-
-
-def test_what_are_no_folds_is_told(tmp_path: Path) -> None:
-    (tmp_path / "empty/fold-x").mkdir(parents=True)
-    with pytest.raises(DataError, match="empty: found 0 directories of folds, expected fold-0 and"):
-        read_folds(tmp_path / "empty", None, refuse)
