@@ -11,9 +11,7 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ import click
 import pytest
 from commands.test_battery import CASES, Case, Kit, commands, kit_paths  # noqa: F401
 
-from bmtools.cli import step
 from bmtools.cli.main import bmtools
 from bmtools.cli.parameters import OutputFile
 from bmtools.errors import BmtoolsError
@@ -32,7 +29,7 @@ from bmtools.io.unfinished import reserved
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
-ALL = {**CASES, "import jsonl": Case((), ())}
+ALL = {**CASES, "import jsonl": Case(())}
 FURTHER = {"clean": (("--dropped", "d.jsonl"),), "score-pppl": (("--details", "d.jsonl"),)}
 DIRECTORIES = [name for name, case in ALL.items() if "OUT" in case.arguments]
 FILES = [(name, "--output", "out.jsonl") for name in ALL
@@ -101,56 +98,6 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-@contextmanager
-def full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fill a disk when a command has checked its outputs; there is room again afterwards."""
-    filler = disk / "filler"
-
-    def check(*arguments: Any) -> None:
-        check_outputs(*arguments)
-        with filler.open("wb", buffering=0) as stream, pytest.raises(OSError, match="No space"):
-            while True:
-                stream.write(bytes(4096))
-
-    check_outputs = step.check_outputs
-    with monkeypatch.context() as patch:
-        patch.setattr(step, "check_outputs", check)
-        yield
-    filler.unlink()
-
-
-@contextmanager
-def read_only(disk: Path) -> Iterator[None]:
-    """Let nothing be written to a disk."""
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    yield
-    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-
-
-def test_a_device_is_written_and_stays(output: Output) -> None:
-    device = output.kit.folder / output.name
-    try:
-        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # a /dev/null of its own
-    except PermissionError:
-        device.symlink_to(os.devnull)
-    outcome = output.run(device)
-    assert outcome.code == 0, outcome.err
-    assert stat.S_ISCHR(device.stat().st_mode)
-
-
-def test_the_reader_of_a_pipe_gets_all(output: Output) -> None:
-    path = output.kit.folder / output.name
-    os.mkfifo(path)
-    content: list[bytes] = []
-    reader = threading.Thread(target=lambda: content.append(path.read_bytes()))
-    reader.start()
-    outcome = output.run(path)
-    assert outcome.code == 0, outcome.err
-    reader.join(10)
-    assert content and content[0]
-    assert stat.S_ISFIFO(path.stat().st_mode)
-
-
 def test_a_link_stays_and_its_target_keeps_owner_and_mode(output: Output) -> None:
     path, link = output.kit.folder / "patients", output.kit.folder / output.name
     link.symlink_to(path)
@@ -175,47 +122,6 @@ def test_a_link_stays_and_its_target_keeps_owner_and_mode(output: Output) -> Non
     assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o640, *owner)
     assert link.is_symlink()
     assert not [name for name in names(output.kit.folder) if name.startswith(".")]
-
-
-def test_a_full_disk_keeps_an_older_file(output: Output, disk: Path,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    path = disk / output.name
-    path.write_bytes(b"old")
-    with full(disk, monkeypatch):
-        outcome = output.run(path, "--overwrite")
-    assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == (
-        f"bmtools: {path}: cannot be written (no space left on device); make room, or write "
-        "elsewhere")
-    assert path.read_bytes() == b"old"
-    assert names(disk) == [output.name]
-
-
-def test_a_read_only_disk_is_noticed_first(output: Output, disk: Path) -> None:
-    path = disk / output.name
-    with read_only(disk):
-        outcome = output.run(path)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        f"bmtools: {path}: cannot be written (read-only file system); write elsewhere\n")
-
-
-@pytest.mark.parametrize("older", [False, True], ids=["new", "replaced"])
-def test_a_full_disk_keeps_an_older_directory(kit: Kit, disk: Path, older: bool,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    path = disk / "out"
-    if older:
-        path.mkdir()
-        (path / "old").touch()
-    with full(disk, monkeypatch):
-        outcome = kit.on(kit.good(), "--overwrite", out=str(path))
-    assert outcome.code == 1
-    message = outcome.err.splitlines()[-1]
-    assert message.startswith(f"bmtools: {disk}/out")
-    assert "cannot be written (no space left on device" in message
-    assert message.endswith("; make room, or write elsewhere")
-    assert names(disk) == ["out"] * older
-    assert not older or names(path) == ["old"]
 
 
 @pytest.mark.parametrize("name", ["pretrain"])

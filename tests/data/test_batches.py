@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from bmtools.data.batches import Prefetcher, ScheduledBatches
+from bmtools.data.batches import ScheduledBatches
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import Phase
@@ -77,19 +77,6 @@ def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) 
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_batch_depends_on_seed_and_number_alone(toy: Any, toy_phase: Any, packed: bool) -> None:
-    first = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
-    other = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
-    expected = [inputs_of(first, number) for number in range(12)]
-    for number in reversed(range(12)):
-        for name, value in inputs_of(other, number).items():
-            assert torch.equal(value, expected[number][name])
-    strange = inputs_of(toy.batches(TEXTS, toy_phase(), packed=packed, seed=8), 0)
-    assert not torch.equal(strange["input_ids"], expected[0]["input_ids"]) \
-        or not torch.equal(strange["labels"], expected[0]["labels"])
-
-
-@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_any_number_of_processes_sees_the_same_across_a_phase_border(
         toy: Any, toy_phase: Any, packed: bool, processes: int) -> None:
@@ -134,18 +121,6 @@ def test_pairs_have_token_types_and_labels(toy: Any, toy_phase: Any) -> None:
                 assert row[:first + 1].sum() == 0
                 assert row[first + 1:second + 1].sum() == second - first
                 assert row[second + 1:].sum() == 0
-
-
-def test_what_fails_ahead_is_told_when_asked_for() -> None:
-    def make(number: int) -> int:
-        if number == 2:
-            raise ValueError("used up")
-        return number
-
-    results = Prefetcher(make, 5)
-    assert [results.get(number) for number in (0, 1)] == [0, 1]
-    with pytest.raises(ValueError, match="used up"):
-        results.get(2)
 
 
 def test_a_micro_batch_that_does_not_fit_is_one_clear_line(

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from toy_corpora import EncodedDocument, corpus_of
 
-from bmtools.data import sampler, shuffle
 from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
-from bmtools.data.samples import mask_keys
 from bmtools.data.shards import Corpus
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
@@ -48,11 +46,6 @@ def samples_of(plan: BatchPlan) -> np.ndarray:
     return plan.sequences.samples
 
 
-def lengths_of(plan: BatchPlan) -> np.ndarray:
-    """Tokens of each sequence."""
-    return np.add.reduceat(samples_of(plan)["length"] + 2, plan.sequences.borders[:-1])
-
-
 def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[np.ndarray]:
     """How often each token of each document was shown."""
     seen = [np.zeros(int(length), dtype=int) for length in corpus.lengths]
@@ -62,17 +55,22 @@ def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[n
     return seen
 
 
+@pytest.mark.parametrize("phases", [
+    (phase(steps=400),), (phase("one", 9), phase("two", 300, 64, 4))],
+    ids=["one phase", "over a border"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_first_epoch_shows_each_token_before_any_comes_again(packed: bool) -> None:
+def test_an_epoch_shows_each_token_before_any_comes_again(packed: bool,
+                                                          phases: tuple[Phase, ...]) -> None:
+    """Also where a phase ends in the middle of it."""
     corpus = make_corpus(300)
-    plans, steps = [], stream({"text": corpus}, phase(steps=400), packed=packed)
-    for number in range(400):
+    plans, steps = [], stream({"text": corpus}, *phases, packed=packed)
+    for number in range(309):
         plans.append(steps.batch(number))
         if np.concatenate(shown(plans, corpus)).max() > 1:
             break
-    before = np.concatenate(shown(plans[:-1], corpus))
+    assert number > 12
     # What waits for a whole batch or a full row comes with the next epoch's first documents.
-    assert before.mean() > 0.9
+    assert np.concatenate(shown(plans[:-1], corpus)).mean() > 0.9
     # They have all come when two epochs' worth of tokens has.
     while np.concatenate(shown(plans, corpus)).mean() < 2:
         plans.append(steps.batch(len(plans)))
@@ -102,62 +100,3 @@ def test_a_run_goes_on_from_any_position(packed: bool, objective: str) -> None:
             assert np.array_equal(found.sequences.borders, expected.sequences.borders)
             assert found.following.to_json() == expected.following.to_json()
     assert np.array_equal(samples_of(resumed.batch(2)), samples_of(plans[2]))
-
-
-@pytest.mark.parametrize(("packed", "objective"), LAYOUTS)
-def test_a_resumed_run_repeats_one_window(packed: bool, objective: str,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """However far the run is, and though the windows before were many."""
-    monkeypatch.setattr(shuffle, "_MOST_AT_ONCE", 64)
-    corpora = {"text": make_corpus(640)}
-    long = phase(steps=10_000, objective=objective)
-    following = stream(corpora, long, packed=packed).batch(2_000).following
-    assert following.window.windows > 20
-    drawn = []
-    monkeypatch.setattr(sampler, "document_numbers", lambda draws, *key: drawn.append(draws)
-                        or shuffle.document_numbers(draws, *key))
-    timeline = Schedule([long], [10_000])
-    Sampler(corpora, timeline, packed, 0, following).batch(2_001)
-    assert sum(map(len, drawn)) <= 2 * 64
-
-
-def test_packed_rows_are_full_to_99_percent() -> None:
-    corpus = make_corpus(2000, longest=600)
-    steps = stream({"text": corpus}, phase(steps=30, max_length=512, batch_size=32), packed=True)
-    fill = [lengths_of(plan).mean() / 512
-            for plan in map(steps.batch, range(30))]
-    assert np.mean(fill) > 0.99
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_what_a_phase_leaves_over_comes_first_in_the_next(packed: bool) -> None:
-    """Nothing is skipped and nothing comes twice where a phase ends in the middle of an epoch."""
-    corpus = make_corpus(300)
-    phases = (phase("one", 9), phase("two", 300, 64, 4))
-    steps = stream({"text": corpus}, *phases, packed=packed)
-    plans = []
-    for number in range(309):
-        plans.append(steps.batch(number))
-        if np.concatenate(shown(plans, corpus)).max() > 1:
-            break
-    assert number > 12
-    assert np.concatenate(shown(plans[:-1], corpus)).mean() > 0.9
-    while np.concatenate(shown(plans, corpus)).mean() < 2:
-        plans.append(steps.batch(len(plans)))
-    assert np.concatenate(shown(plans, corpus)).min() >= 1
-
-
-def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
-    corpora = {"text": make_corpus(200, longest=30)}
-    small = stream(corpora, phase(steps=50, batch_size=4))
-    large = stream(corpora, phase(steps=25, batch_size=8))
-
-    def keys(steps: Sampler, count: int) -> dict[tuple[int, ...], int]:
-        return {tuple(one[["draw", "document", "start"]]): int(key)
-                for plan in map(steps.batch, range(count))
-                for one, key in zip(samples_of(plan), mask_keys(samples_of(plan), 0), strict=True)}
-
-    ours, theirs = keys(small, 50), keys(large, 25)
-    shared = ours.keys() & theirs.keys()
-    assert len(shared) > 150 and all(ours[name] == theirs[name] for name in shared)
-    assert len(set(ours.values())) == len(ours)

@@ -129,7 +129,3 @@ def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int, swaps
     order = ["draw", "start"]
     assert np.array_equal(np.sort(found, order=order), np.sort(expected, order=order))
     assert len(found) > 60 and set(found["nsp_label"]) == {FOLLOWS, RANDOM}
-
-
-def test_pairs_of_nothing_are_none() -> None:
-    assert len(make_pairs(np.empty(0, dtype=SAMPLE), [corpus_of(documents(3, 9, 4))], 64, 0)) == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -146,14 +145,6 @@ def test_ids_are_as_narrow_as_the_vocabulary_allows(tmp_path: Path, size: int, k
     assert not corpus.has_sentences
     with pytest.raises(CheckpointError, match="bmtools tokenize --sentences"):
         corpus.sentence_at_or_before(np.array([0]), np.array([0]))
-
-
-def test_split_parts_sentences_too() -> None:
-    early, late = concatenate(documents()).split(20)
-    assert len(early.lengths) == 20 and len(late.lengths) == 40
-    for found, expected in ((early, documents()[:20]), (late, documents()[20:])):
-        for name, values in asdict(concatenate(expected)).items():
-            assert getattr(found, name).tolist() == values.tolist()
 
 
 def cut_short(path: Path) -> None:

@@ -249,35 +249,3 @@ def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path:
     with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; continue with resume"):
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, processes=2,
                  watch=kill_one)
-
-
-# The kernel's own peak: what getrusage says includes the process that forked this one.
-_MEASURED = """
-import re, sys
-from pathlib import Path
-from bmtools.data.settings import ShardConfig
-from bmtools.data.tokenize import tokenize
-from bmtools.io.jsonl import RecordReader
-from bmtools.vocab.loading import load_tokenizer
-tokenizer = load_tokenizer(Path(sys.argv[1]))
-tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]),
-         ShardConfig(shard_tokens=100_000))
-print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
-                                             tmp_path: Path) -> None:
-    raw = source.read_bytes()
-    peaks = []
-    for copies in (10, 90):
-        given = tmp_path / f"{copies}.jsonl"
-        given.write_bytes(raw * copies)
-        done = subprocess.run(
-            [sys.executable, "-c", _MEASURED, vocabulary, given, tmp_path / str(copies)],
-            capture_output=True, check=True)
-        peaks.append(int(done.stdout) / 1024)
-    assert given.stat().st_size > 10e6
-    assert peaks[1] - peaks[0] < 6, f"{peaks} megabytes"

@@ -1,7 +1,8 @@
-"""Processes that run commands on damaged files, and are replaced when one hangs or dies."""
+"""Processes that run commands on damaged files."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -9,11 +10,10 @@ import resource
 import shutil
 import sys
 import tempfile
-import time
-from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random
 
@@ -24,9 +24,9 @@ from robustness.fuzz_sets import told
 from bmtools.cli.main import main
 from bmtools.io.directories import BESIDE
 
-READ, REFUSED, UNEXPECTED, HANG, DIED, LOST = (
-    "read", "refused", "unexpected", "hang", "died", "lost")
-VERDICTS = (REFUSED, READ, UNEXPECTED, HANG, DIED, LOST)
+VERDICTS = REFUSED, READ, UNEXPECTED, DIED, LOST = (
+    "refused", "read", "unexpected", "died", "lost")
+_baselines: dict[int, str] = {}
 _MORE_MEMORY = 6 << 30
 _FORK = multiprocessing.get_context("fork")
 OUT = "OUT"
@@ -53,97 +53,42 @@ class Result:
     said: str = ""
 
 
-class _Process:
-    """A process with a copy of the kit; it works on one input at a time."""
-
-    def __init__(self, kit: Path) -> None:
-        self.connection, theirs = _FORK.Pipe()
-        self.process = _FORK.Process(target=_serve, args=(kit, theirs), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.input: Input | None = None
-        self.deadline = 0.0
-
-    def give(self, one: Input, seconds: float) -> None:
-        self.input, self.deadline = one, time.monotonic() + seconds
-        self.connection.send(one)
-
-    def take(self) -> Result | None:
-        """Return its result; None while it works."""
-        assert self.input is not None
-        try:
-            if self.connection.poll():
-                found: Result = self.connection.recv()
-                return found
-        except EOFError:
-            self.process.join()
-            return Result(self.input, DIED, f"exit code {self.process.exitcode}")
-        late = time.monotonic() > self.deadline
-        return Result(self.input, HANG) if late else None
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
-
-
-def fuzz(kit: Path, inputs: Iterable[Input], processes: int, seconds: float) -> Iterator[Result]:
-    """Run the commands of all inputs, in any order.
+def fuzz(kit: Path, inputs: Iterable[Input], processes: int, seconds: int) -> Iterator[Result]:
+    """Run the commands of all inputs, until one of them kills its process.
 
     Args:
         kit: folder with the undamaged files.
         inputs: what to run.
         processes: how many run at a time.
-        seconds: for each input; what takes longer hangs.
+        seconds: for each input; what takes longer prints where it is, and is killed.
     """
-    waiting = deque(inputs)
-    workers = [_Process(kit) for _ in range(processes)]
-    idle, busy = list(workers), list[_Process]()
-    try:
-        while waiting or busy:
-            while idle and waiting:
-                worker = idle.pop()
-                worker.give(waiting.popleft(), seconds)
-                busy.append(worker)
-            wait([worker.connection for worker in busy], timeout=0.5)
-            for worker in list(busy):
-                if (result := worker.take()) is None:
-                    continue
-                busy.remove(worker)
-                if result.verdict in (HANG, DIED):
-                    worker.end()
-                    worker = _Process(kit)
-                    workers.append(worker)
-                idle.append(worker)
-                yield result
-    finally:
-        for worker in workers:
-            worker.end()
+    with ProcessPoolExecutor(processes, _FORK, _enter, (kit,)) as pool:
+        tasks = [(one, pool.submit(_judge, one, seconds)) for one in inputs]
+        for one, task in tasks:
+            try:
+                yield task.result()
+            except BrokenProcessPool:
+                yield Result(one, DIED, f"it or one of the {processes - 1} inputs behind it")
+                return
 
 
-def _serve(kit: Path, connection: Connection) -> None:
-    """Work on inputs until nobody gives any."""
+def _enter(kit: Path) -> None:
+    """Go into a copy of the kit, with a limit on memory."""
     soft = resource.getrlimit(resource.RLIMIT_AS)[1]
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + _MORE_MEMORY, soft))
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(kit, folder, dirs_exist_ok=True)
-        os.chdir(folder)
-        baselines: dict[int, str] = {}
-        while True:
-            try:
-                one = connection.recv()
-            except EOFError:
-                return
-            connection.send(_judge(one, baselines))
+    folder = kit.with_name(f"{kit.name}-{os.getpid()}")
+    shutil.copytree(kit, folder)
+    os.chdir(folder)
 
 
-def _judge(one: Input, baselines: dict[int, str]) -> Result:
+def _judge(one: Input, seconds: int) -> Result:
     reader = READERS[one.reader]
+    faulthandler.dump_traceback_later(seconds, exit=True)
     path = Path(reader.file)
     whole = path.read_bytes()
-    if reader.packed and one.reader not in baselines:
-        baselines[one.reader] = run(reader.command)[1]
+    if reader.packed and one.reader not in _baselines:
+        _baselines[one.reader] = run(reader.command)[1]
     damaged = one.damaged(whole)
     try:
         path.write_bytes(damaged)
@@ -151,13 +96,14 @@ def _judge(one: Input, baselines: dict[int, str]) -> Result:
     finally:
         path.write_bytes(whole)
     verdict, said = _verdict(reader, code, err, clear())
-    if verdict == READ and reader.packed and out != baselines[one.reader]:
+    if verdict == READ and reader.packed and out != _baselines[one.reader]:
         verdict, said = LOST, "other records than those of the whole file"
     if verdict == READ and reader.balance:
         missing = reader.balance(damaged, [json.loads(line) for line in out.splitlines()],
                                  told(err))
         if missing > 0:
             verdict, said = LOST, f"{missing} without a word: {err}"
+    faulthandler.cancel_dump_traceback_later()
     return Result(one, verdict, said)
 
 

@@ -17,7 +17,7 @@ from bmtools.text.languages import load_identifier
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
-WRITERS = {**CASES, "import jsonl": Case((), ())}
+WRITERS = {**CASES, "import jsonl": Case(())}
 
 
 @contextmanager

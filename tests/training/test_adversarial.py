@@ -11,13 +11,9 @@ from toy_models import FAMILIES, tiny_config
 from transformers import AutoModelForMaskedLM
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import PretrainingConfig
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.loop import set_dropout
-from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -130,26 +126,3 @@ def test_packed_documents_give_the_losses_of_padded_ones(family: str, batch: dic
                        lengths=torch.full((4,), 12))
     for name, value in padded.items():
         torch.testing.assert_close(packed[name], value, rtol=1e-3, atol=1e-3)
-
-
-def test_sentence_pairs_are_predicted_beside_the_perturbation(tokenizer: Any) -> None:
-    """The same next-sentence and masked losses as without it, on the clean pass."""
-    torch.manual_seed(0)
-    model = build_model(build_config("bert-1x64", tokenizer))
-    plain = MaskedObjective(model, NextSentenceHead(64))
-    attacked = AdversarialObjective(model, PretrainingConfig(adversarial=1.0), plain.head)
-    ids = torch.randint(5, len(tokenizer), (3, 10), generator=torch.Generator().manual_seed(1))
-    labels = ids.where(torch.arange(10) % 3 == 0, torch.tensor(IGNORED))
-    batch = {"input_ids": ids, "labels": labels,
-             "attention_mask": torch.ones_like(ids, dtype=torch.bool),
-             "token_type_ids": (torch.arange(10) > 4).long().expand(3, 10),
-             "nsp_labels": torch.tensor([0, 1, 0])}
-    for module in (plain, attacked):
-        set_dropout(module, 0.0)
-        module.train()
-    found, expected = attacked(**batch), plain(**batch)
-    assert set(found) == {*expected, "adversarial"}
-    assert set(found) == {*attacked.loss_terms, *attacked.metrics}
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value)
-    assert found["adversarial"] > 0

@@ -15,7 +15,7 @@ from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import OptimizationConfig, PretrainingConfig, ReportingConfig
 from bmtools.training import auto, distributed
-from bmtools.training.auto import resolve_auto, resolve_precision
+from bmtools.training.auto import resolve_auto
 from bmtools.training.plan import TrainingPlan
 
 FAST = PrecisionChoice("bf16", "as it is fast")
@@ -29,23 +29,9 @@ def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
 
 
 @pytest.fixture
-def suits(monkeypatch: pytest.MonkeyPatch) -> Callable[[PrecisionChoice | None], None]:
-    """Say which precision suits this machine; None where nobody may ask."""
-
-    def say(choice: PrecisionChoice | None) -> None:
-        def choose(_config: object, _device: object) -> PrecisionChoice:
-            assert choice is not None
-            return choice
-
-        monkeypatch.setattr(auto, "choose_precision", choose)
-
-    return say
-
-
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretend that a run was begun: `recorded(precision="bf16")`."""
-    return lambda **identity: monkeypatch.setattr(auto, "recorded_identity", lambda _: identity)
+def suits(monkeypatch: pytest.MonkeyPatch) -> Callable[[PrecisionChoice], None]:
+    """Say which precision suits this machine."""
+    return lambda choice: monkeypatch.setattr(auto, "choose_precision", lambda *_: choice)
 
 
 def state(device: str = "cpu", processes: int = 1, main: bool = True) -> Any:
@@ -62,25 +48,6 @@ def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None
     assert found.settings()["precision"] == "bf16"
     assert found.identity({}, "v", [1])["precision"] == "bf16"
     assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
-
-
-def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., None]) -> None:
-    suits(None)
-    said = replace(plan, optimization=OptimizationConfig(precision="bf16"))
-    found, notes = resolve_auto(said, None, state())
-    assert (found.optimization, found.layout, notes) == (said.optimization, "padded", [])
-    settled = said.resolved("packed", "bf16")
-    assert resolve_auto(settled, None, state()) == (settled, [])
-    assert resolve_precision(said.optimization, None, state()) == (said.optimization, [])
-
-
-def test_a_run_that_goes_on_keeps_its_precision_and_layout(
-        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None]) -> None:
-    suits(FAST)
-    recorded(precision="no", layout="packed")
-    found, notes = resolve_auto(plan, None, state())
-    assert (found.optimization.precision, found.layout) == ("no", "packed")
-    assert notes == ["precision auto: no (float32), as the run was begun with it"]
 
 
 def test_sharded_weights_and_adversarial_noise_stay_in_float32(

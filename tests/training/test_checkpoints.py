@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +86,6 @@ def test_states_are_read_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
             assert memory[kind].dtype == copy[kind].dtype
 
 
-def test_only_the_newest_stay(model: Any, save: Any, tmp_path: Path) -> None:
-    objective, optimizer = trained(model)
-    for step in (2, 4, 6, 8):
-        save(objective, optimizer, Progress({}, step), kept=2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000006", "step-00000008"]
-
-
 @pytest.mark.parametrize("damage", [
     lambda state: (state / "model.safetensors").write_bytes(b"\0" * 5),
     lambda state: (state / "optimizer.safetensors").unlink(),
@@ -151,15 +143,3 @@ def test_weights_damaged_inside_are_named(model: Any, save: Any, tmp_path: Path)
         restore_optimizer(state, objective, optimizer)
     with pytest.raises(CheckpointError, match=r"objective\.safetensors: cannot be restored \("):
         restore_heads(state, objective)
-
-
-def test_a_state_with_another_order_of_documents_is_refused(model: Any, save: Any,
-                                                            tmp_path: Path) -> None:
-    save(*trained(model), Progress({}, 3))
-    path = tmp_path / "step-00000003" / "state.json"
-    content = json.loads(path.read_text())
-    del content["stream"], content["positions"]  # as earlier versions wrote it
-    path.write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match="draws and packs documents in another order; resume "
-                       "with that one, or start again with overwrite"):
-        read_progress(path.parent, {})

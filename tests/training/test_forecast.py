@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,16 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary directories lie."""
-    (tmp_path / "aside").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
-    return tmp_path / "aside"
-
-
-@pytest.fixture
-def look(corpus: Path, vocabulary: Path, tmp_path: Path,
-         aside: Path) -> Callable[..., JsonObject]:
+def look(corpus: Path, vocabulary: Path, tmp_path: Path) -> Callable[..., JsonObject]:
     """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
 
     def call(*phases: Phase, processes: int = 1, sharded: bool = False,
@@ -103,18 +93,6 @@ def test_a_forecast_comes_true(look: Callable[..., JsonObject], toy_phase: Calla
                                            rel=0.01)
 
 
-@pytest.mark.parametrize("layout", ["padded", "packed"])
-def test_nothing_stays_behind(look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
-                              tmp_path: Path, aside: Path, layout: str) -> None:
-    before = sorted(path.name for path in tmp_path.iterdir())
-    found = look(toy_phase(2, BatchConfig(32, 8, layout=layout)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-    assert not list(aside.iterdir())
-    [phase] = found["phases"]
-    assert phase["layout"] == layout
-    assert found["parameters"] > 1e5
-
-
 def test_micro_batches_are_those_set_or_fitted(look: Callable[..., JsonObject],
                                                toy_phase: Callable[..., Phase]) -> None:
     phase = toy_phase(2, BatchConfig(32, 8))
@@ -149,17 +127,6 @@ def test_several_processes_are_not_guessed(look: Callable[..., JsonObject],
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
     with pytest.raises(BmtoolsError, match="optimizer: found muon, which does not go"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=2, sharded=True, optimizer="muon")
-
-
-@pytest.mark.parametrize(("precision", "bf16", "native"), [
-    ("bf16", False, False), ("bf16", True, True), ("no", False, True)])
-def test_emulated_precision_is_called_so(
-        look: Callable[..., JsonObject], toy_phase: Callable[..., Phase],
-        machine: Callable[..., None], precision: str, bf16: bool, native: bool) -> None:
-    machine(bf16=bf16)
-    found = look(toy_phase(2), precision=precision)
-    assert (found["precision"], found["native"]) == (precision, native)
-    assert ["EMULATED" in warning for warning in found["warnings"]] == ([] if native else [True])
 
 
 def test_energy_is_that_of_one_board(look: Callable[..., JsonObject],

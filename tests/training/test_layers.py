@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from toy_models import tiny_config
 from transformers import AutoModelForMaskedLM
 
-from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.errors import BmtoolsError
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.layers import (
     freeze,
@@ -55,11 +54,6 @@ def test_depths_are_those_of_the_table(family: str) -> None:
     assert {name: found[name] for name in EXPECTED[family]} == EXPECTED[family]
     assert found.keys() == dict(model.named_parameters()).keys()
     assert set(found.values()) == {0, 1, 2, 3, 4}
-
-
-def test_a_model_without_layers_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="Linear: found no list of layers"):
-        layer_numbers(nn.Linear(2, 2))
 
 
 def test_rates_fall_by_the_layer() -> None:

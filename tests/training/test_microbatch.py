@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +11,12 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     OptimizationConfig,
-    PhaseLengthConfig,
     PretrainingConfig,
     ReportingConfig,
 )
@@ -82,47 +76,6 @@ def test_too_little_for_a_sequence_is_one_clear_line(
     with pytest.raises(BmtoolsError, match=r"phase 'short': a single sequence of 32 tokens takes "
                                            r"[\d.]+ GiB, but a process may use 0.05; lower max"):
         fit_micro_batches(plan(memory_gib=0.05), trainer, False, 1)
-
-
-def activations_of(architecture: str, tokenizer: Any, batch: BatchConfig) -> float:
-    """Bytes that a whole batch takes beside weights, gradients and optimizer states."""
-    model = build_model(build_config(architecture, tokenizer))
-    objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
-    trainer = Trainer(objective, 1, lambda _number: 1e-3, OptimizationConfig(),
-                      Accelerator(cpu=True))
-    return StepMemory(trainer, Phase("main", PhaseLengthConfig(1), batch), False).activation_bytes(
-        batch.batch_size)
-
-
-PEAK = """
-import sys
-from bmtools.cli.main import main
-try:
-    main(sys.argv[1:])
-finally:
-    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
-    print("peak", line.split()[1], file=sys.stderr)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_process_stays_below_its_bound(corpus: Path, vocabulary: Path, tokenizer: Any,
-                                         tmp_path: Path) -> None:
-    """A batch that alone takes more; records are long, or sequences would be short."""
-    bound = 0.75
-    assert activations_of("bert-2x128", tokenizer, BatchConfig(128, 320)) > bound * GIB
-    text = " ".join(json.loads(line)["text"] for line in corpus.read_text().splitlines())
-    corpus.write_text("".join(f'{{"id": "{n}", "text": "{text}"}}\n' for n in range(40)))
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, "pretrain", str(corpus), "--tokenizer", str(vocabulary),
-         "--architecture", "bert-2x128", "--max-length", "128", "--batch-size", "320",
-         "--steps", "2", "--save-steps", "1", "--evaluate", str(corpus),
-         "-o", str(tmp_path / "out"), "--memory-gib", str(bound)],
-        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
-    peak = int(done.stderr.splitlines()[-1].split()[1]) * 1024
-    assert 0.4 * GIB < peak < bound * GIB
 
 
 OBJECTIVES = ("masked", "masked+nsp", "causal", "adversarial")

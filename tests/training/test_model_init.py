@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -16,20 +15,10 @@ from bmtools.errors import BmtoolsError
 from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import BatchConfig
-from bmtools.training.model_init import padded_lengths, prepare_packing
+from bmtools.training.model_init import prepare_packing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
-
-
-@pytest.mark.parametrize(("precision", "expected"), [
-    ("no", None), ("bf16", [16, 32, 48, 60])])
-def test_in_half_precision_sequences_have_few_lengths(toy_phase: Callable[..., Phase],
-                                                      precision: str,
-                                                      expected: list[int] | None) -> None:
-    phases = [toy_phase(name=str(tokens), batch=BatchConfig(tokens)) for tokens in (60, 24)]
-    accelerator = SimpleNamespace(mixed_precision=precision)
-    assert padded_lengths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from bmtools.models.packed import prepare_packed
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
-    PhasedObjective,
 )
 
 
@@ -84,21 +83,6 @@ def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch:
     torch.testing.assert_close(found["mlm"] / masked + found[term] / 4, theirs.loss)
     right = (theirs.seq_relationship_logits.argmax(-1) == nsp_labels).sum()
     assert int(found[f"{term}_accuracy"]) == int(right)
-
-
-def test_one_model_switches_between_objectives(model: Any, batch: dict) -> None:
-    phased = PhasedObjective(model.eval(), {
-        "masked": MaskedObjective(model), "causal": CausalObjective(model),
-        "masked+nsp": MaskedObjective(model, NextSentenceHead(64))})
-    weights = {name for name, _ in phased.named_parameters()}
-    assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
-        f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")
-        for kind in ("weight", "bias")}
-    phased.switch("causal")
-    assert (*phased.loss_terms, *phased.metrics) == ("causal", "causal_accuracy")
-    assert set(phased(**batch)) == {"causal", "causal_accuracy"}
-    phased.switch("masked")
-    assert phased.loss_terms["mlm"].per == "masked"
 
 
 def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from torch import nn
 
 from bmtools.training import optimizers
@@ -20,7 +19,6 @@ from bmtools.training.optimizers import (
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-NAMES = ("adamw", "muon")
 
 
 class Beside(nn.Module):
@@ -136,25 +134,3 @@ def test_outside_the_layers_muon_is_adamw(model: Any) -> None:
     for name, weight in model.named_parameters():
         inner = weight.ndim == 2 and depth[name] in (1, 2)
         assert torch.equal(weight, twin.get_parameter(name)) != inner
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_states_can_be_saved_and_restored(model: Any, name: str) -> None:
-    """As a state does: by weight and by name, the groups made anew."""
-    model.eval()
-    optimizer = Accelerator(cpu=True).prepare(
-        make_optimizer(name, parameter_groups(Beside(model), 0.1), 1e-3))
-    train(model, optimizer, 2)
-    twin = copy.deepcopy(model)
-    memory = {key: {entry: value.clone() for entry, value in optimizer.state[weight].items()}
-              for key, weight in model.named_parameters() if weight in optimizer.state}
-    entries = {frozenset(state) for state in memory.values()}
-    adamw = frozenset({"step", "exp_avg", "exp_avg_sq"})
-    assert entries == ({adamw, frozenset({"momentum_buffer"})} if name == "muon" else {adamw})
-    again = make_optimizer(name, parameter_groups(Beside(twin), 0.1), 1e-3)
-    for key, state in memory.items():
-        again.state[twin.get_parameter(key)] = state
-    train(model, optimizer, 3)
-    train(twin, again, 3)
-    for key, weight in model.named_parameters():
-        assert torch.equal(weight, twin.get_parameter(key))

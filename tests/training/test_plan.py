@@ -23,10 +23,7 @@ from bmtools.recipes.settings import (
 from bmtools.training.checks import check_settings
 from bmtools.training.plan import (
     DataConfig,
-    ModelInit,
     TrainingPlan,
-    make_plan,
-    make_run_config,
 )
 from bmtools.training.run_directories import kept_directory, runs_directory, tidied
 
@@ -175,13 +172,3 @@ def test_an_error_leaves_what_helps_the_next_session(
     with pytest.raises(error):
         fail()
     assert run.exists() == stays
-
-
-@pytest.mark.parametrize(("weights", "unused"), [
-    ({}, False), ({"mlm_weight": 0, "kl_weight": 0}, True)])
-def test_without_predictions_a_distilled_head_gets_no_gradient(
-        weights: dict[str, Any], unused: bool, tmp_path: Path) -> None:
-    """Data parallelism has to know."""
-    plan = make_plan(tmp_path / "out", make_run_config(settings=weights), ModelInit(tmp_path),
-                     DataConfig({}), teacher=tmp_path)
-    assert plan.leaves_weights_unused == unused
