@@ -24,8 +24,7 @@ from robustness.fuzz_sets import told
 from bmtools.cli.main import main
 from bmtools.io.directories import BESIDE
 
-VERDICTS = REFUSED, READ, UNEXPECTED, DIED, LOST = (
-    "refused", "read", "unexpected", "died", "lost")
+REFUSED, READ, UNEXPECTED, DIED, LOST = "refused", "read", "unexpected", "died", "lost"
 _baselines: dict[int, str] = {}
 _MORE_MEMORY = 6 << 30
 _FORK = multiprocessing.get_context("fork")

@@ -1,4 +1,7 @@
-"""Commands that read a file each, small enough to run thousands of times, and their inputs."""
+"""Commands that read a file each, small enough to run thousands of times, and their inputs.
+
+Formats of which there are real files are in `fuzz_sets`.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +79,6 @@ max_length = 32
 [phases.mixture]
 text = 0.5
 """
-_DDI = """<document id="d"><sentence id="d.s0" text="A with B drug and C.">
-<entity id="e0" charOffset="0-0" type="drug" text="A"/>
-<entity id="e1" charOffset="7-7;9-12" type="group" text="B drug"/>
-<pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/></sentence></document>
-"""
 _DEID = """<deIdi2b2><TEXT><![CDATA[
 Date: 2067-05-03, Dr. Lee]]></TEXT><TAGS>
 <DATE id="P0" start="7" end="17" text="2067-05-03" TYPE="DATE" comment="" />
@@ -98,13 +96,7 @@ Orr</ref></ref-list></back></article>
 """
 _FILES = {
     "article.nxml": _JATS,
-    "ddi.xml": _DDI,
-    "i2b2.xml": _DEID, "abstracts.tsv": "1\tOn DF.\tDF blocks sigma-1.\n",
-    "texts.json": '{"data": [{"PMID": "1", "Testo": "DF blocca sigma-1."}]}',
-    "entities.tsv": "1\tT1\tCHEMICAL\t3\t5\tDF\n1\tT2\tGENE -Y\t17\t24\tsigma-1\n",
-    "relations.tsv": "1\tCPR:4\tY \tINHIBITOR\tArg1:T1\tArg2:T2\n",
-    "concepts.tsv": "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n1\t9\t16\tsigma-1\tGENEORGENEPRODUCT\tG1\n",
-    "related.tsv": "1\tBind\tD1\tG1\tNovel\n",
+    "i2b2.xml": _DEID,
     "marked.jsonl": '{"text": "<< DF >> blocks [[ sigma-1 ]]", "label": "INHIBITOR"}\n',
     "brat/1.txt": "A with B drug.\n",
     "brat/1.ann": "T1\tDRUG 0 1\tA\nT2\tDRUG 7 8;9 13\tB drug\nR1\tINT Arg1:T1 Arg2:T2\n",
@@ -114,26 +106,9 @@ _FILES = {
     "2010/1.rel": 'c="fever" 1:0 1:0||r="PIP"||c="fever" 1:0 1:0\n',
     "in.txt": "\n\n".join(TEXTS), "in.xml": _CITATION.format(1), "update.xml": _UPDATE,
     "memory.tmx": _TMX,
-    "in.conll": "-DOCSTART-\n\nIl O\npaziente O\nha O\nasma B-DIS\n. O\n\nIl O\ncuore B-ORG\n",
-    "in.standoff": "1|Il paziente ha asma.\n2|Il cuore pompa.\n",
-    "mentions.txt": "1\t15\t19\tasma\tDIS\n2\t3\t8\tcuore\tORG\n",
     "in.csv": 'n;note;kind;score\n1;"Il paziente; ha asma.";a;0.5\n2;Febbre.;b;1\n',
-    "hoc.tsv": "index\ttext\tlabels\r\n1_s0\tFebbre.\ta,b\r\n1_s1\tAsma \"alta\".\t\r\n",
-    "squad.json": json.dumps({"data": [{"title": name, "paragraphs": [{
-        "context": TEXTS[0], "qas": [{"id": name, "question": "Che ha?", "answers": [
-            {"text": "asma", "answer_start": 33}]}]}]} for name in "ab"]}, indent=1),
-    "bioasq.json": json.dumps({"questions": [{
-        "id": "a", "body": "Che ha?", "type": "factoid", "exact_answer": [["asma", "Asma"]],
-        "snippets": [{"text": text} for text in TEXTS]}]}, indent=1),
-    "biobit.json": json.dumps({"train": [{"ID": "a", "context": TEXTS[0], "question": "Che ha?",
-                                          "answer": "Asma"}], "dev": []}, indent=1),
-    "pubmedqa.json": json.dumps({"1": {"QUESTION": "Ha asma?", "CONTEXTS": TEXTS[:2],
-                                       "LABELS": ["A", "B"], "final_decision": "yes"}}, indent=1),
     "nli.jsonl": json.dumps({"sentence1": TEXTS[0], "sentence2": TEXTS[1], "pairID": "a",
                              "gold_label": "neutral"}) + "\n",
-    "curated.json": json.dumps({"data": [{
-        "original": TEXTS[0], "masked": ["Il [MASK] ha diabete mellito e asma."],
-        "type": "a", "source": "b"}]}, indent=1),
     "memory.tsv": "en\tit\nIl paziente.\tIl paziente.\nFever.\tFebbre.\n",
     "words.txt": "asma\ndiabete mellito\n", "phases.toml": _PHASES,
     "suite.toml": 'title = "Own"\nsource = "A, Table 1"\nbaseline = "old"\n'
@@ -196,29 +171,13 @@ READERS = (
     Reader("article.nxml", "import pmc article.nxml --include captions,back --account"),
     Reader("article.tar", "import pmc article.tar"),
     Reader("update.xml", "import pubmed update.xml --other-abstracts --account", weight=.5),
-    Reader("in.conll", "import conll in.conll --documents"),
-    Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
-    Reader("mentions.txt", "import standoff in.standoff --annotations mentions.txt"),
-    Reader("curated.json", "import curated curated.json"),
     Reader("in.csv", "import table in.csv --columns text=note,id=n,label=kind,score=score"),
-    Reader("hoc.tsv", "import hoc hoc.tsv"),
-    Reader("ddi.xml", "import ddi ddi.xml"),
-    *(Reader(file, f"import chemprot {texts} --entities entities.tsv --relations relations.tsv",
-             weight=.5) for file, texts in (
-        ("abstracts.tsv", "abstracts.tsv"), ("texts.json", "texts.json"),
-        ("entities.tsv", "texts.json"), ("relations.tsv", "abstracts.tsv"))),
     Reader("marked.jsonl", "import chemprot marked.jsonl"),
-    *(Reader(file, "import biored texts.json --entities concepts.tsv --relations related.tsv",
-             weight=.5) for file in ("concepts.tsv", "related.tsv")),
     *(Reader(f"brat/1.{ending}", "import brat brat", weight=.5) for ending in ("ann", "txt")),
     Reader("pubtator.txt", "import pubtator pubtator.txt"),
     Reader("i2b2.xml", "import i2b2-xml i2b2.xml"),
     *(Reader(f"2010/1.{ending}", "import i2b2-2010 2010", weight=.5) for ending in ("con", "rel")),
     Reader("annotated.jsonl", "export conll annotated.jsonl", weight=.2),
-    Reader("squad.json", "import squad squad.json"),
-    Reader("bioasq.json", "import bioasq bioasq.json --type factoid"),
-    Reader("biobit.json", "import biobit-qa biobit.json --split train"),
-    Reader("pubmedqa.json", "import pubmedqa pubmedqa.json"),
     Reader("nli.jsonl", "import nli nli.jsonl"),
     Reader("in.jsonl", "import jsonl in.jsonl -o OUT"),
     Reader("in.jsonl.gz", "import jsonl in.jsonl.gz", packed=True),
@@ -279,7 +238,7 @@ READERS = (
     Reader("shards/shard-00000.safetensors", f"pretrain --model model shards {_STEPS}"),
     Reader("shards/bmtools.json", f"pretrain --model model shards {_STEPS}"),
     *(Reader(file, command, weight=.5) for file, command in DOCUMENTS),
-    *(Reader(one.file, one.command.format(one.file), one.packed, .2, balance=one.balance)
+    *(Reader(one.file, one.command.format(one.file), weight=.2, balance=one.balance)
       for one in REAL_FILES),
 )
 

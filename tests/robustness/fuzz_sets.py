@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import re
-import tarfile
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,17 +38,16 @@ class RealFile:
     command: str
     cut: Callable[[bytes], bytes]
     balance: Balance | None = None
-    packed: bool = False
 
     @property
     def file(self) -> str:
         """Its name in the kit."""
-        return name_in_kit(self.path if self.packed else self.path.removesuffix(".gz"))
+        return name_in_kit(self.path.removesuffix(".gz"))
 
     def write(self, folder: Path) -> None:
         """Write what is left of it."""
         content = (DATA / self.path).read_bytes()
-        if self.path.endswith(".gz") and not self.packed:
+        if self.path.endswith(".gz"):
             content = gzip.decompress(content)
         (folder / self.file).write_bytes(self.cut(content))
 
@@ -114,29 +110,6 @@ def _first_items(keys: Sequence[str | int], count: int, content: bytes) -> bytes
 def _first_splits(content: bytes) -> bytes:
     return json.dumps({name: items[:4] for name, items in json.loads(content).items()},
                       indent=1).encode()
-
-
-def _few_members(content: bytes) -> bytes:
-    """Keep three documents of the Hallmarks of Cancer."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(content)) as whole, \
-            tarfile.open(fileobj=packed, mode="w:gz") as small:
-        members = [one for one in whole.getmembers() if one.name.endswith(".txt")]
-        names = sorted({Path(one.name).name for one in members})[:3]
-        for member in members:
-            if Path(member.name).name in names:
-                small.addfile(member, whole.extractfile(member))
-    return packed.getvalue()
-
-
-def _few_documents(content: bytes) -> bytes:
-    """Keep three documents of DDI-2013, in their folders."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as whole, \
-            zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as small:
-        for member in [one for one in whole.namelist() if one.endswith(".xml")][::400]:
-            small.writestr(member, whole.read(member))
-    return packed.getvalue()
 
 
 # Balances
@@ -237,9 +210,6 @@ def _real_files() -> Iterator[RealFile]:
         _first_items, (), 3), partial(_objects, "QUESTION"))
     yield RealFile("it/mrr/mlm_data.json", "import curated {}", partial(
         _first_items, ("data",), 2))
-    yield RealFile("en/cls/HoC/hoc-original.tar.gz", "import hoc {}", _few_members, packed=True)
-    yield RealFile("en/re/DDI-2013/DDICorpus-2013.zip", "import ddi {}", _few_documents,
-                   packed=True)
 
 
 def _paths(pattern: str) -> list[str]:

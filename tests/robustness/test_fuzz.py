@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from robustness.fuzz_pool import READ, REFUSED, VERDICTS, Input, Result, clear, fuzz, run
+from robustness.fuzz_pool import READ, REFUSED, Input, Result, clear, fuzz, run
 from robustness.fuzz_readers import READERS, make_kit
 
 INPUTS = int(os.environ.get("BMTOOLS_FUZZ", "120"))
@@ -72,15 +72,9 @@ def test_damage_is_read_or_refused_in_one_line(
 
 def table(results: list[Result]) -> str:
     """Count the verdicts of each reader."""
-    counts = Counter((result.input.reader, result.verdict) for result in results)
-    rows = [[reader.name, *(counts[number, verdict] for verdict in VERDICTS)]
-            for number, reader in enumerate(READERS)]
-    rows.append(["all", *(sum(row[column] for row in rows)
-                          for column in range(1, len(VERDICTS) + 1))])
-    header = f"{'':52}{'inputs':>8}" + "".join(f"{verdict:>11}" for verdict in VERDICTS)
-    return "\n".join([header, *(
-        f"{name:52}{sum(numbers):>8}" + "".join(f"{number:>11}" for number in numbers)
-        for name, *numbers in rows if sum(numbers))])
+    counts = Counter((READERS[one.input.reader].name, one.verdict) for one in results)
+    return "\n".join(f"{name:52}{verdict:>11}{count:>8}"
+                     for (name, verdict), count in sorted(counts.items()))
 
 
 def keep(failed: list[Result], kit: Path) -> None:

@@ -24,10 +24,10 @@ TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in
 
 
 def losses(model: Any, toy: Any, phase: Phase, settings: OptimizationConfig = SETTINGS,
-           hooks: LoopHooks | None = None, packed: bool = False) -> list[float]:
-    batches = toy.batches(TEXTS, phase, micro_batch_size=settings.micro_batch_size, packed=packed)
+           ) -> list[float]:
+    batches = toy.batches(TEXTS, phase, micro_batch_size=settings.micro_batch_size)
     trainer = Trainer(MaskedObjective(copy.deepcopy(model)), 4, lambda _number: 1e-3, settings,
-                      Accelerator(cpu=True), hooks)
+                      Accelerator(cpu=True))
     return [step.losses["loss"] for step in trainer.run(batches)]
 
 
@@ -78,29 +78,18 @@ def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase:
         losses(model, toy, toy_phase())
 
 
-def poisoned(trainer: Trainer, at: int) -> LoopHooks:
-    """Make the gradient of one weight no number in the given step, whatever the loss is."""
-    steps = itertools.count(1)
+def test_a_loss_scaler_skips_a_gradient_that_is_no_number(model: Any, toy: Any,
+                                                          toy_phase: Any) -> None:
+    """As in fp16, where some gradients overflow until the scale fits."""
+    accelerator, steps = Accelerator(cpu=True), itertools.count(1)
+    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
 
     def poison(_scale: float) -> None:
-        if next(steps) == at:
+        if next(steps) == 2:
             next(trainer.objective.parameters()).grad.view(-1)[0] = float("nan")
 
-    return LoopHooks(adjust_gradients=poison)
-
-
-def poisoned_trainer(model: Any, accelerator: Accelerator, at: int,
-                     settings: OptimizationConfig = SETTINGS) -> Trainer:
-    trainer = Trainer(MaskedObjective(model), 4, lambda _number: 1e-3, settings, accelerator)
-    trainer._hooks = poisoned(trainer, at)
-    return trainer
-
-
-def test_a_loss_scaler_skips_it_and_goes_on(model: Any, toy: Any, toy_phase: Any) -> None:
-    """As in fp16, where some gradients overflow until the scale fits."""
-    accelerator = Accelerator(cpu=True)
-    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-    trainer = poisoned_trainer(model, accelerator, 2)
+    trainer = Trainer(MaskedObjective(model), 4, lambda _number: 1e-3, SETTINGS, accelerator,
+                      LoopHooks(adjust_gradients=poison))
     found, states = [], []
     for step in trainer.run(toy.batches(TEXTS, toy_phase())):
         found.append(step)
