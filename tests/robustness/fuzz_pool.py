@@ -25,6 +25,7 @@ from bmtools.cli.main import main
 from bmtools.io.directories import BESIDE
 
 REFUSED, READ, UNEXPECTED, DIED, LOST = "refused", "read", "unexpected", "died", "lost"
+_STDERR = os.dup(2)  # a command's own is a file
 _baselines: dict[int, str] = {}
 _MORE_MEMORY = 6 << 30
 _FORK = multiprocessing.get_context("fork")
@@ -83,7 +84,7 @@ def _enter(kit: Path) -> None:
 
 def _judge(one: Input, seconds: int) -> Result:
     reader = READERS[one.reader]
-    faulthandler.dump_traceback_later(seconds, exit=True)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=_STDERR)
     path = Path(reader.file)
     whole = path.read_bytes()
     if reader.packed and one.reader not in _baselines:

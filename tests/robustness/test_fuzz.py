@@ -65,9 +65,9 @@ def test_damage_is_read_or_refused_in_one_line(
         if "BMTOOLS_FUZZ" in os.environ:
             print("\n" + table(results))
             keep(failed, kit)
-    assert len(results) == len(tried)
     assert not failed, "\n".join(f"{READERS[one.input.reader].name} {one.input.number}: "
                                  f"{one.verdict} {one.said}" for one in failed[:20])
+    assert len(results) == len(tried)
 
 
 def table(results: list[Result]) -> str:
