@@ -74,13 +74,8 @@ class SharedDatabase:
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith("SQLITE_FULL"):
             return cannot_write(self._label, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        if code.startswith("SQLITE_BUSY"):
-            return BmtoolsError(f"{self._label}: another process has kept it locked for "
-                                f"{_PATIENCE_SECONDS} seconds; wait for it, or name another cache")
-        if code.startswith("SQLITE_IOERR"):
-            return BmtoolsError(f"{self._label}: cannot be written or read ({error}, such as of a "
-                                "full disk or a quota); make room, or name another place")
-        if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
-            return BmtoolsError(f"{self._label}: cannot be written ({error}); name another cache")
+        if code.startswith(("SQLITE_BUSY", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            return BmtoolsError(f"{self._label}: cannot be written or read ({error}); make room, "
+                                "wait for other processes, or name another cache")
         return DataError(f"{self._label}: cannot be used as a cache of {self._content} ({error}); "
                          "remove it, or name another one")

@@ -96,31 +96,28 @@ def record_path(path: Path) -> Path:
 def recorded_outputs(path: Path) -> list[Path]:
     """List an output that has a record, or those in a folder that has none, as of a whole study.
 
+    Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
+    is gone.
+
     Raises:
         OSError: a folder that cannot be read.
     """
     if record_path(path).is_file():
         return [path]
-    return list(_recorded_below(path)) if path.is_dir() else []
 
-
-def _recorded_below(folder: Path) -> Iterator[Path]:
-    """Yield the directories and files in a folder, and below, that have a record.
-
-    Hidden directories and unfinished runs are left out; a record may be damaged, or of a file that
-    is gone.
-    """
     def fail(error: OSError) -> NoReturn:
         raise error
 
-    for parent, folders, files in os.walk(folder, onerror=fail):
+    found: list[Path] = []
+    for parent, folders, files in os.walk(path, onerror=fail) if path.is_dir() else ():
         folders[:] = sorted(name for name in folders
                             if not name.startswith(".") and not name.endswith(RUN))
         for name in sorted(files):
             if name == NAME:
-                yield Path(parent)
+                found.append(Path(parent))
             elif name.endswith(RECORD):
-                yield Path(parent, name.removesuffix(RECORD))
+                found.append(Path(parent, name.removesuffix(RECORD)))
+    return found
 
 
 def steps_of(record: JsonMapping, all_piped: bool = False) -> Iterator[JsonMapping]:
