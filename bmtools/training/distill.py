@@ -12,14 +12,14 @@ import torch
 
 from bmtools.errors import CheckpointError, Reject, refuse
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.families import require_length
 from bmtools.models.packed import prepare_packed
 from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.training.distillation import DistillationObjective, Teacher
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.forecast import forecast
-from bmtools.training.model_init import InitialModel, load_initial_model
+from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
@@ -97,7 +97,10 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
     taught = load_checkpoint(teacher)
     initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer,
                                  positions=plan.pretraining.positions)
-    _check_vocabularies(initial, taught)
+    if initial.vocabulary != taught.vocabulary:
+        raise CheckpointError(
+            f"{teacher}: found vocabulary {taught.vocabulary[:12]}, but the student has "
+            f"{initial.vocabulary[:12]}; expected the same vocabulary")
     require_length(max(phase.batch.max_length for phase in plan.config.phases),
                    max_tokens(taught.model), "the teacher")
 
@@ -116,16 +119,3 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
                     HELD_OUT: MaskedObjective(model)}, head)
 
     return start(plan, replace(initial, make_objectives=make_objectives), data, reject)
-
-
-def _check_vocabularies(student: InitialModel, teacher: Checkpoint) -> None:
-    """Refuse a student with another vocabulary.
-
-    Raises:
-        CheckpointError: names both.
-    """
-    if student.vocabulary == teacher.vocabulary:
-        return
-    raise CheckpointError(
-        f"{teacher.path}: found vocabulary {teacher.vocabulary[:12]}, but the student has "
-        f"{student.vocabulary[:12]}; expected the same vocabulary")

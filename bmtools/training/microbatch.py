@@ -17,17 +17,11 @@ from torch import Tensor
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.memory import (
-    GIB,
-    MemoryTracker,
-    keep_freed_memory,
-    resident_bytes,
-)
+from bmtools.models.memory import GIB, MemoryTracker, keep_freed_memory, resident_bytes
 from bmtools.models.sizes import STATE_COPIES
 from bmtools.training.distributed import is_sharded, local_bytes
 
 if TYPE_CHECKING:
-
     from bmtools.recipes.phases import Phase
     from bmtools.recipes.settings import Values
     from bmtools.training.loop import Trainer
@@ -164,7 +158,6 @@ class StepMemory:
         """
         return self._most if self.total_bytes(self._most) <= limit else \
             bisect_right(range(1, self._most), limit, key=self.total_bytes)
-
 
     def require_one(self, phase: Phase, limit: float) -> int:
         """Return `sequences_within` a limit.

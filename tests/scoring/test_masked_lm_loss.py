@@ -157,12 +157,12 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     assert np.diff(borders).max() <= longest
 
 
-@pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
-def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
+@pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"workers": 3}, {"batch_tokens": 1}])
+def test_batches_and_workers_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                             passes: dict[str, int]) -> None:
     config = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
     alone, other = (CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(**chosen))
-                    for chosen in ({"threads": 1}, passes))
+                    for chosen in ({"workers": 1}, passes))
     close(scored(records, [other], config), scored(records, [alone], config))
 
 
