@@ -35,7 +35,7 @@ def test_domain_vocabularies_split_entities_less(small: Path, tmp_path: Path, ru
     table = run_script(SCRIPT, DATA=str(small), OUT=str(out), SIZES="1000 4000",
                        OMP_NUM_THREADS="1")
     lines = {(line["vocabulary"], line["scope"]): line for line in read(out / "comparison.jsonl")}
-    assert "Pieces per word" in table and "| COVID-ELECTRA " in table
+    assert "pieces per word" in table and "| COVID-ELECTRA " in table
     for kind in ("Chemical", "Disease"):
         rates = {name: lines[name, f"entities:{kind}"]["pieces_per_word"] for name in
                  ("BERT", "SciBERT", "COVID-ELECTRA", "reviews-1000", "reviews-4000")}
