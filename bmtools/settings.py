@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
+from bmtools.errors import check_choices, require
+
 Value = TypeVar("Value")
+_BOUNDS = {"least": (operator.ge, "{} or more"), "above": (operator.gt, "above {}"),
+           "most": (operator.le, "at most {}"), "below": (operator.lt, "less than {}")}
 
 
 @dataclass_transform(frozen_default=True)
@@ -24,16 +29,28 @@ class Settings:
         cls.title = title
         dataclass(frozen=True)(cls)
 
+    def __post_init__(self) -> None:
+        """Refuse values that a `Literal` does not list, and numbers beyond their bounds."""
+        check_choices(self)
+        for one in fields(self):
+            found, bounds = getattr(self, one.name), one.metadata.get("bounds", {})
+            if isinstance(found, int | float) and not bounds.keys() & {"least", "above"}:
+                bounds = {"least": 0, **bounds}
+            require(all(_BOUNDS[kind][0](found, limit) for kind, limit in bounds.items()),
+                    one.name, found, ", ".join(_BOUNDS[kind][1].format(limit)
+                                               for kind, limit in bounds.items()))
 
-def option(default: Value, help: str, metavar: str | None = None) -> Value:
+
+def option(default: Value, help: str, metavar: str | None = None, **bounds: float) -> Value:
     """Declare a field of settings that becomes an option.
 
     Args:
         default: default of the field and of the option.
         help: meaning of the value, in sentences; other settings are in backticks.
         metavar: name of a value that is text, such as FILE.
+        bounds: of a number, `least` (0 if left out) or `above`, and `most` or `below`.
     """
-    return field(default=default, metadata={"help": help, "metavar": metavar})
+    return field(default=default, metadata={"help": help, "metavar": metavar, "bounds": bounds})
 
 
 def split_settings(settings: Mapping[str, object], *kinds: Any) -> list[Any]:

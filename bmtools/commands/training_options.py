@@ -50,7 +50,8 @@ from bmtools.io.provenance.manifest import is_finished
 from bmtools.io.sources import STDIN
 from bmtools.io.system import Ended, handling_signals, interruption
 from bmtools.models.sizes import SIZES
-from bmtools.recipes.phases import PHASE_KINDS, RUN_KINDS, RunConfig
+from bmtools.recipes.phases import RunConfig
+from bmtools.recipes.settings import PHASE_KINDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names
 from bmtools.records import JsonObject
 from bmtools.training.plan import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bmtools.errors import require
 from bmtools.settings import Settings, option
 
 
@@ -17,8 +16,5 @@ class ShardConfig(Settings, title="Encoding of records into shards"):
         "tokenizer", "Word segmentation: tokenizer (for languages with spaces), japanese, chinese, "
                      "thai, or one of an installed package.", metavar="NAME")
     shard_tokens: int = option(
-        1 << 26, "Most tokens of a shard; a longer document has a shard of its own.")
-
-    def __post_init__(self) -> None:
-        require(1 <= self.shard_tokens <= 1 << 31, "shard_tokens", self.shard_tokens,
-                f"1 to {1 << 31}")
+        1 << 26, "Most tokens of a shard; a longer document has a shard of its own.",
+        least=1, most=1 << 31)

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import textwrap
-import typing
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,40 +13,21 @@ from typing import TypeVar
 
 from bmtools.errors import setting, suggestion
 from bmtools.recipes.settings import (
+    PHASE_FIELDS,
+    PHASE_KINDS,
+    RUN_FIELDS,
+    RUN_KINDS,
     BatchConfig,
-    DistillationConfig,
     FreezeConfig,
     LearningRateConfig,
     ObjectiveConfig,
-    OptimizationConfig,
     PhaseLengthConfig,
-    PretrainingConfig,
-    RegularizationConfig,
-    ReportingConfig,
     Values,
 )
 from bmtools.records import JsonObject
 from bmtools.settings import Settings
 
 Kind = TypeVar("Kind", bound=Settings)
-_NAME = re.compile(r"[\w-]+")
-
-
-PHASE_KINDS: dict[str, type[Settings]] = {
-    "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
-    "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
-"""Settings of a phase, by attribute."""
-RUN_KINDS: tuple[type[Settings], ...] = (
-    OptimizationConfig, ReportingConfig, RegularizationConfig, PretrainingConfig,
-    DistillationConfig)
-"""Settings of a whole run, the same in all its phases."""
-PHASE_FIELDS: Mapping[str, type] = {
-    name: kind for part in PHASE_KINDS.values()
-    for name, kind in typing.get_type_hints(part).items()}
-"""Type of each setting of a phase, by name."""
-RUN_FIELDS: Mapping[str, type] = {
-    name: kind for part in RUN_KINDS for name, kind in typing.get_type_hints(part).items()}
-"""Type of each setting of a run, by name."""
 # Alternative settings: the first that is not 0 counts, so a new value resets those before it.
 ALTERNATIVES = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
 
@@ -75,7 +55,7 @@ class Phase:
     mixture: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not re.fullmatch(r"[\w-]+", self.name):
             raise ValueError(f"name: found {self.name!r}, expected letters, digits, - and _")
         for corpus, weight in self.mixture.items():
             if not 0 <= weight < math.inf:
@@ -133,12 +113,13 @@ class RunConfig:
         name, times = Counter(phase.name for phase in self.phases).most_common(1)[0]
         if times > 1:
             raise ValueError(f"found two phases named {name!r}, expected names that differ")
-        check_run_settings(self.run)
+        for kind in RUN_KINDS:
+            run_settings(self.run, kind)
 
 
 def run_settings(run: Values, kind: type[Kind]) -> Kind:
     """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
-    return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
+    return kind(**{name: run[name] for name in kind.__dataclass_fields__ if name in run})
 
 
 def settings_text() -> str:
@@ -153,19 +134,6 @@ def settings_text() -> str:
             lines += textwrap.wrap(f"{one.name} = {default}: {one.metadata['help']}", 73,
                                    initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines) + "\n"
-
-
-def check_run_settings(run: Values) -> None:
-    """Refuse unknown settings of the whole run, and values out of range.
-
-    Raises:
-        ValueError: names the first of them.
-    """
-    for name in run:
-        if name not in RUN_FIELDS:
-            raise ValueError(f"found unknown setting {name!r}, {suggestion(name, [*RUN_FIELDS])}")
-    for kind in RUN_KINDS:
-        run_settings(run, kind)
 
 
 def merged(settings: Values, values: Values) -> JsonObject:

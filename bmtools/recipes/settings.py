@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from bmtools.errors import (
-    BmtoolsError,
-    check_choices,
-    require,
-    require_above_0,
-    require_at_least,
-    require_seed,
-    setting,
-)
+from bmtools.errors import BmtoolsError, require, require_seed, setting
 from bmtools.settings import Settings, option
 
 Values = Mapping[str, Any]
@@ -28,15 +21,17 @@ class OptimizationConfig(Settings, title="Optimization"):
     optimizer: Literal["adamw", "muon"] = option(
         "adamw", "adamw or muon (matrices of the encoder by Muon, the rest by AdamW).")
     weight_decay: float = option(0.01, "Decoupled weight decay, on matrices only.")
-    adam_beta1: float = option(0.9, "Decay of the optimizer's mean of gradients.")
-    adam_beta2: float = option(0.999, "Decay of the optimizer's mean of squared gradients.")
-    adam_epsilon: float = option(1e-6, "Term added to the denominator of AdamW's updates.")
+    adam_beta1: float = option(0.9, "Decay of the optimizer's mean of gradients.", below=1)
+    adam_beta2: float = option(0.999, "Decay of the optimizer's mean of squared gradients.",
+                               below=1)
+    adam_epsilon: float = option(1e-6, "Term added to the denominator of AdamW's updates.",
+                                 above=0)
     max_grad_norm: float = option(
-        1.0, "Largest norm of the gradients; larger ones are scaled down to it.")
+        1.0, "Largest norm of the gradients; larger ones are scaled down to it.", above=0)
     dropout: float = option(
         0.0, "Dropout probability of the whole model during training. Off for pretraining, a "
              "departure from Devlin et al. 2019: no text is repeated often enough to be memorized, "
-             "and training is faster (Geiping and Goldstein 2022, section 4.3).")
+             "and training is faster (Geiping and Goldstein 2022, section 4.3).", below=1)
     micro_batch_size: int = option(
         0, "Sequences of a forward pass; gradients are accumulated. 0: the whole batch, or on a "
            "GPU as many as fit.")
@@ -61,12 +56,8 @@ class OptimizationConfig(Settings, title="Optimization"):
         0, "Seed of the order of documents, of masking, of new weights and of dropout.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, weight_decay=0, micro_batch_size=0, memory_gib=0)
+        super().__post_init__()
         require_seed(self.seed)
-        require_above_0(self, "adam_epsilon", "max_grad_norm")
-        for name in ("adam_beta1", "adam_beta2", "dropout"):
-            require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
     def require_device(self, kind: str) -> None:
         """Raise an error if this kind of device, such as cpu, cannot train in the precision."""
@@ -78,21 +69,14 @@ class OptimizationConfig(Settings, title="Optimization"):
 class LearningRateConfig(Settings, title="Learning rate over a phase"):
     """Learning rate over a phase."""
 
-    learning_rate: float = option(5e-4, "Peak learning rate.")
+    learning_rate: float = option(5e-4, "Peak learning rate.", above=0)
     schedule: Literal["linear", "cosine", "constant", "wsd"] = option(
         "linear", "Learning rate after the warm-up: linear or cosine decay to the final rate, "
                   "constant, or wsd (constant, then 1 - sqrt decay over the last part).")
-    warmup_ratio: float = option(0.1, "Share of the phase with linear warm-up from 0.")
+    warmup_ratio: float = option(0.1, "Share of the phase with linear warm-up from 0.", most=1)
     warmup_steps: int = option(0, "Steps of warm-up; takes precedence over the ratio unless 0.")
-    decay_ratio: float = option(0.2, "Share of the phase with decay in a wsd schedule.")
-    min_lr_ratio: float = option(0.0, "Final learning rate, as a share of the peak.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require_above_0(self, "learning_rate")
-        require_at_least(self, warmup_steps=0)
-        for name in ("warmup_ratio", "decay_ratio", "min_lr_ratio"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
+    decay_ratio: float = option(0.2, "Share of the phase with decay in a wsd schedule.", most=1)
+    min_lr_ratio: float = option(0.0, "Final learning rate, as a share of the peak.", most=1)
 
 
 class PhaseLengthConfig(Settings, title="Length of a phase"):
@@ -103,7 +87,7 @@ class PhaseLengthConfig(Settings, title="Length of a phase"):
     epochs: float = option(1.0, "Passes over the text, rounded to whole steps.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, steps=0, tokens=0)
+        super().__post_init__()
         require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "epochs", self.epochs,
                 "above 0")
 
@@ -111,16 +95,12 @@ class PhaseLengthConfig(Settings, title="Length of a phase"):
 class BatchConfig(Settings, title="Batches of sequences"):
     """Batches of sequences."""
 
-    max_length: int = option(128, "Longest sequence, special tokens included.")
-    batch_size: int = option(32, "Sequences per step, over all processes.")
+    max_length: int = option(128, "Longest sequence, special tokens included.", least=8)
+    batch_size: int = option(32, "Sequences per step, over all processes.", least=1)
     layout: Literal["auto", "padded", "packed"] = option(
         "auto", "padded (one document per sequence, batches of similar length), packed (several "
                 "documents per sequence, each with attention and positions of its own) or auto "
                 "(packed on a GPU, padded elsewhere).")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, max_length=8, batch_size=1)
 
 
 class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
@@ -131,9 +111,10 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
                   "masked+sop (with sentence-order prediction) or causal (next-token prediction).")
     masking: Masking = option("words", "Units that are masked together: words, tokens, spans of "
                                        "words, or listed terms before other words.")
-    mask_rate: float = option(0.15, "Share of tokens to mask; the initial share where it changes.")
+    mask_rate: float = option(0.15, "Share of tokens to mask; the initial share where it changes.",
+                              above=0, most=1)
     mask_rate_end: float = option(
-        0.0, "Share of tokens to mask at the end of the phase; 0: the initial share.")
+        0.0, "Share of tokens to mask at the end of the phase; 0: the initial share.", most=1)
     mask_rate_steps: int = option(
         0, "Number of equal steps from the initial to the last share; 0: the share changes "
            "linearly.")
@@ -141,14 +122,11 @@ class ObjectiveConfig(Settings, title="Objective and masking of a phase"):
     random_replace_prob: float = option(0.1, "Share of masked tokens that become a random token.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require(0 < self.mask_rate <= 1, "mask_rate", self.mask_rate, "above 0, at most 1")
-        require(0 <= self.mask_rate_end <= 1, "mask_rate_end", self.mask_rate_end, "0 to 1")
+        super().__post_init__()
         require(self.mask_rate_steps != 1, "mask_rate_steps", 1, "2 or more, or 0")
-        require_at_least(self, mask_rate_steps=0)
         masked, random = self.mask_replace_prob, self.random_replace_prob
         # Sums of decimal shares may miss 1 by a rounding.
-        if not (masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9):
+        if masked + random > 1 + 1e-9:
             raise ValueError(f"{setting('mask_replace_prob')} and "
                              f"{setting('random_replace_prob')}: found {masked} and {random}, "
                              "expected shares that add up to 1 at most")
@@ -165,9 +143,6 @@ class FreezeConfig(Settings, title="Frozen weights of a phase"):
     frozen_layers: int = option(
         0, "Layers frozen from the bottom, the embeddings with them; 0 freezes nothing.")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, frozen_layers=0)
-
     def require_layers(self, layers: int) -> None:
         """Raise an error if a model has fewer layers than are frozen."""
         if self.frozen_layers > layers:
@@ -183,9 +158,10 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
 
     layer_decay: float = option(
         1.0, "Learning rate of each layer as a share of that of the layer above it, down to the "
-             "embeddings; 1: the same for all layers.")
+             "embeddings; 1: the same for all layers.", above=0, most=1)
     mixout: float = option(0.0, "Probability that an input of a matrix uses the initial weights "
-                                "instead of the current ones, drawn at each step; 0 for none.")
+                                "instead of the current ones, drawn at each step; 0 for none.",
+                                below=1)
     mixout_scope: Literal["layers", "linear"] = option(
         "layers", "Weights that mixout mixes: layers (matrices of the encoder's layers) or linear "
                   "(all linear maps, as in the code of Lee et al. 2020, but a decoder that is tied "
@@ -197,12 +173,6 @@ class RegularizationConfig(Settings, title="Regularization towards the initial w
     l2_sp: float = option(
         0.0, "Strength of the L2 penalty on the distance to the initial weights: half of it times "
              "the squared distance is added to the loss; 0 for none.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay, "above 0, at most 1")
-        require(0 <= self.mixout < 1, "mixout", self.mixout, "0 to less than 1")
-        require_at_least(self, l2_sp=0)
 
 
 class PretrainingConfig(Settings, title="Replay, adversarial training and new weights"):
@@ -224,16 +194,10 @@ class PretrainingConfig(Settings, title="Replay, adversarial training and new we
              "none. A step then takes nearly three times as long.")
     adversarial_noise: float = option(
         1e-3, "Standard deviation of the initial noise, in the units of embeddings; noise too "
-              "small for bf16 gives no direction.")
+              "small for bf16 gives no direction.", above=0)
     adversarial_step: float = option(
-        1e-3, "Length of the ascent step for each token, and largest element of a perturbation.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, adversarial=0, replay_steps=0)
-        require(self.adversarial_noise > 0, "adversarial_noise", self.adversarial_noise,
-                "above 0: without noise the divergence has no slope")
-        require_above_0(self, "adversarial_step")
+        1e-3, "Length of the ascent step for each token, and largest element of a perturbation.",
+        above=0)
 
 
 class DistillationConfig(Settings, title="Losses of distillation"):
@@ -245,17 +209,16 @@ class DistillationConfig(Settings, title="Losses of distillation"):
     mlm_weight: float = option(5.0, "Weight of the masked-LM loss.")
     kl_weight: float = option(2.0, "Weight of the divergence from the teacher's predictions.")
     cosine_weight: float = option(1.0, "Weight of the distance between last-layer states.")
-    temperature: float = option(2.0, "Temperature of both softmax distributions.")
+    temperature: float = option(2.0, "Temperature of both softmax distributions.", above=0)
     kl_positions: Literal["masked", "all"] = option(
         "masked", "Tokens at which predictions are compared: masked, or all of them, as in "
                   "DistilBERT's commands (Sanh et al. 2020), which takes longer.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
-        if not (min(weights) >= 0 and sum(weights) > 0):
-            raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")
-        require_above_0(self, "temperature")
+        require(any(weights), "mlm_weight, kl_weight and cosine_weight", weights,
+                "one above 0 at least")
 
     @property
     def trains_every_weight(self) -> bool:
@@ -266,9 +229,9 @@ class DistillationConfig(Settings, title="Losses of distillation"):
 class ReportingConfig(Settings, title="Reports and checkpoints of a run, and its time budget"):
     """Reports and checkpoints of a run, and its time budget."""
 
-    logging_steps: int = option(50, "Steps between lines of metrics.")
+    logging_steps: int = option(50, "Steps between lines of metrics.", least=1)
     save_steps: int = option(500, "Steps between saved states to resume from; 0 for none.")
-    save_total_limit: int = option(1, "States to keep; older ones are deleted.")
+    save_total_limit: int = option(1, "States to keep; older ones are deleted.", least=1)
     keep_steps: int = option(
         0, "Steps between checkpoints kept permanently beside the output; 0 for none.")
     eval_steps: int = option(
@@ -277,18 +240,30 @@ class ReportingConfig(Settings, title="Reports and checkpoints of a run, and its
                              "or 24h.", metavar="TIME")
 
     def __post_init__(self) -> None:
-        require_at_least(self, logging_steps=1, save_total_limit=1, save_steps=0, keep_steps=0,
-                         eval_steps=0)
-        require(self.budget_seconds() is not None, "budget", self.budget,
+        super().__post_init__()
+        is_valid = re.fullmatch(r"\d+(\.\d+)?[smhd]", self.budget) and self.budget_seconds()
+        require(not self.budget or bool(is_valid), "budget", self.budget,
                 "a number and s, m, h or d, such as 90m")
 
-    def budget_seconds(self) -> float | None:
-        """Parse the budget: seconds, infinite without a budget, None if malformed."""
+    def budget_seconds(self) -> float:
+        """Parse the budget: seconds, infinite without a budget."""
         if not self.budget:
             return float("inf")
-        unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(self.budget[-1])
-        try:
-            seconds = float(self.budget[:-1]) * (unit or 0)
-        except ValueError:
-            return None
-        return seconds if seconds > 0 else None
+        return float(self.budget[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[self.budget[-1]]
+
+
+PHASE_KINDS: dict[str, type[Settings]] = {
+    "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
+    "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
+"""Settings of a phase, by attribute."""
+RUN_KINDS: tuple[type[Settings], ...] = (
+    OptimizationConfig, ReportingConfig, RegularizationConfig, PretrainingConfig,
+    DistillationConfig)
+"""Settings of a whole run, the same in all its phases."""
+PHASE_FIELDS: Mapping[str, type] = {
+    name: kind for part in PHASE_KINDS.values()
+    for name, kind in get_type_hints(part).items()}
+"""Type of each setting of a phase, by name."""
+RUN_FIELDS: Mapping[str, type] = {
+    name: kind for part in RUN_KINDS for name, kind in get_type_hints(part).items()}
+"""Type of each setting of a run, by name."""

@@ -22,16 +22,8 @@ from bmtools.errors import (
     suggestion,
 )
 from bmtools.io.sources import open_bytes, source_name
-from bmtools.recipes.phases import (
-    PHASE_FIELDS,
-    RUN_FIELDS,
-    Phase,
-    RunConfig,
-    check_run_settings,
-    merged,
-    resolved,
-)
-from bmtools.recipes.settings import Values
+from bmtools.recipes.phases import Phase, RunConfig, merged, resolved
+from bmtools.recipes.settings import PHASE_FIELDS, RUN_FIELDS, Values
 from bmtools.records import JsonObject
 
 if TYPE_CHECKING:
@@ -132,7 +124,6 @@ def _run_config(table: Values) -> RunConfig:
     given = {"run": {}, "common": {}, "phases": [], **_convert_table(table, _FILE_KEYS)}
     with _located("[run]"):
         run = _convert_table(given.pop("run"), RUN_FIELDS)
-        check_run_settings(run)
     with _located("[common]"):
         common = _convert_table(given.pop("common"), _PHASE_KEYS)
     phases = tuple(_phase(number, phase, common)

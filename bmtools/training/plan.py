@@ -18,8 +18,10 @@ from bmtools.io.directories import refuse_existing
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
 from bmtools.models.sizes import named_size
-from bmtools.recipes.phases import PHASE_KINDS, RUN_FIELDS, Phase, RunConfig, resolved, run_settings
+from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
+    PHASE_KINDS,
+    RUN_FIELDS,
     DistillationConfig,
     FreezeConfig,
     OptimizationConfig,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -254,7 +253,7 @@ class Run:
         reporter = Reporter(progress, reporting.logging_steps, self.schedule.steps, self.speed)
         monitor = DivergenceMonitor()
         self._set_status()
-        deadline = self._plan.began + (reporting.budget_seconds() or math.inf)
+        deadline = self._plan.began + reporting.budget_seconds()
         try:
             for step in self.trainer.run(self._batches, progress.step):
                 self._positions |= {corpus: result.following

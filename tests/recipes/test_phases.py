@@ -12,10 +12,6 @@ import pytest
 
 from bmtools.errors import choices
 from bmtools.recipes.phases import (
-    PHASE_FIELDS,
-    PHASE_KINDS,
-    RUN_FIELDS,
-    RUN_KINDS,
     Phase,
     PhaseStep,
     RunConfig,
@@ -24,6 +20,10 @@ from bmtools.recipes.phases import (
     resolved,
 )
 from bmtools.recipes.settings import (
+    PHASE_FIELDS,
+    PHASE_KINDS,
+    RUN_FIELDS,
+    RUN_KINDS,
     BatchConfig,
     LearningRateConfig,
     ObjectiveConfig,
@@ -69,10 +69,8 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
     (lambda: RunConfig(()), "found no phases, expected one [[phases]] at least"),
     (lambda: RunConfig((Phase("a"), Phase("b"), Phase("a"))),
      "found two phases named 'a', expected names that differ"),
-    (lambda: RunConfig((Phase("a"),), run={"layer_decai": 1.0}),
-     "found unknown setting 'layer_decai', did you mean 'layer_decay'?"),
     (lambda: RunConfig((Phase("a"),), run={"dropout": 1.0}),
-     "dropout: found 1.0, expected 0 to less than 1"),
+     "dropout: found 1.0, expected 0 or more, less than 1"),
     (lambda: PretrainingConfig(replay_steps=-1), "replay_steps: found -1, expected 0 or more"),
 ])
 def test_nonsense_is_refused(make: Any, message: str) -> None:

@@ -25,7 +25,7 @@ def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> No
 @pytest.mark.parametrize(("options", "message"), [
     ({"mask_rate": 1.5}, "mask_rate: found 1.5, expected above 0, at most 1"),
     ({"mask_rate": float("nan")}, "mask_rate: found nan, expected above 0, at most 1"),
-    ({"mask_rate_end": -1.0}, "mask_rate_end: found -1.0, expected 0 to 1"),
+    ({"mask_rate_end": -1.0}, "mask_rate_end: found -1.0, expected 0 or more, at most 1"),
     ({"mask_rate_end": 0.3, "mask_rate_steps": 1},
      "mask_rate_steps: found 1, expected 2 or more, or 0")])
 def test_wrong_mask_rates(options: dict[str, Any], message: str) -> None:
@@ -37,7 +37,8 @@ def test_wrong_mask_rates(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
 def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
     with pytest.raises(ValueError,
-                       match=r"mask_replace_prob and random_replace_prob: .* add up to 1"):
+                       match=r"mask_replace_prob and random_replace_prob: .* add up to 1"
+                             r"|(mask|random)_replace_prob: found .*, expected 0 or more"):
         ObjectiveConfig(mask_replace_prob=shares[0], random_replace_prob=shares[1])
 
 
