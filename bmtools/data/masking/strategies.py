@@ -17,8 +17,6 @@ from bmtools.recipes.settings import Masking
 
 MaskStrategy = Callable[[TokenBatch, float], np.ndarray]
 """Marks a share of each sample's maskable tokens, (tokens,) bool."""
-# The highest 64 bits that float64 can hold.
-_HIGHEST = float((1 << 64) - (1 << 11))
 LONGEST_SPAN = 10
 _STOP = 0.2
 # A word's rank holds 32 bits of the rank of its span and, below them, its position in the span.
@@ -178,16 +176,14 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rate: float) -> np.nda
         first_drawn[which[::-1]] = positions[::-1]  # of equal numbers the last one is kept
         sizes = units.sizes.take(which)
         sizes *= first_drawn.take(which) == positions
-        spent = offsets(sizes)
-        before = spent[borders]
-        reached = before[1:] - before[:-1]
+        reached = np.diff(offsets(sizes)[borders])
         enough = (reached > budgets) | (reached == maskable)
         if enough.all():
             break
         draws = np.where(enough, draws, 2 * draws)
     # The number that chose the unit crossing the budget has bits left that are used only here.
     return _mask_to_budgets(
-        text, MaskUnits(units.begins.take(which), sizes, borders), spent, budgets,
+        text, MaskUnits(units.begins.take(which), sizes, borders), budgets,
         lambda crossing: to_uniform(drawn[np.minimum(crossing, len(drawn) - 1)], 32))
 
 
@@ -209,25 +205,11 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
     Returns:
         (tokens,) bool.
     """
-    maskable, budgets = _budgets(text, rate)
-    counts = units.borders[1:] - units.borders[:-1]
-    # Units of low rank suffice, as a rule; to sort all is slow. They exceed the rate by about five
-    # standard deviations, whether a sample has a hundred units or ten thousand.
-    shares = rate * 1.25 + 24 / np.maximum(counts, 1)
-    limits = np.minimum(shares * _HIGHEST, _HIGHEST).astype(np.uint64)
-    chosen = (ranks <= limits.repeat(counts)).nonzero()[0]
-    while True:
-        borders = chosen.searchsorted(units.borders)
-        order = chosen[_order(ranks[chosen], borders)]
-        spent = offsets(units.sizes[order])
-        before = spent[borders]
-        reached = before[1:] - before[:-1]
-        if ((reached > budgets) | (reached == maskable)).all():
-            break
-        chosen = np.arange(len(ranks))
+    samples = np.repeat(np.arange(len(units.borders) - 1), np.diff(units.borders))
+    order = np.lexsort((ranks, samples))
     return _mask_to_budgets(
-        text, MaskUnits(units.begins[order], units.sizes[order], borders), spent, budgets,
-        lambda _: uniforms(text.keys, 0, Purpose.CROSSING))
+        text, MaskUnits(units.begins[order], units.sizes[order], units.borders),
+        _budgets(text, rate)[1], lambda _: uniforms(text.keys, 0, Purpose.CROSSING))
 
 
 def _budgets(text: TokenBatch, rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -237,37 +219,17 @@ def _budgets(text: TokenBatch, rate: float) -> tuple[np.ndarray, np.ndarray]:
     return maskable, maskable * rate
 
 
-def _order(ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """Order units by sample, then by rank; ties keep their order.
-
-    Sorting one array of integers is several times faster than np.lexsort, so the sample, the
-    highest bits of the rank and the number of the unit are packed into one, unless ranks tie.
-    """
-    samples, counts = len(borders) - 1, borders[1:] - borders[:-1]
-    low, high = len(ranks).bit_length(), 64 - samples.bit_length()
-    if low < high:
-        begins = np.arange(samples, dtype=np.uint64) << np.uint64(high)
-        keys = begins.repeat(counts)
-        keys |= ranks >> np.uint64(64 - high + low) << np.uint64(low)
-        keys |= np.arange(len(keys), dtype=np.uint64)
-        keys.sort()
-        if (keys[1:] ^ keys[:-1] >= np.uint64(1 << low)).all():
-            return (keys & np.uint64((1 << low) - 1)).view(np.int64)
-    return np.lexsort((ranks, np.repeat(np.arange(samples), counts)))
-
-
-def _mask_to_budgets(text: TokenBatch, units: MaskUnits, spent: np.ndarray, budgets: np.ndarray,
+def _mask_to_budgets(text: TokenBatch, units: MaskUnits, budgets: np.ndarray,
                      draw_coins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Mask each sample's units, in the order given, as far as its budget allows.
 
     Args:
         units: in the order of masking.
-        spent: (units + 1,) tokens before each.
         budgets: (samples,) tokens.
         draw_coins: takes (samples,) numbers of the units that would overshoot the budgets; returns
             random numbers below 1 that decide whether those are masked too.
     """
-    firsts, ends = units.borders[:-1], units.borders[1:]
+    firsts, ends, spent = units.borders[:-1], units.borders[1:], offsets(units.sizes)
     # Integers are compared: a float sum of a sample's budget and the tokens before it would
     # round differently among other samples.
     crossing = spent.searchsorted(spent[firsts] + budgets.astype(np.int64), side="right") - 1

@@ -23,9 +23,7 @@ _LEADS = ("", "a ", "a(", "a'", "a°", "a °")
 
 
 class TermList:
-    """Terms as a trie of token ids.
-
-    Memory grows with the number of distinct prefixes, about nine bytes each.
+    """Terms by their token ids.
 
     Args:
         terms: ids of each term, no special tokens; empty ones are skipped. A term is found
@@ -33,11 +31,8 @@ class TermList:
     """
 
     def __init__(self, terms: Iterable[Sequence[int]]) -> None:
-        sequences = [np.asarray(term, dtype=np.int64) for term in terms if len(term)]
-        lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-        ids = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
-        self._size = int(ids.max(initial=0)) + 1
-        self._edges, self._whole = _build_trie(ids, lengths, self._size)
+        self._terms = {tuple(term) for term in terms if len(term)}
+        self._prefixes = {term[:end] for term in self._terms for end in range(1, len(term) + 1)}
 
     def mark(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
         """Find all terms; the longest of those that begin at one word.
@@ -63,28 +58,25 @@ class TermList:
         return mask_terms(text, rate, *self.mark(text))
 
     def _find(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Follow the trie from the beginning of every word at once.
+        """Find the longest term that begins at each word.
 
         Returns:
             first tokens of terms, ascending, and their lengths in tokens.
         """
-        alive = text.words.begins
-        nodes, length = np.zeros_like(alive), 0
-        longest = np.zeros(len(text.ids), dtype=np.int64)
         goes_on = np.append(_continues(text), False)
         ends_word = ~goes_on
         ends_word[:-1] |= text.word_starts
-        while len(alive) and len(self._edges):
-            ids = text.ids[alive + length]
-            codes = nodes * self._size + ids
-            edges = np.searchsorted(self._edges, codes)
-            found = (self._edges[np.minimum(edges, len(self._edges) - 1)] == codes)
-            found &= ids < self._size
-            alive, nodes = alive[found], edges[found] + 1
-            length += 1
-            longest[alive[self._whole[nodes] & ends_word[alive + length]]] = length
-            going = goes_on[alive + length]
-            alive, nodes = alive[going], nodes[going]
+        ids, continues, is_border = text.ids.tolist(), goes_on.tolist(), ends_word.tolist()
+        longest = np.zeros(len(ids), dtype=np.int64)
+        for begin in text.words.begins.tolist():
+            end, found = begin + 1, (ids[begin],)
+            while found in self._prefixes:
+                if is_border[end] and found in self._terms:
+                    longest[begin] = end - begin
+                if not continues[end]:
+                    break
+                found += (ids[end],)
+                end += 1
         begins = np.flatnonzero(longest)
         return begins, longest[begins]
 
@@ -162,36 +154,6 @@ def _joined_signs(backend: Tokenizer) -> tuple[dict[str, set[str]], dict[str, se
 
 def _signs_of(signs: Mapping[str, set[str]], character: str) -> list[str]:
     return sorted(set().union(*(signs.get(one, ()) for one in (character, character.lower()))))
-
-
-def _build_trie(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Number the distinct prefixes of all terms; 0 is the empty one.
-
-    Args:
-        ids: (all tokens,) of all terms, concatenated.
-        lengths: (terms,).
-        size: more than any id.
-
-    Returns:
-        ascending codes of all edges, parent * size + id, of which the n-th leads to node n + 1; and
-        (nodes,) whether a term ends there.
-    """
-    firsts = offsets(lengths)[:-1]
-    nodes = np.zeros(len(lengths), dtype=np.int64)
-    levels, whole, count, depth = [], [np.zeros(1, dtype=bool)], 1, 0
-    alive = np.arange(len(lengths))
-    while len(alive):
-        codes, which = np.unique(nodes[alive] * size + ids[firsts[alive] + depth],
-                                 return_inverse=True)
-        nodes[alive] = count + which
-        depth += 1
-        ends = np.zeros(len(codes), dtype=bool)
-        ends[which[lengths[alive] == depth]] = True
-        levels.append(codes)
-        whole.append(ends)
-        count += len(codes)
-        alive = alive[lengths[alive] > depth]
-    return np.concatenate(levels or [np.zeros(0, dtype=np.int64)]), np.concatenate(whole)
 
 
 def _continues(text: TokenBatch) -> np.ndarray:
