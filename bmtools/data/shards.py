@@ -7,27 +7,29 @@ first), `documents` (where each begins, and where the last one ends) and, option
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest
+from bmtools.io.output import new_file
 from bmtools.io.provenance.manifest import add_input
-from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
 from bmtools.ragged import bits_at, ranges
 from bmtools.ragged import offsets as run_offsets
 from bmtools.records import ORIGINS, JsonObject
 
 SHARDS = "shard-*.safetensors"
+PROGRESS = "progress-{:05d}.json"
 FORMAT = "bmtools-shard-1"
-TYPES: dict[str, np.dtype] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"), "U32": np.dtype("<u4")}
+TYPES = {"uint8": "U8", "uint16": "U16", "uint32": "U32"}
 _REMEDY = "make the shards again with `bmtools tokenize`"
 _TENSORS = {"ids", "word_starts", "documents"}
-_LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -89,23 +91,26 @@ class Shard:
         Raises:
             CheckpointError: missing, damaged or of another format.
         """
-        arrays, metadata = _map_tensors(path)
-        if metadata.get("format") != FORMAT or not arrays.keys() >= _TENSORS:
+        from safetensors import safe_open
+
+        if not path.is_file():
+            raise CheckpointError(f"{path}: no such file; {_REMEDY}")
+        # As torch tensors the file is mapped, as numpy arrays it would be read.
+        with reading(path, "not a whole shard", _REMEDY), safe_open(path, "pt") as file:
+            arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+        if metadata.get("format") != FORMAT or not arrays.keys() >= _TENSORS \
+                or any(array.dtype.name not in TYPES for array in arrays.values()):
             raise CheckpointError(f"{path}: found {', '.join(sorted(arrays))}, format "
                                   f"{metadata.get('format')}, expected a shard of format {FORMAT}; "
                                   f"{_REMEDY}")
         ids, bits, borders = (arrays[name] for name in ("ids", "word_starts", "documents"))
-        sentences, tokens, fault = arrays.get("sentences"), len(ids), ""
-        if len(borders) < 2 or borders[0] or borders[-1] != tokens:
-            fault = f"found documents that do not end with the {tokens} tokens"
-        elif (borders[1:] <= borders[:-1]).any():
-            fault = "found documents that overlap or are empty"
-        elif len(bits) != -(-tokens // 8):
-            fault = f"found word starts for {8 * len(bits)} tokens, expected {tokens}"
-        elif sentences is not None and len(sentences) and sentences[-1] >= tokens:
-            fault = f"found a sentence beyond the {tokens} tokens"
-        if fault:
-            raise CheckpointError(f"{path}: {fault}; the file is damaged, {_REMEDY}")
+        sentences, tokens = arrays.get("sentences"), len(ids)
+        if len(borders) < 2 or borders[0] or borders[-1] != tokens \
+                or (borders[1:] <= borders[:-1]).any() or len(bits) != -(-tokens // 8) \
+                or (sentences is not None and len(sentences) and sentences[-1] >= tokens):
+            raise CheckpointError(f"{path}: found borders that do not fit its {tokens} tokens; the "
+                                  f"file is damaged, {_REMEDY}")
         return cls(ids, bits, borders, sentences, metadata.get("vocabulary", ""))
 
     def count_sentences(self, tokens: np.ndarray) -> np.ndarray:
@@ -329,28 +334,95 @@ def is_shards(path: Path) -> bool:
     return path.is_dir() and next(path.glob(SHARDS), None) is not None
 
 
-def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Map a safetensors file: its tensors, and its metadata."""
-    try:
-        with path.open("rb") as stream:
-            size = int.from_bytes(stream.read(LENGTH_BYTES), "little")
-            header, metadata = parse_header(stream.read(min(size, _LONGEST_HEADER)))
-        begin, total = LENGTH_BYTES + size, path.stat().st_size
-        tensors = {name: np.asarray(np.memmap(path, TYPES[entry["dtype"]], "r",
-                                              begin + entry["data_offsets"][0],
-                                              tuple(entry["shape"])))
-                   for name, entry in header.items()}
-        if total != begin + max(entry["data_offsets"][1] for entry in header.values()):
-            raise ValueError(f"found {total} bytes")
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path}: no such file; {_REMEDY}") from error
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(f"{path}: not a whole shard ({error}); {_REMEDY}") from error
-    return tensors, metadata
-
-
 def stated_licences(results: JsonObject) -> list[str]:
     """Return the licences of tokenized text by a manifest; an empty one where some states none."""
     counts = results.get("licences", {})
     stated = sum(counts.values()) if isinstance(counts, Mapping) else 0
     return [*counts, *([""] if stated < results.get("records", 0) else ())]
+
+
+class ShardWriter:
+    """Writer of numbered shards.
+
+    Memory holds one shard: two or four bytes a token, and five a document.
+
+    Args:
+        directory: existing directory for the shards.
+        vocabulary: fingerprint of the tokenizer.
+        size: number of ids of the vocabulary.
+        shard_tokens: most tokens of a shard, but for a document that is longer.
+        number: number of the first shard to write.
+    """
+
+    def __init__(self, directory: Path, vocabulary: str, size: int, shard_tokens: int,
+                 number: int = 0) -> None:
+        self._directory = directory
+        self._vocabulary = vocabulary
+        self._type = np.uint16 if size <= 1 << 16 else np.uint32
+        self._shard_tokens = shard_tokens
+        self.number = number
+        self._clear()
+
+    def _clear(self) -> None:
+        self.tokens = 0
+        self._ids: list[np.ndarray] = []
+        self._bits: list[np.ndarray] = []
+        self._odd = np.empty(0, dtype=bool)
+        self._lengths: list[np.ndarray] = []
+        self._sentences: list[np.ndarray] = []
+
+    def room(self, documents: DocumentBatch) -> int:
+        """Count the documents, from the first on, that still fit the open shard."""
+        ends = np.cumsum(documents.lengths)
+        fitting = int(np.searchsorted(ends, self._shard_tokens - self.tokens, side="right"))
+        return fitting if self.tokens or fitting else min(1, len(documents.lengths))
+
+    def add(self, documents: DocumentBatch) -> None:
+        """Add documents to the open shard."""
+        self._ids.append(documents.ids.astype(self._type))
+        starts = np.concatenate([self._odd, documents.word_starts])
+        whole = len(starts) // 8 * 8
+        self._bits.append(np.packbits(starts[:whole], bitorder="little"))
+        self._odd = starts[whole:]
+        self._lengths.append(documents.lengths.astype(np.uint32))
+        if documents.sentences is not None:
+            self._sentences.append((documents.sentences + self.tokens).astype(np.uint32))
+        self.tokens += len(documents.ids)
+
+    def close(self, progress: object = None) -> None:
+        """Write the open shard, unless it is empty, and begin another.
+
+        Args:
+            progress: written first, as JSON, for a run that continues after this shard.
+        """
+        if not self.tokens:
+            return
+        if progress is not None:
+            with new_file(self._directory / PROGRESS.format(self.number)) as stream:
+                stream.write(msgspec.json.encode(progress))
+        parts = {"documents": [run_offsets(np.concatenate(self._lengths)).astype(np.uint32)],
+                 "ids": self._ids,
+                 "word_starts": [*self._bits, np.packbits(self._odd, bitorder="little")]}
+        if self._sentences:
+            parts["sentences"] = self._sentences
+        self._write(parts)
+        self.number += 1
+        self._clear()
+
+    def _write(self, parts: Mapping[str, Sequence[np.ndarray]]) -> None:
+        """Write a safetensors file from arrays in parts, without a copy of the whole.
+
+        Wide types come first, so that all offsets are aligned.
+        """
+        header: JsonObject = {"__metadata__": {"format": FORMAT, "vocabulary": self._vocabulary}}
+        end, order = 0, sorted(parts, key=lambda name: (-parts[name][0].itemsize, name))
+        for name in order:
+            kind, start = parts[name][0].dtype, end
+            end += sum(part.nbytes for part in parts[name])
+            header[name] = {"dtype": TYPES[kind.name], "shape": [(end - start) // kind.itemsize],
+                            "data_offsets": [start, end]}
+        text = msgspec.json.encode(header)
+        text += b" " * (-len(text) % 8)
+        with new_file(shard_path(self._directory, self.number)) as stream:
+            stream.write(len(text).to_bytes(8, "little") + text)
+            stream.writelines(part.data for name in order for part in parts[name])

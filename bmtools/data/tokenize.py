@@ -24,12 +24,13 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.data.settings import ShardConfig
-from bmtools.data.shard_writer import PROGRESS, ShardWriter
 from bmtools.data.shards import (
+    PROGRESS,
     SHARDS,
     Corpus,
     DocumentBatch,
     Shard,
+    ShardWriter,
     is_shards,
     shard_path,
     stated_licences,

@@ -12,8 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from toy_corpora import EncodedDocument, concatenate, corpus_of
 
-from bmtools.data.shard_writer import ShardWriter
-from bmtools.data.shards import Corpus, shard_path
+from bmtools.data.shards import Corpus, ShardWriter, shard_path
 from bmtools.errors import CheckpointError
 from bmtools.io.provenance.manifest import Manifest
 

@@ -69,14 +69,14 @@ class TermList:
         ids, continues, is_border = text.ids.tolist(), goes_on.tolist(), ends_word.tolist()
         longest = np.zeros(len(ids), dtype=np.int64)
         for begin in text.words.begins.tolist():
-            end, found = begin + 1, (ids[begin],)
+            end, found = begin + 1, tuple(ids[begin:begin + 1])
             while found in self._prefixes:
                 if is_border[end] and found in self._terms:
                     longest[begin] = end - begin
                 if not continues[end]:
                     break
-                found += (ids[end],)
                 end += 1
+                found = tuple(ids[begin:end])
         begins = np.flatnonzero(longest)
         return begins, longest[begins]
 
