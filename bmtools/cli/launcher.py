@@ -24,8 +24,7 @@ import click
 from bmtools.cli.main import STOPPED
 from bmtools.cli.progress import Display
 from bmtools.distributed import SUPERVISED, is_launched
-from bmtools.io.system import ENDING_SIGNALS, handling_signals, usable_cores
-from bmtools.training.signals import REPEAT_SECONDS
+from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals, usable_cores
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 0.5  # in which the main process prints an error that all have

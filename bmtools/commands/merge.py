@@ -11,7 +11,7 @@ from bmtools.cli.options import Command, checkpoint_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
-from bmtools.training.run_directories import last_kept
+from bmtools.training.plan import last_kept
 
 
 @click.command("merge", cls=Command, examples=(

@@ -59,13 +59,15 @@ from bmtools.training.plan import (
     MAIN,
     REPLAY,
     RETAIN,
+    STATES,
     DataConfig,
     ModelInit,
+    kept_directory,
     make_plan,
     make_run_config,
     pretraining_init,
+    runs_directory,
 )
-from bmtools.training.run_directories import STATES, kept_directory, runs_directory
 from bmtools.values import format_figure
 
 TRAINING_GROUPS = {

@@ -35,45 +35,47 @@ def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
     Returns:
         the plan, and messages for people.
     """
-    layout, precision = plan.layout, str(plan.optimization.precision)
-    if AUTO not in (layout, precision):
+    layout = plan.layout
+    if AUTO not in (layout, plan.optimization.precision):
         return plan, []
-
-    def decide() -> tuple[str, PrecisionChoice]:
-        recorded = recorded_identity(plan)
-        suited = str(recorded.get(LAYOUT) or ("packed" if state.device.type == "cuda" else "padded")
-                     ) if layout == AUTO else layout
-        if precision != AUTO:
-            return suited, PrecisionChoice(precision, "")
-        if PRECISION in recorded:
-            return suited, PrecisionChoice(str(recorded[PRECISION]), "as the run was begun with it")
-        return suited, _suited_precision(plan, config, state)
-
-    suited, choice = decide_by_main_process(decide, state)
-    return plan.resolved(suited, choice.precision), \
-        [_explain(choice)] if precision == AUTO else []
+    recorded = decide_by_main_process(lambda: recorded_identity(plan), state)
+    if layout == AUTO:
+        suited = "packed" if state.device.type == "cuda" else "padded"
+        layout = str(recorded.get(LAYOUT) or suited)
+    optimization, notes = resolve_precision(
+        plan.optimization, config, state, str(recorded.get(PRECISION, "")),
+        plan.pretraining.adversarial > 0)
+    return plan.resolved(layout, optimization.precision), notes
 
 
-def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig,
-                      state: PartialState) -> tuple[OptimizationConfig, list[str]]:
-    """Resolve the precision of a run that is never resumed; as for `resolve_auto`."""
+def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig, state: PartialState,
+                      recorded: str = "", adversarial: bool = False,
+                      ) -> tuple[OptimizationConfig, list[str]]:
+    """Resolve the precision of a run; as for `resolve_auto`.
+
+    Args:
+        settings: of the run.
+        config: of the model.
+        state: of the processes.
+        recorded: precision that the run was begun with, if it is resumed.
+        adversarial: whether embeddings are perturbed.
+    """
     if settings.precision != AUTO:
         return settings, []
-    choice = decide_by_main_process(lambda: choose_precision(config, state.device), state)
+
+    def choose() -> PrecisionChoice:
+        if recorded:
+            return PrecisionChoice(recorded, "as the run was begun with it")
+        if adversarial:
+            return PrecisionChoice("no", "as half precision blurs the noise of adversarial "
+                                         "training")
+        choice = choose_precision(config, state.device)
+        if choice.precision == "fp16" and is_sharded(state):
+            return PrecisionChoice("no", f"{choice.reason}, and sharded weights go without fp16")
+        return choice
+
+    choice = decide_by_main_process(choose, state)
     precision: Any = choice.precision
-    return replace(settings, precision=precision), [_explain(choice)]
-
-
-def _suited_precision(plan: TrainingPlan, config: PretrainedConfig,
-                      state: PartialState) -> PrecisionChoice:
-    if plan.pretraining.adversarial:
-        return PrecisionChoice("no", "as half precision blurs the noise of adversarial training")
-    choice = choose_precision(config, state.device)
-    if choice.precision == "fp16" and is_sharded(state):
-        return PrecisionChoice("no", f"{choice.reason}, and sharded weights go without fp16")
-    return choice
-
-
-def _explain(choice: PrecisionChoice) -> str:
-    precision = "no (float32)" if choice.precision == "no" else choice.precision
-    return f"{setting('precision')} {AUTO}: {precision}, {choice.reason}"
+    shown = "no (float32)" if precision == "no" else precision
+    return replace(settings, precision=precision), [
+        f"{setting('precision')} {AUTO}: {shown}, {choice.reason}"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -34,7 +34,7 @@ from bmtools.models.next_sentence import join_head
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS, JsonObject
 from bmtools.training.metrics import Progress
-from bmtools.training.run_directories import STATES, kept_directory, runs_directory
+from bmtools.training.plan import STATES, kept_directory, runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -54,12 +54,8 @@ _HEADS = "objective.safetensors"
 STATE = "state.json"
 
 
-class _State(TypedDict):
-    files: dict[str, int]
-
-
 def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
-                      ) -> tuple[Progress, Path | None, list[str]]:
+                      ) -> tuple[Progress, Path | None]:
     """Find the newest state to resume from, or clear the directories for a new run.
 
     One of several processes calls it, and tells the others.
@@ -69,26 +65,22 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
         identity: settings and inputs that must not change.
 
     Returns:
-        progress of the run so far, the state to resume from (None for a new run), and messages
-        for people.
+        progress of the run so far, and the state to resume from; None for a new run.
 
     Raises:
-        CheckpointError: the state is of another run, or every state is damaged.
+        CheckpointError: the state is of another run, or damaged.
     """
-    directory = runs_directory(plan.output)
-    whole, damaged = list_states(directory) if plan.resume else ([], [])
-    if damaged and not whole:
-        raise CheckpointError(f"{directory}: found no whole state ({damaged[0].name} is damaged); "
-                              f"start again with {setting('overwrite')}")
-    state = whole[0] if whole else None
-    progress = read_progress(state, identity) if state else Progress(identity)
-    obsolete = [path for path in damaged if path.name > state.name] if state \
-        else [*directory.glob(STATES), kept_directory(plan.output)]
-    for path in obsolete:
+    state = newest_state(plan) if plan.resume else None
+    if state:
+        return read_progress(state, identity), state
+    for path in (*runs_directory(plan.output).glob(STATES), kept_directory(plan.output)):
         shutil.rmtree(path, ignore_errors=True)
-    notes = [f"{path} was damaged; the run resumes from {state.name}"
-             for path in obsolete] if state else []
-    return progress, state, notes
+    return Progress(identity), None
+
+
+def newest_state(plan: TrainingPlan) -> Path | None:
+    """Return the newest state of a run; states are put in place whole."""
+    return max(runs_directory(plan.output).glob(STATES), default=None)
 
 
 def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
@@ -96,23 +88,9 @@ def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
 
     One of several processes calls it, before that one clears directories, and tells the others.
     """
-    whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
-    identity = read_object(whole[0] / STATE).get("identity") if whole else None
+    state = newest_state(plan) if plan.resume else None
+    identity = read_object(state / STATE).get("identity") if state else None
     return identity if isinstance(identity, dict) else {}
-
-
-def list_states(directory: Path) -> tuple[list[Path], list[Path]]:
-    """List whole states, and those that a crash or a full disk left incomplete, newest first."""
-    whole: list[Path] = []
-    damaged: list[Path] = []
-    for state in sorted(directory.glob(STATES), reverse=True):
-        try:
-            sizes = read_object(state / STATE, _State)["files"]
-            is_whole = all((state / name).stat().st_size == size for name, size in sizes.items())
-        except (OSError, CheckpointError):
-            is_whole = False
-        (whole if is_whole else damaged).append(state)
-    return whole, damaged
 
 
 def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
@@ -123,7 +101,6 @@ def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
             bmtools wrote the state.
     """
     content = read_object(state / STATE)
-    content.pop("files")
     if content.get("stream") != STREAM:
         raise CheckpointError(
             f"{state}: written by a version of bmtools that draws and packs documents in another "
@@ -199,8 +176,8 @@ class Checkpointer:
 
     def way_back(self) -> str:
         """Return a hint where to resume after the run went wrong."""
-        whole, _ = list_states(runs_directory(self.plan.output))
-        return f"the last good state is {whole[0]}" if whole else \
+        state = newest_state(self.plan)
+        return f"the last good state is {state}" if state else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> JsonObject:
@@ -293,9 +270,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
             save_file(heads, partial / _HEADS)
         require_room(partial / _OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
         save_file(optimizer_state, partial / _OPTIMIZER)
-        sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
-        (partial / STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
-                                      encoding="utf-8")
+        (partial / STATE).write_text(json.dumps(vars(progress)), encoding="utf-8")
         flush_to_disk(partial)
     for older in sorted(directory.glob(STATES), reverse=True)[kept:]:
         shutil.rmtree(older)

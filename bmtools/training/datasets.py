@@ -20,12 +20,10 @@ from bmtools.errors import CheckpointError, DataError, RecordError, Reject, sett
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.io.sources import read_list
-from bmtools.status import counted, set_status
+from bmtools.status import counted
 from bmtools.training.checks import check_corpus_files, parent_licences
 from bmtools.training.distributed import others_wait
-from bmtools.training.leak import warn_of_leak
-from bmtools.training.plan import EVALUATE, REPLAY, DataConfig, TrainingPlan
-from bmtools.training.run_directories import runs_directory
+from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 from bmtools.vocab.tokenizer import require_same_vocabulary
 
 if TYPE_CHECKING:
@@ -96,9 +94,6 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     check_licences({**parent_licences(plan), **origins})
     if accelerator.is_main_process:
         warn_of_no_derivatives(origins)
-    if EVALUATE in corpora and accelerator.is_main_process:
-        set_status("looking for held-out documents in the training text")
-        warn_of_leak(corpora[EVALUATE], [corpora[name] for name in data.train], EVALUATE)
     contents = {name: [*corpora[name].inputs.values()] for name in (*data.train, *data.auxiliary)}
     if words:
         contents["terms"] = [hashlib.sha256("\n".join(words).encode()).hexdigest()]

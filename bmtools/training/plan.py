@@ -6,17 +6,20 @@ Importing this costs nothing.
 from __future__ import annotations
 
 import re
+import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import refuse_existing
+from bmtools.io.directories import RUN, beside, place_of, refuse_existing
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
+from bmtools.io.unfinished import real_path, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
@@ -32,7 +35,6 @@ from bmtools.recipes.settings import (
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
 from bmtools.records import JsonObject
-from bmtools.training.run_directories import runs_directory
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
@@ -43,6 +45,8 @@ PRECISION = "precision"
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
+STATES = "step-*"
+"""Pattern of the names of states, which sort by step."""
 DISTILLATION_WARMUP = 0.05
 """Warm-up ratio of distillation where no phases file gives one."""
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
@@ -334,3 +338,60 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         {**own, "terms": data.terms and str(data.terms)},
         DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite,
         step=step or Step())
+
+
+def runs_directory(output: Path) -> Path:
+    """Return the directory of an unfinished run's states and encoded text."""
+    return beside(output, RUN)
+
+
+def kept_directory(output: Path) -> Path:
+    """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
+    return beside(output, ".kept")
+
+
+def last_kept(output: Path, number: int) -> list[Path]:
+    """List the last checkpoints that `keep_steps` kept of a run, in order.
+
+    Raises:
+        BmtoolsError: there are fewer.
+    """
+    found = sorted(kept_directory(output).glob(STATES))
+    if len(found) < number:
+        raise BmtoolsError(f"{kept_directory(output)}: found {len(found)} checkpoints of steps, "
+                           f"expected {number} or more; {setting('keep_steps')} keeps them")
+    return found[-number:]
+
+
+@contextmanager
+def tidied(output: Path, clears: bool) -> Iterator[None]:
+    """Remove half-written files of a killed session, and a useless directory after an error.
+
+    A run's directory stays if it has a state, or text that took long to encode.
+
+    Args:
+        output: checkpoint of the run.
+        clears: whether this process removes anything; one of several does.
+    """
+    if not clears:
+        yield
+        return
+    _clear_abandoned(output)
+    try:
+        yield
+    except BaseException:
+        _clear_abandoned(output)
+        directory = runs_directory(output)
+        # Encoded text beyond a first shard took minutes.
+        useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
+        if not any(next(directory.glob(pattern), None) for pattern in useful):
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _clear_abandoned(output: Path) -> None:
+    """Remove files and directories that a kill left unfinished."""
+    target = real_path(output)
+    remove_abandoned(place_of(target), target)
+    for directory in (runs_directory(output), kept_directory(output)):
+        remove_abandoned(directory)

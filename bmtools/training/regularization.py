@@ -21,7 +21,7 @@ from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks
-from bmtools.training.run_directories import runs_directory
+from bmtools.training.plan import runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

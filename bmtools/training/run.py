@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.failures import WriteError
 from bmtools.io.provenance.manifest import is_finished, read_manifest
+from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
@@ -62,10 +64,17 @@ from bmtools.training.objectives import (
     Objective,
     PhasedObjective,
 )
-from bmtools.training.plan import EVALUATE, MAIN, REPLAY, RETAIN, DataConfig, TrainingPlan
+from bmtools.training.plan import (
+    EVALUATE,
+    MAIN,
+    REPLAY,
+    RETAIN,
+    DataConfig,
+    TrainingPlan,
+    runs_directory,
+    tidied,
+)
 from bmtools.training.regularization import ReplayedBatches, make_hooks
-from bmtools.training.run_directories import runs_directory, tidied
-from bmtools.training.signals import handled_signals
 
 StartRun = Callable[..., "Iterator[JsonObject]"]
 """Starts a run with the arguments of `train`, and yields lines."""
@@ -133,6 +142,28 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig,
 
 
 @contextmanager
+def handled_signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call `stop` with the first signal; a Ctrl-C after it raises KeyboardInterrupt.
+
+    Other signals are not counted: `timeout` sends SIGTERM twice, and schedulers send it after
+    their warning.
+    """
+    first_at: float | None = None
+
+    def handle(number: int) -> None:
+        nonlocal first_at
+        now = time.monotonic()
+        if first_at is None:
+            first_at = now
+            stop(number)
+        elif number == signal.SIGINT and now - first_at > REPEAT_SECONDS:
+            raise KeyboardInterrupt
+
+    with handling_signals(ENDING_SIGNALS, handle):
+        yield
+
+
+@contextmanager
 def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
                 processes: int = 0) -> Iterator[Run]:
     """Prepare a run up to its first step; arguments and errors as for `train`.
@@ -175,9 +206,9 @@ class Run:
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
         identity = plan.identity(datasets.contents, initial.vocabulary,
                                  self.schedule.steps_per_phase, gpu_name(accelerator.device))
-        self._progress, self._state, damaged = decide_by_main_process(
+        self._progress, self._state = decide_by_main_process(
             lambda: find_resume_point(plan, identity), accelerator)
-        self.notes = (*notes, *damaged, *self._notes_on_head(),
+        self.notes = (*notes, *self._notes_on_head(),
                       *self.schedule.unfinished_warmups())
         self._began = plan.began - self._progress.wall_seconds
         plan.step.resume_energy(self._progress.energy)

@@ -78,7 +78,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
           make_tagger: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a directory of the files that examples name."""
     from bmtools.data.tokenize import tokenize
-    from bmtools.training.run_directories import kept_directory
+    from bmtools.training.plan import kept_directory
     from bmtools.vocab.loading import load_tokenizer
 
     folder = tmp_path_factory.mktemp("examples")

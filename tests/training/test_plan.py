@@ -24,8 +24,10 @@ from bmtools.training.checks import check_settings
 from bmtools.training.plan import (
     DataConfig,
     TrainingPlan,
+    kept_directory,
+    runs_directory,
+    tidied,
 )
-from bmtools.training.run_directories import kept_directory, runs_directory, tidied
 
 CONTENTS = {"text": ["b", "a"], "more": ["c"]}
 

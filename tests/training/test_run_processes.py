@@ -304,22 +304,6 @@ def test_each_phase_is_kept_and_froze_its_weights(
         (5, "detour"), (11, "pairs"), (18, "late")]
 
 
-def test_a_damaged_state_is_skipped_with_a_message(
-        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    given = [*phased(data), "--layout", "padded", "--save-steps", 4, "--set", "save_total_limit=2"]
-    assert start("out", *given, hook=dies_at(12)).wait() == [-signal.SIGKILL]
-    run = tmp_path / "out.run"
-    assert sorted(path.name for path in run.glob("step-*")) == ["step-00000008", "step-00000012"]
-    damaged = run / "step-00000012"
-    weights = damaged / "optimizer.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1])
-    resumed = start("out", *given, "--resume").succeed()
-    assert resumed.err.startswith(f"bmtools: {damaged} was damaged; the run resumes from "
-                                  "step-00000008\n")
-    assert first_step(resumed) == 10
-    same_run(tmp_path / "out", never_stopped("padded"))
-
-
 STOPPING = ("bmtools: stopping after this step, then saving a state; a second Ctrl-C leaves at "
             "once, without it\n")
 
@@ -424,7 +408,7 @@ def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_pat
 SEES_NO_STATE = """
 if os.environ.get("RANK") == "1":
     import bmtools.training.checkpoints as checkpoints
-    checkpoints.list_states = lambda directory: ([], [])
+    checkpoints.newest_state = lambda plan: None
 """
 
 
