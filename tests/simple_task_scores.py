@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from statistics import fmean
+from typing import Any
 
 from bmtools.tasks.metrics.spans import Mention
+
+
+def score_matches(correct: int, predicted: int, support: int) -> dict[str, Any]:
+    """Compute precision, recall and F1 to six digits; each is 0 where it would divide by 0."""
+    return {"precision": round(correct / (predicted or 1), 6),
+            "recall": round(correct / (support or 1), 6),
+            "f1": round(2 * correct / (predicted + support or 1), 6),
+            "support": support, "predicted": predicted, "correct": correct}
+
+
+def score_spans(gold: Collection[Mention],
+                predicted: Collection[Mention]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Score mentions strictly: all of them, and those of each type."""
+    expected, found = set(gold), set(predicted)
+    correct, predictions, support = (Counter(kind for *_, kind in mentions)
+                                     for mentions in (expected & found, found, expected))
+    return score_matches(len(expected & found), len(found), len(expected)), {
+        kind: score_matches(correct[kind], predictions[kind], support[kind])
+        for kind in sorted(support | predictions)}
 
 
 def score_characters(gold: Collection[Mention], predicted: Collection[Mention],

@@ -179,7 +179,7 @@ def compare_models(totals: Sequence[ModelTotals[Scored]],
             if one.basis != other.basis or not both.any():
                 continue
             sums = one.select(both).by_unit()
-            difference, bounds, p_value = paired_difference(
+            difference, bounds, _, p_value = paired_difference(
                 sums, other.select(both).by_unit(), statistics)
             lines.append({
                 "compared": [first.predictor.name, second.predictor.name], "metric": name,

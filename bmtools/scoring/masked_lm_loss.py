@@ -284,7 +284,7 @@ def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig)
         statistics: of the interval.
     """
     ordered = by_text[np.argsort(keys, kind="stable")]
-    bounds = interval([ordered.T[:2]], statistics)
+    bounds = interval(ordered.T[:2], statistics)
     return {**_figures(ordered.sum(axis=0)),
             **({"interval": [rounded(safe_exp(bound)) for bound in bounds]} if bounds else {}),
             "records": len(by_text)}

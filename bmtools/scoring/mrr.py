@@ -187,7 +187,7 @@ class MrrTotals(ModelTotals[MaskScore]):
             return {}
         sums = metric.by_unit()
         # Where all words are found first or none at all, resamples would claim to be sure of it.
-        bounds = interval([sums], self._statistics) if 0 < metric.value < 1 else None
+        bounds = interval(sums, self._statistics) if 0 < metric.value < 1 else None
         ranks, ranked = table[:, 1], ~np.isnan(table[:, 1])
         median = float(np.median(np.where(ranked, ranks, np.inf)))
         scores = {

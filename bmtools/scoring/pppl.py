@@ -180,7 +180,7 @@ class PpplTotals(ModelTotals[SentenceScore]):
         unknown = bits * kept.spelling.sum() / (kept.nats + kept.spelling).sum() \
             if kept.spelling.any() else 0
         mean = float(kept.pppl.mean())
-        bounds = interval([metrics["pppl" if self.config.like else "nats_per_token"].by_unit()],
+        bounds = interval(metrics["pppl" if self.config.like else "nats_per_token"].by_unit(),
                           self._statistics)
         if not self.config.like:
             bounds = bounds and (safe_exp(bounds[0]), safe_exp(bounds[1]))

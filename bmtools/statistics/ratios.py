@@ -9,92 +9,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from bmtools.statistics.resampling import (
-    FEWEST_UNITS,
-    Interval,
-    exchange_p_values,
-    percentile_interval,
-    resamples,
-)
+from bmtools.statistics.resampling import FEWEST_UNITS, Interval, Values
+from bmtools.statistics.samples import Estimate, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
 
 Sums = Sequence[np.ndarray] | np.ndarray
 """A model's numerators and denominators in turn, (2 * ratios, units); the latter are 0 or more."""
-_ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
+_SCORE = "score"
 
 
-class Difference(NamedTuple):
-    """Difference of two models on the same units.
+def interval(sums: Sums, settings: StatisticsConfig) -> Interval | None:
+    """Bound a score by the expanded percentile bootstrap over units, as in `estimate_metrics`.
 
-    Args:
-        difference: first score less the second; not a number where one has no denominators.
-        interval: of the difference, low and high; None where it is undefined.
-        p_value: two-sided, of the hypothesis that the two models are exchangeable; None where it is
-            undefined.
-    """
-
-    difference: float
-    interval: Interval | None
-    p_value: float | None
-
-
-def interval(models: Sequence[Sums], settings: StatisticsConfig) -> Interval | None:
-    """Bound a score, or the difference of two, by the expanded percentile bootstrap over units.
-
-    The percentiles are those that give a mean of normal values the width of its t interval. Losses
-    and reciprocal ranks of ten sentences are skewed: of samples of ten the intervals of 95 % hold
-    the truth in 84 to 92 % (plain percentiles in 81 to 88 %), of twenty in 88 to 94 %, of fifty in
-    89 to 94 %. Monotonic functions preserve them: the exponential of both bounds of nats per token
-    is the interval of pseudo-perplexity.
-
-    Source: Hesterberg 2015, section 5.3; Koehn 2004, who resamples sentences.
+    Losses and reciprocal ranks of ten sentences are skewed: of samples of ten the intervals of 95 %
+    hold the truth in 84 to 92 % (plain percentiles in 81 to 88 %), of twenty in 88 to 94 %, of
+    fifty in 89 to 94 %. Monotonic functions preserve them: the exponential of both bounds of nats
+    per token is the interval of pseudo-perplexity.
 
     Args:
-        models: sums of one model, or of two on the same units.
+        sums: of the model.
         settings: resamples and confidence.
 
     Returns:
-        low and high; None without resamples, where a model counts fewer than `FEWEST_UNITS`, or
-        where a sum is infinite.
+        low and high; None without resamples, where fewer than `FEWEST_UNITS` count, or where a sum
+        is infinite.
     """
-    columns = _counted(models)
-    counted = np.count_nonzero(columns[1::2], axis=1).min()
-    if not settings.resamples or counted < FEWEST_UNITS or not np.isfinite(columns).all():
+    columns, counted = _counted([sums])
+    if counted < FEWEST_UNITS or not np.isfinite(columns).all():
         return None
-    units = columns.shape[1]
-    totals = np.concatenate([[column.take(drawn).sum(axis=1) for column in columns]
-                             for drawn in resamples(units, settings)], axis=1)
-    values = _difference(totals, len(models))
-    defined = values[np.isfinite(values)]
-    return percentile_interval(defined, units, settings.confidence) if len(defined) else None
+    return estimate_metrics([Sample(columns.T, _score)], settings)[_SCORE].interval
 
 
-def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Difference:
-    """Compare two models on the same units, pair by pair.
-
-    The interval comes from resamples that are the same for both. The p-value comes from exchanges
-    in which the two models' sums of a unit are swapped with probability one half. All 2^units
-    exchanges are tried where that is fewer than the resamples, so that it is right for few units,
-    too. Where an exchange or a resample leaves a model without denominator, it does not count.
-
-    Source: Koehn 2004 (paired bootstrap); Efron and Tibshirani 1993, chapter 15 (permutation
-    test). They give the share of random exchanges; here the observed state counts as one more,
-    so that the p-value is never 0 (Phipson and Smyth 2010).
+def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Estimate:
+    """Compare two models on the same units, pair by pair, as in `compare_samples`.
 
     Returns:
-        the difference; no interval where `interval` gives none, and no p-value without resamples,
-        where a model counts fewer than two units, or where a sum is infinite.
+        the difference; not a number where one has no denominators. No interval where `interval`
+        gives none for one of them, and no p-value without resamples, where a model counts fewer
+        than two units, or where a sum is infinite.
     """
-    columns = _counted([first, second])
-    with np.errstate(invalid="ignore"):
-        difference = float(_difference(columns.sum(axis=1), 2))
-    varying = np.count_nonzero(columns[1::2], axis=1).min() > 1 and np.isfinite(columns).all()
-    return Difference(difference, interval([first, second], settings),
-                      _p_value(columns, settings) if varying and settings.resamples else None)
+    columns, counted = _counted([first, second])
+    one, other = np.split(columns, 2)
+    if not np.isfinite(columns).all():
+        with np.errstate(invalid="ignore"):
+            return Estimate(float(_score(one.sum(axis=1))[_SCORE]
+                                  - _score(other.sum(axis=1))[_SCORE]))
+    found = compare_samples([Sample(one.T, _score)], [Sample(other.T, _score)],
+                            settings)[_SCORE]
+    return found._replace(interval=found.interval if counted >= FEWEST_UNITS else None,
+                          p_value=found.p_value if counted > 1 else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +89,7 @@ class Metric:
     @property
     def value(self) -> float:
         """Score of all items; not a number where none counts."""
-        return float(_difference(self.sums.sum(axis=1), 1))
+        return float(_score(self.sums.sum(axis=1))[_SCORE])
 
     def select(self, members: np.ndarray) -> Metric:
         """Keep some of the items, by their numbers or by whether they are kept."""
@@ -138,42 +104,19 @@ class Metric:
                          for column in self.sums[:, self.counted]])
 
 
-def _counted(models: Sequence[Sums]) -> np.ndarray:
-    """Stack the sums of models, (models * 2 * ratios, units), of units that any model counts."""
-    columns = np.concatenate([np.asarray(sums, dtype=float) for sums in models])
-    return columns[:, (columns[1::2] > 0).any(axis=0)]
-
-
-def _difference(totals: np.ndarray, models: int) -> np.ndarray:
-    """Compute a model's score from totals, or the first model's less the second one's.
-
-    Args:
-        totals: (models * 2 * ratios, ...).
-        models: one or two.
+def _counted(models: Sequence[Sums]) -> tuple[np.ndarray, int]:
+    """Stack the sums of models, (models * 2 * ratios, units), of units that any model counts.
 
     Returns:
-        (...) scores; not a number where there is no denominator.
+        the sums, and the least number of units that a model counts.
     """
+    columns = np.concatenate([np.asarray(sums, dtype=float) for sums in models])
+    columns = columns[:, (columns[1::2] > 0).any(axis=0)]
+    return columns, int(np.count_nonzero(columns[1::2], axis=1).min())
+
+
+def _score(totals: np.ndarray) -> Values:
+    """Compute a score from totals, (..., 2 * ratios); not a number without a denominator."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(totals[1::2] > 0, totals[::2] / totals[1::2], np.nan)
-        first, *second = np.split(ratios, models)
-        return np.asarray(first.prod(axis=0) - (second[0].prod(axis=0) if second else 0))
-
-
-def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
-    """Compute the share of exchanges whose models differ as much as the observed ones do.
-
-    Args:
-        columns: (4 * ratios, units), the first model's sums, then the second's.
-    """
-    first, second = np.split(columns, 2)
-    swaps = (second - first).T
-    totals = columns.sum(axis=1)
-    size = max(_difference(np.abs(one).sum(axis=1), 1) for one in (first, second))
-    least = float(np.abs(_difference(totals, 2)) - _ROUNDING * size)
-
-    def differences(exchanged: np.ndarray) -> dict[str, np.ndarray]:
-        moved = exchanged @ swaps
-        return {"": _difference((totals + np.hstack([moved, -moved])).T, 2)}
-
-    return exchange_p_values({"": least}, differences, columns.shape[1], settings)[""]
+        ratios = np.where(totals[..., 1::2] > 0, totals[..., ::2] / totals[..., 1::2], np.nan)
+    return {_SCORE: ratios.prod(axis=-1)}

@@ -8,12 +8,11 @@ model.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,42 +34,12 @@ Measure = Callable[[np.ndarray], Values]
 _ROUNDING = 1e-10  # of a difference: far more than sums lose, far less than models differ by
 
 
-class Sample(ABC):
-    """A model's results, by document, and the metrics that they give.
-
-    Attributes:
-        documents: how many.
-    """
-
-    documents: int
-
-    @abstractmethod
-    def measure_weighted(self, weights: np.ndarray) -> Values:
-        """Compute the metrics of documents that count as often as (draws, documents) weights."""
-
-    @abstractmethod
-    def joined(self: SampleT, other: SampleT) -> SampleT:
-        """Put another sample's documents behind one's own."""
-
-    @abstractmethod
-    def counted(self) -> np.ndarray:
-        """Tell which documents hold anything that counts, (documents,) bool."""
-
-    def metrics(self) -> dict[str, float]:
-        """Compute the metrics of all documents."""
-        return {name: float(value) for name, [value] in
-                self.measure_weighted(np.ones((1, self.documents))).items()}
-
-
-SampleT = TypeVar("SampleT", bound=Sample)
-
-
-@dataclass(frozen=True, eq=False)
-class CountSample(Sample):
-    """Counts of each document, and metrics that are functions of their totals.
+@dataclass(eq=False)
+class Sample:
+    """A model's results: counts of each document, and metrics that are functions of their totals.
 
     Args:
-        counts: (documents, ...) 0 or more.
+        counts: (documents, ...) 0 or more; a document without any does not count.
         measure: computes the metrics from totals, (draws, ...).
     """
 
@@ -78,24 +47,26 @@ class CountSample(Sample):
     measure: Measure
 
     @property
-    def documents(self) -> int:  # type: ignore[override]
+    def documents(self) -> int:
+        """Number of documents."""
         return len(self.counts)
 
     def measure_weighted(self, weights: np.ndarray) -> Values:
-        shape = self.counts.shape[1:]
-        return self.measure((weights @ self.counts.reshape(len(self.counts), -1)).reshape(
-            len(weights), *shape))
+        """Compute the metrics of documents that count as often as (draws, documents) weights."""
+        return self.measure(np.tensordot(weights, self.counts, 1))
 
-    def joined(self, other: CountSample) -> CountSample:
-        return CountSample(np.concatenate([self.counts, other.counts]), self.measure)
+    def joined(self, other: Sample) -> Sample:
+        """Put another sample's documents behind one's own."""
+        return Sample(np.concatenate([self.counts, other.counts]), self.measure)
 
-    def counted(self) -> np.ndarray:
-        return np.asarray(self.counts.reshape(len(self.counts), -1).any(axis=1))
+    def metrics(self) -> dict[str, float]:
+        """Compute the metrics of all documents."""
+        return {name: float(value) for name, [value] in
+                self.measure_weighted(np.ones((1, self.documents))).items()}
 
 
-@dataclass(frozen=True, eq=False)
 class PairSample(Sample):
-    """Gold and predicted scores of items, and their correlation.
+    """Gold and predicted scores of items, and their correlation; counts are those of items.
 
     Args:
         gold: (items,).
@@ -104,24 +75,24 @@ class PairSample(Sample):
         documents: how many.
     """
 
-    gold: np.ndarray
-    predicted: np.ndarray
-    owners: np.ndarray
-    documents: int
+    def __init__(self, gold: np.ndarray, predicted: np.ndarray, owners: np.ndarray,
+                 documents: int) -> None:
+        super().__init__(np.bincount(owners, minlength=documents)[:, None, None],
+                         lambda totals: {})
+        self.items = gold, predicted, owners
 
     def measure_weighted(self, weights: np.ndarray) -> Values:
-        weights = weights[:, self.owners]
-        return {"pearson": pearson(self.gold, self.predicted, weights),
-                "spearman": spearman(self.gold, self.predicted, weights)}
+        gold, predicted, owners = self.items
+        return {"pearson": pearson(gold, predicted, weights[:, owners]),
+                "spearman": spearman(gold, predicted, weights[:, owners])}
 
-    def joined(self, other: PairSample) -> PairSample:
-        return PairSample(np.concatenate([self.gold, other.gold]),
-                          np.concatenate([self.predicted, other.predicted]),
-                          np.concatenate([self.owners, other.owners + self.documents]),
-                          self.documents + other.documents)
-
-    def counted(self) -> np.ndarray:
-        return np.isin(np.arange(self.documents), self.owners)
+    def joined(self, other: Sample) -> Sample:
+        """Put another sample's documents behind one's own."""
+        assert isinstance(other, PairSample)
+        gold, predicted, owners = (np.concatenate(both) for both in zip(
+            self.items, other.items, strict=True))
+        owners[len(self.items[2]):] += self.documents
+        return PairSample(gold, predicted, owners, self.documents + other.documents)
 
 
 class Estimate(NamedTuple):
@@ -144,7 +115,9 @@ class Estimate(NamedTuple):
 def estimate_metrics(seeds: Sequence[Sample], settings: StatisticsConfig) -> dict[str, Estimate]:
     """Estimate each metric's mean over seeds, with the bootstrap over documents.
 
-    The percentiles are those of `ratios.interval`, whose intervals of ratios these are.
+    The percentiles are those that give a mean of normal values the width of its t interval.
+
+    Source: Hesterberg 2015, section 5.3; Koehn 2004, who resamples sentences.
 
     Args:
         seeds: a model's results of each seed, on the same documents; one without seeds.
@@ -162,7 +135,14 @@ def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
     """Estimate the difference of two models by each metric's mean over seeds.
 
     The interval comes from resamples of documents that are the same for both. The p-value comes
-    from exchanges of documents between the models, as in `ratios.paired_difference`.
+    from exchanges in which the two models' results of a document are swapped with probability one
+    half. All 2^documents exchanges are tried where that is fewer than the resamples, so that it is
+    right for few documents, too. Exchanges that leave a metric undefined do not count.
+
+    Source: Koehn 2004 (paired bootstrap); Efron and Tibshirani 1993, chapter 15 (permutation
+    test). They give the share of random exchanges; here the observed state counts as one more,
+    so that the p-value is never 0 (Phipson and Smyth 2010).
+
     The n-th seeds of both exchange theirs; where one model has more seeds, each seed of one with
     each of the other, so that every seed of a model weighs as much. Of a metric that is a mean
     over documents, that exchanges each document's means over seeds. For the seeds at hand it is a
@@ -205,7 +185,8 @@ def _estimate(models: Sequence[Sequence[Sample]],
 
 def _counted(models: Sequence[Sequence[Sample]]) -> np.ndarray:
     """Tell which documents count for any seed of any model."""
-    return np.asarray(np.any([seed.counted() for seeds in models for seed in seeds], axis=0))
+    return np.asarray(np.any([seed.counts.any(axis=tuple(range(1, seed.counts.ndim)))
+                              for seeds in models for seed in seeds], axis=0))
 
 
 def _difference(models: Sequence[Sequence[Sample]], weights: np.ndarray) -> Values:
@@ -239,10 +220,11 @@ def _p_values(first: Sequence[Sample], second: Sequence[Sample],
                       for sides in ((kept, weights), (weights, kept)))
         return {name: values - other[name] for name, values in one.items()}
 
-    observed = differences(np.zeros((1, len(units))))
-    return exchange_p_values(
-        {name: abs(float(value)) - _ROUNDING for name, [value] in observed.items()
-         if np.isfinite(value)}, differences, len(units), settings)
+    sizes = [_mean(seeds, np.ones((1, documents))) for seeds in (first, second)]
+    least = {name: abs(float(value - sizes[1][name][0])) - _ROUNDING * max(
+        1.0, abs(value), abs(sizes[1][name][0])) for name, [value] in sizes[0].items()}
+    return exchange_p_values({name: value for name, value in least.items() if np.isfinite(value)},
+                             differences, len(units), settings)
 
 
 def pearson(gold: ArrayLike, predicted: ArrayLike, weights: np.ndarray) -> np.ndarray:

@@ -374,6 +374,7 @@ class SimilarityTask(TextTask):
         """Correlate predictions with gold scores; 0 where all predictions are equal."""
         predicted = np.array([score for [[score]] in outputs], dtype=float)
         targets = self.collate_labels([example.inputs[0] for example in examples], {})[:, 0]
-        scores, _ = measure("similarity", [example.record for example in examples],
-                            [{"score": score} for score in predicted.tolist()])
+        found, _ = measure("similarity", [example.record for example in examples],
+                           [{"score": score} for score in predicted.tolist()])
+        scores = {name: found[name] for name in self.metrics}
         return Evaluation(scores, {}, float(((predicted - targets) ** 2).mean()))

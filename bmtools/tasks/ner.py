@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,14 +16,8 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
-from bmtools.tasks.metrics.spans import (
-    Mention,
-    Typed,
-    find_words,
-    score_spans,
-    score_words,
-    words_in,
-)
+from bmtools.tasks.metrics.samples import measure
+from bmtools.tasks.metrics.spans import Mention, divide, rounded
 from bmtools.tasks.settings import NerConfig, PicoConfig, TaskConfig
 from bmtools.tasks.tagging import (
     OUTSIDE,
@@ -56,6 +50,7 @@ if TYPE_CHECKING:
 SUBTOKEN = "subtoken_f1"
 WORDS = "words"
 _DIGITS = 4
+_SCORES = ("macro_f1", "precision", "recall", "f1", "support", "predicted", "correct")
 _FAULTS = {
     "repeated": "annotated twice",
     "discontinuous": "in several parts, taken as one",
@@ -85,6 +80,7 @@ class NerTask(Task[TaggedText, Window]):
 
     Attributes:
         groups: tags of each group, by the number that a label has within it.
+        scored_as: task whose metrics score the entities.
     """
 
     config: NerConfig
@@ -92,6 +88,7 @@ class NerTask(Task[TaggedText, Window]):
     model_class = "AutoModelForTokenClassification"
     key = "entities"
     metrics: tuple[str, ...] = ("f1",)
+    scored_as: ClassVar[str] = "ner"
     dependent = ("relations",)
 
     def __init__(self, config: NerConfig, checkpoint: Checkpoint) -> None:
@@ -334,26 +331,26 @@ class NerTask(Task[TaggedText, Window]):
         joined = [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]
         predicted = [[found[:3] for found in self.decode(example.words, rows)]
                      for example, rows in zip(examples, joined, strict=True)]
-        scores, details = self.score_entities(examples, predicted)
+        gold, guessed = (
+            [{"text": example.record["text"], "entities": [
+                {"start": start, "end": end, "type": kind} for start, end, kind in spans]}
+             for example, spans in zip(examples, side, strict=True)]
+            for side in ([example.gold for example in examples], predicted))
+        found, by_type = measure(self.scored_as, gold, guessed)
+        scores = {name: found[name] for name in _SCORES if name in found}
         if self.config.scores_subtokens:
             scores[SUBTOKEN] = self._score_tokens(examples, outputs)
         label_ids = np.concatenate([window.target.reshape(-1) for example in examples
                                     for window in example.inputs])
         log_probabilities, _ = self._split(np.concatenate(joined))
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
-        return Evaluation(scores, details, loss)
-
-    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Typed]],
-                       ) -> tuple[JsonObject, JsonObject]:
-        """Score the entities found in each text; returns scores and details."""
-        scores, by_type = score_spans(
-            [(number, *span) for number, example in enumerate(examples) for span in example.gold],
-            [(number, *span) for number, spans in enumerate(predicted) for span in spans])
-        return scores, {"by_type": by_type}
+        return Evaluation(scores, {"by_type": {kind: {
+            name: own[name] for name in _SCORES if name in own} for kind, own in by_type.items()}},
+            loss)
 
     def _score_tokens(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> float:
         """Compute the F1 of entities as runs of tokens that have a label."""
-        sides: tuple[list[Mention], list[Mention]] = [], []
+        sides: tuple[set[Mention], set[Mention]] = set(), set()
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
             gold = np.concatenate([np.zeros(0, dtype=np.int64),
                                    *map(self._piece_labels, example.inputs)])
@@ -361,8 +358,8 @@ class NerTask(Task[TaggedText, Window]):
                                     *(rows.argmax(axis=1) for rows in output)])
             for side, ids in zip(sides, (gold, found), strict=True):
                 tags = [self.labels[one] for one in ids[gold != IGNORED]]
-                side += [(number, *span) for span in iob2_spans(tags)]
-        return score_spans(*sides)[0]["f1"]
+                side |= {(number, *span) for span in iob2_spans(tags)}
+        return rounded(divide(2 * len(sides[0] & sides[1]), sum(map(len, sides))))
 
 
 class PicoTask(NerTask):
@@ -374,14 +371,4 @@ class PicoTask(NerTask):
     config: PicoConfig
     config_class = PicoConfig
     metrics: tuple[str, ...] = ("macro_f1",)
-
-    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Typed]],
-                       ) -> tuple[JsonObject, JsonObject]:
-        """Score the words between white space that entities touch, each as often as its types."""
-        gold, found = set(), set()
-        for number, (example, spans) in enumerate(zip(examples, predicted, strict=True)):
-            words = find_words(example.record["text"])
-            gold |= {(number, *word) for word in words_in(words, example.gold)}
-            found |= {(number, *word) for word in words_in(words, spans)}
-        scores, by_type = score_words(gold, found)
-        return scores, {"by_type": by_type}
+    scored_as = "pico"

@@ -381,7 +381,9 @@ def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error
 
 
 def correlation(gold: Any, found: Any) -> Any:
-    return measure("similarity", *([{"score": one} for one in side] for side in (gold, found)))[0]
+    scores, _ = measure("similarity", *([{"score": one} for one in side] for side in (gold, found)))
+    assert scores.pop("support") == len(gold)
+    return scores
 
 
 def assert_equals_scipy(gold: np.ndarray, found: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bmtools.records import JsonObject
 from bmtools.tasks.metrics.answers import question_of
+from bmtools.tasks.metrics.errors import typed_spans
 from bmtools.tasks.metrics.spans import find_words, rounded, words_in
 
 _KINDS = ("entities", "relations", "label", "labels", "answers")
@@ -78,8 +79,7 @@ def _annotations(record: JsonObject, key: str) -> list[str]:
 
 def _words(record: JsonObject) -> dict[str, int]:
     spans = find_words(record["text"])
-    inside = {word for word, _ in words_in(spans, (
-        (one["start"], one["end"], one["type"]) for one in record["entities"]))}
+    inside = {word for word, _ in words_in(spans, typed_spans(record))}
     return {"inside": len(inside), "outside": len(spans) - len(inside)}
 
 

@@ -107,14 +107,18 @@ def detail_lines(gold: Sequence[JsonObject], predicted: Sequence[JsonObject],
     """
     for one, other in zip(gold, predicted, strict=True):
         if key == "entities":
-            sides = ([(0, mention["start"], mention["end"], mention["type"])
-                      for mention in record["entities"]] for record in (one, other))
+            sides = ([(0, *span) for span in typed_spans(record)] for record in (one, other))
             yield from ({"id": one["id"], "kind": pair.kind,
                          "gold": _mention(pair.gold, one["text"]),
                          "predicted": _mention(pair.predicted, one["text"])}
                         for pair in pair_mentions(*sides) if pair.kind != CORRECT)
         elif (right := _value(one, one, key)) != (found := _value(other, one, key)):
             yield {"id": one["id"], "gold": right, "predicted": found}
+
+
+def typed_spans(record: JsonObject) -> list[Typed]:
+    """List start, end and type of a record's entities."""
+    return [(one["start"], one["end"], one["type"]) for one in record["entities"]]
 
 
 def _value(record: JsonObject, gold: JsonObject, key: str) -> object:

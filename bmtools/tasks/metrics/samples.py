@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from bmtools.records import JsonObject, document_of
 from bmtools.statistics.resampling import Values
-from bmtools.statistics.samples import CountSample, Measure, PairSample, Sample
+from bmtools.statistics.samples import Measure, PairSample, Sample
 from bmtools.tasks.metrics.answers import (
     language_of,
     match_answer,
@@ -25,6 +24,7 @@ from bmtools.tasks.metrics.errors import (
     count_errors,
     pair_mentions,
     relations_of,
+    typed_spans,
 )
 from bmtools.tasks.metrics.spans import (
     Scores,
@@ -96,32 +96,32 @@ def matches(totals: np.ndarray) -> Values:
             "precision": divide(correct, predicted), "recall": divide(correct, support)}
 
 
-def _f1_of_kinds(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute F1 of each kind, (draws, kinds), and whether it occurs."""
-    sizes = totals[..., PREDICTED] + totals[..., SUPPORT]
-    return divide(2 * totals[..., CORRECT], sizes), sizes > 0
+def averages(totals: np.ndarray) -> Values:
+    """Compute `matches`, and the mean F1 of the kinds that occur, plain and by their support."""
+    support = totals[..., SUPPORT]
+    sizes = totals[..., PREDICTED] + support
+    f1 = divide(2 * totals[..., CORRECT], sizes)
+    return {**matches(totals),
+            "macro_f1": divide((f1 * (sizes > 0)).sum(axis=1), (sizes > 0).sum(axis=1)),
+            "weighted_f1": divide((f1 * support).sum(axis=1), support.sum(axis=1))}
 
 
-def _macro_f1(totals: np.ndarray) -> np.ndarray:
-    """Average F1 over the kinds that occur."""
-    f1, occurs = _f1_of_kinds(totals)
-    return divide((f1 * occurs).sum(axis=1), occurs.sum(axis=1))
+def _counting(members: Members, measure: Measure) -> Callable[[Pairs], Sample]:
+    """Make the function that counts members for a metric."""
+    return lambda pairs: Sample(pairs.count(members), measure)
 
 
 # Mentions, relations, words
 
 
-def _typed(record: JsonObject) -> list[tuple[int, int, str]]:
-    return [(one["start"], one["end"], one["type"]) for one in record["entities"]]
-
-
 def _mentions(records: Sequence[JsonObject]) -> list[tuple[int, int, int, str]]:
-    return [(number, *span) for number, record in enumerate(records) for span in _typed(record)]
+    return [(number, *span) for number, record in enumerate(records)
+            for span in typed_spans(record)]
 
 
 def _words(find: Callable[[str], list[Span]]) -> Members:
     """Make the function that lists the words that entities of a record touch."""
-    return lambda record, gold: words_in(find(gold["text"]), _typed(record))
+    return lambda record, gold: words_in(find(gold["text"]), typed_spans(record))
 
 
 def mention_metrics(totals: np.ndarray) -> Values:
@@ -136,14 +136,14 @@ def mention_metrics(totals: np.ndarray) -> Values:
     return found | {f"token_{name}": values for name, values in matches(totals[..., 7:]).items()}
 
 
-def _mention_sample(pairs: Pairs) -> CountSample:
+def _mention_sample(pairs: Pairs) -> Sample:
     overlaps = find_overlaps(_mentions(pairs.gold), _mentions(pairs.predicted))
     shared = pairs.tally(((pairs.owners[record], kind, column, amount)
                           for (record, kind), own in overlaps.items()
                           for side, scores in enumerate((own.predicted, own.gold))
                           for column, amount in ((side, sum(score > 0 for score in scores)),
                                                  (side + 2, sum(scores)))), 4)
-    return CountSample(np.concatenate([pairs.count(lambda record, _: _typed(record)), shared,
+    return Sample(np.concatenate([pairs.count(lambda record, _: typed_spans(record)), shared,
                                        pairs.count(_words(find_tokens))], axis=2), mention_metrics)
 
 
@@ -157,44 +157,25 @@ def _mention_errors(pairs: Pairs) -> Scores:
 
 
 def _word_metrics(totals: np.ndarray) -> Values:
-    return {"macro_f1": _macro_f1(totals), **matches(totals)}
-
-
-def _word_sample(pairs: Pairs) -> CountSample:
-    return CountSample(pairs.count(_words(find_words)), _word_metrics)
-
-
-def _weighted_f1(totals: np.ndarray) -> np.ndarray:
-    """Average F1 over kinds, weighted by gold annotations."""
-    f1, _ = _f1_of_kinds(totals)
-    support = totals[..., SUPPORT]
-    return divide((f1 * support).sum(axis=1), support.sum(axis=1))
-
-
-def _relation_metrics(totals: np.ndarray) -> Values:
-    return {**matches(totals), "macro_f1": _macro_f1(totals), "weighted_f1": _weighted_f1(totals)}
-
-
-def _relation_sample(pairs: Pairs) -> CountSample:
-    return CountSample(pairs.count(relations_of), _relation_metrics)
+    found = averages(totals)
+    return {name: found[name] for name in ("macro_f1", "f1", "precision", "recall")}
 
 
 # Labels
 
 
-def _label_sample(pairs: Pairs) -> CountSample:
+def _label_sample(pairs: Pairs) -> Sample:
     positive = np.array([kind != pairs.negative for kind in pairs.kinds])
 
     def measure(totals: np.ndarray) -> Values:
-        micro = matches(totals[:, positive])
+        found = averages(totals[:, positive])
+        micro = {"micro_f1": found["f1"], **{name: found[name] for name in ("precision", "recall")}}
         return {"accuracy": divide(totals[..., CORRECT].sum(axis=1),
                                    totals[..., SUPPORT].sum(axis=1)),
-                "macro_f1": _macro_f1(totals[:, positive]),
-                "weighted_f1": _weighted_f1(totals[:, positive]),
-                **({"micro_f1": micro["f1"], "precision": micro["precision"],
-                    "recall": micro["recall"]} if pairs.negative is not None else {})}
+                "macro_f1": found["macro_f1"], "weighted_f1": found["weighted_f1"],
+                **(micro if pairs.negative is not None else {})}
 
-    return CountSample(pairs.count(lambda record, _: [(record["label"],)]), measure)
+    return Sample(pairs.count(lambda record, _: [(record["label"],)]), measure)
 
 
 def _label_confusion(pairs: Pairs) -> Scores:
@@ -203,44 +184,30 @@ def _label_confusion(pairs: Pairs) -> Scores:
 
 
 def _label_set_metrics(totals: np.ndarray) -> Values:
-    kinds, (shares, exact) = totals[:, :-2], totals[:, -2:].swapaxes(0, 1)
-    micro = matches(kinds)
+    kinds, (shares, exact) = averages(totals[:, :-2]), totals[:, -2:].swapaxes(0, 1)
     precision, recall = (divide(shares[:, column], shares[:, 2]) for column in (0, 1))
-    return {"micro_f1": micro["f1"], "precision": micro["precision"], "recall": micro["recall"],
-            "macro_f1": _macro_f1(kinds),
+    return {"micro_f1": kinds["f1"], "precision": kinds["precision"], "recall": kinds["recall"],
+            "macro_f1": kinds["macro_f1"],
             "example_f1": divide(2 * precision * recall, precision + recall),
             "accuracy": divide(exact[:, 0], exact[:, 1])}
 
 
-def join_by_document(documents: Iterable[int],
-                     labels: Iterable[Iterable[str]]) -> dict[int, set[str]]:
-    """Join the labels of each document's sentences; documents in order of appearance.
-
-    Args:
-        documents: the document of each sentence.
-        labels: of each sentence.
-    """
-    joined: dict[int, set[str]] = defaultdict(set)
-    for document, own in zip(documents, labels, strict=True):
-        joined[document].update(own)
-    return joined
-
-
-def _label_set_sample(pairs: Pairs) -> CountSample:
+def _label_set_sample(pairs: Pairs) -> Sample:
     """Count labels of documents, which have those of all their records."""
-    gold, predicted = (join_by_document(pairs.owners.tolist(),
-                                        (record["labels"] for record in records))
-                       for records in (pairs.gold, pairs.predicted))
-    one, other = ([{"labels": labels} for labels in side.values()] for side in (gold, predicted))
+    gold, predicted = ([set[str]() for _ in range(pairs.documents)] for _ in range(2))
+    for owner, record, found in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
+        gold[owner].update(record["labels"])
+        predicted[owner].update(found["labels"])
+    one, other = ([{"labels": labels} for labels in side] for side in (gold, predicted))
     joined = replace(pairs, gold=one, predicted=other, owners=np.arange(pairs.documents))
     counts = joined.count(lambda record, _: ((label,) for label in record["labels"]))
     extra = np.zeros((pairs.documents, 2, 3))
-    for document, labels in gold.items():
-        found, shared = predicted[document], len(labels & predicted[document])
+    for row, labels, others in zip(extra, gold, predicted, strict=True):
+        shared = len(labels & others)
         if labels:
-            extra[document, 0] = divide(shared, len(found)), shared / len(labels), 1
-        extra[document, 1, :2] = labels == found, 1
-    return CountSample(np.concatenate([counts, extra], axis=1), _label_set_metrics)
+            row[0] = divide(shared, len(others)), shared / len(labels), 1
+        row[1, :2] = labels == others, 1
+    return Sample(np.concatenate([counts, extra], axis=1), _label_set_metrics)
 
 
 # Scores and answers
@@ -262,7 +229,7 @@ def _has_answer(record: JsonObject) -> Iterable[str]:
     return ("yes" if record["answers"] else "no",)
 
 
-def _answer_sample(pairs: Pairs) -> CountSample:
+def _answer_sample(pairs: Pairs) -> Sample:
     entries: list[Entry] = []
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
         best = predicted["answers"][0]["text"] if predicted["answers"] else ""
@@ -270,10 +237,10 @@ def _answer_sample(pairs: Pairs) -> CountSample:
                              language_of(gold))
         entries += [(owner, "yes" if gold["answers"] else "no", column, amount)
                     for column, amount in enumerate((*match, 1))]
-    return CountSample(pairs.tally(entries, 3), _answer_metrics)
+    return Sample(pairs.tally(entries, 3), _answer_metrics)
 
 
-def _factoid_sample(pairs: Pairs) -> CountSample:
+def _factoid_sample(pairs: Pairs) -> Sample:
     """Count questions, each of which belongs to the document of its first record.
 
     Several records may be snippets of one question. A question without a gold answer in any of its
@@ -287,7 +254,7 @@ def _factoid_sample(pairs: Pairs) -> CountSample:
     for question, record in zip(questions, pairs.gold, strict=True):
         golds[question] += right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
-    return CountSample(pairs.tally((
+    return Sample(pairs.tally((
         (owners[question], "", column, amount) for question, gold in golds.items()
         for column, amount in enumerate((*rank_factoid(gold, merged[question]), 1))),
         4), _factoid_metrics)
@@ -339,14 +306,17 @@ def _types(key: str) -> Callable[[JsonObject], Iterable[str]]:
 TASK_METRICS: dict[str, TaskMetrics] = {
     "ner": TaskMetrics("entities", ("f1", "relaxed_f1", "character_f1"), _mention_sample,
                        _types("entities"), "type", mention_metrics, errors=_mention_errors),
-    "pico": TaskMetrics("entities", ("macro_f1",), _word_sample, _types("entities"), "type"),
-    "relations": TaskMetrics("relations", ("f1",), _relation_sample, _types("relations"), "type"),
+    "pico": TaskMetrics("entities", ("macro_f1",), _counting(_words(find_words), _word_metrics),
+                        _types("entities"), "type"),
+    "relations": TaskMetrics("relations", ("f1",), _counting(relations_of, averages),
+                             _types("relations"), "type"),
     "classification": TaskMetrics(
         "label", ("accuracy", "macro_f1"), _label_sample, lambda record: (record["label"],),
         "label", errors=_label_confusion),
     "multilabel": TaskMetrics("labels", ("micro_f1", "macro_f1", "example_f1"),
                               _label_set_sample, lambda record: record["labels"], "label"),
-    "similarity": TaskMetrics("score", ("pearson", "spearman"), _score_sample),
+    "similarity": TaskMetrics("score", ("pearson", "spearman"), _score_sample,
+                              counts={"support": 0}),
     "qa": TaskMetrics("answers", ("f1", "exact_match"), _answer_sample, _has_answer, "answerable",
                       _answer_metrics, {"support": 2}),
     "factoid": TaskMetrics("answers", ("strict_accuracy", "lenient_accuracy", "mrr"),
@@ -376,16 +346,12 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
                                   negative))
     scores: Scores = {name: rounded(0.0 if np.isnan(value) else value)
                       for name, value in sample.metrics().items()}
-    by_kind = {}
-    if isinstance(sample, CountSample):
-        counts = sample.counts.sum(axis=0)[:max(1, len(kinds))]
-        scores |= metrics.show_counts(counts)
-        for number, kind in enumerate(kinds):
-            values = metrics.measure_kind(counts[None, number:number + 1])
-            by_kind[kind] = {**{name: rounded(value) for name, [value] in values.items()},
-                             **metrics.show_counts(counts[number:number + 1])}
-        by_kind.pop(negative or "", None)
-    return scores, by_kind
+    counts = sample.counts.sum(axis=0)[:max(1, len(kinds))]
+    by_kind = {kind: {**{name: rounded(value) for name, [value] in
+                         metrics.measure_kind(counts[None, number:number + 1]).items()},
+                      **metrics.show_counts(counts[number:number + 1])}
+               for number, kind in enumerate(kinds) if kind != negative}
+    return scores | metrics.show_counts(counts), by_kind
 
 
 def number_documents(records: Sequence[JsonObject]) -> np.ndarray:

@@ -27,7 +27,7 @@ from bmtools.statistics.lines import (
     rounded,
 )
 from bmtools.statistics.resampling import Interval
-from bmtools.statistics.samples import CountSample, Sample, compare_samples, estimate_metrics
+from bmtools.statistics.samples import Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted, set_status
 from bmtools.tasks.metrics.errors import detail_lines
@@ -187,9 +187,7 @@ def _read(source: RecordSource, reject: Reject) -> Iterable[Record]:
 
 def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
             statistics: StatisticsConfig) -> Line:
-    counts = {"support": len(pairs.gold)}
-    if isinstance(sample, CountSample):
-        counts = metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(pairs.kinds))])
+    counts = metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(pairs.kinds))])
     return {**_estimates(sample, metrics.compared[0], statistics), **counts,
             "documents": sample.documents, "records": len(pairs.gold)}
 
@@ -212,14 +210,14 @@ def _shown(bounds: Interval | None) -> list[float | None] | None:
 def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
              statistics: StatisticsConfig) -> Line:
     """Score each type or label, but for a class that is no finding."""
-    if not metrics.by or not isinstance(sample, CountSample):
+    if not metrics.by:
         return {}
     found = {}
     for number, kind in enumerate(pairs.kinds):
         counts = sample.counts[:, number:number + 1]
         if kind == pairs.negative or not counts.any():
             continue
-        own = CountSample(counts, metrics.measure_kind)
+        own = Sample(counts, metrics.measure_kind)
         found[kind] = {**_estimates(own, next(iter(own.metrics())), statistics),
                        **metrics.show_counts(counts.sum(axis=0))}
     return {metrics.by: found} if found and (len(found) > 1 or metrics.by != "answerable") else {}

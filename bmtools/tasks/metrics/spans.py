@@ -1,4 +1,4 @@
-"""Scores of mentions, strictly and by words, and overlaps of mentions.
+"""Overlaps of mentions, words of texts, and arithmetic of scores.
 
 A mention is a tuple of the number of its text, start, end and type; the end is exclusive.
 Duplicates count once.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from statistics import fmean
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, SupportsFloat
 
 import numpy as np
@@ -20,25 +19,8 @@ from bmtools.records import JsonObject
 from bmtools.statistics.lines import DIGITS
 
 Mention = tuple[int, int, int, str]
-Labelled = tuple[int, *tuple[Hashable, ...], str]
-"""Anything of a text with a type at its end: a mention, a relation, a word or a label."""
 Span = tuple[int, int]
 Typed = tuple[int, int, str]
-
-
-def score_spans(gold: Iterable[Labelled],
-                predicted: Iterable[Labelled]) -> tuple[Scores, dict[str, Scores]]:
-    """Score mentions strictly: they are correct if text, start, end and type are.
-
-    Returns:
-        scores of all mentions, and of each type in alphabetical order.
-    """
-    expected, found = set(gold), set(predicted)
-    correct, predictions, support = (Counter(kind for *_, kind in mentions)
-                                     for mentions in (expected & found, found, expected))
-    by_type = {kind: score_matches(correct[kind], predictions[kind], support[kind])
-               for kind in sorted(support | predictions)}
-    return score_matches(len(expected & found), len(found), len(expected)), by_type
 
 
 class Overlaps(NamedTuple):
@@ -107,24 +89,6 @@ def words_in(words: Sequence[Span], entities: Iterable[Typed]) -> set[tuple[int,
             for word in range(bisect_right(ends, start), bisect_left(starts, end))}
 
 
-def score_words(gold: Iterable[Labelled], predicted: Iterable[Labelled],
-                ) -> tuple[Scores, dict[str, Scores]]:
-    """Score words one by one: macro F1 is the mean of the types' F1, each over all words.
-
-    A word may have several types. Source: Gu et al. 2021, section 4.2 (BLURB's measure of PICO).
-
-    Args:
-        gold: tuples of text, word and type.
-        predicted: likewise.
-
-    Returns:
-        scores of all words with `macro_f1`, and of each type in alphabetical order.
-    """
-    scores, by_type = score_spans(gold, predicted)
-    macro = fmean(one["f1"] for one in by_type.values()) if by_type else 0.0
-    return {"macro_f1": rounded(macro), **scores}, by_type
-
-
 Scores = JsonObject
 
 
@@ -137,17 +101,3 @@ def divide(numerator: ArrayLike, denominator: ArrayLike) -> np.ndarray:
 def rounded(value: SupportsFloat) -> float:
     """Round a score for output."""
     return round(float(value), DIGITS)
-
-
-def score_matches(correct: int, predicted: int, support: int) -> Scores:
-    """Compute precision, recall and F1, rounded; each is 0 where it would divide by 0.
-
-    Args:
-        correct: predictions that equal a gold annotation.
-        predicted: all predictions.
-        support: all gold annotations.
-    """
-    return {"precision": rounded(divide(correct, predicted)),
-            "recall": rounded(divide(correct, support)),
-            "f1": rounded(divide(2 * correct, predicted + support)),
-            "support": support, "predicted": predicted, "correct": correct}

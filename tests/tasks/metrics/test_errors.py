@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simple_task_scores import score_spans
 
 from bmtools.errors import DataError
 from bmtools.tasks.metrics.errors import (
@@ -22,7 +23,7 @@ from bmtools.tasks.metrics.errors import (
     pair_mentions,
 )
 from bmtools.tasks.metrics.score_tasks import Predictions, task_scores
-from bmtools.tasks.metrics.spans import Mention, score_spans
+from bmtools.tasks.metrics.spans import Mention
 
 Line = dict[str, Any]
 TEXT = "il cuore pompa il sangue"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simple_task_scores import score_characters
+from simple_task_scores import score_characters, score_matches, score_spans
 from sklearn.metrics import (
     accuracy_score,
     confusion_matrix,
@@ -24,12 +24,7 @@ from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, task_scores
-from bmtools.tasks.metrics.spans import (
-    Mention,
-    find_words,
-    score_matches,
-    score_spans,
-)
+from bmtools.tasks.metrics.spans import Mention, find_words
 
 Line = dict[str, Any]
 TEXT = "il cuore pompa il sangue nelle arterie e nelle vene"

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from bmtools.statistics.samples import CountSample
+from bmtools.statistics.samples import Sample
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.metrics.seeds import (
     interval_over_both,
@@ -71,7 +71,7 @@ def test_seeds_are_summarized() -> None:
     def accuracy(totals: np.ndarray) -> dict[str, np.ndarray]:
         return {"accuracy": totals[:, 0] / totals[:, 1], "absent": np.full(len(totals), np.nan)}
 
-    seeds = [CountSample(np.stack([rng.binomial(sizes, 0.8), sizes], axis=1).astype(float),
+    seeds = [Sample(np.stack([rng.binomial(sizes, 0.8), sizes], axis=1).astype(float),
                          accuracy) for _ in range(3)]
     values = sorted(seed.metrics()["accuracy"] for seed in seeds)
     summary = summarize_seeds(seeds, ("accuracy", "absent"), SETTINGS)
