@@ -24,6 +24,7 @@ LIMITS = {
     "functions": 3229,  # methods and functions in functions included
     "files": 397,
     "options": 241,  # distinct names of long options of all commands
+    "options of one command": 45,  # of the command that has most
     "rooms": 16,
     "floors": 8,  # rooms in the longest chain of imports between rooms
     "import depth": 12,  # modules in the longest chain of imports that loading runs
@@ -39,17 +40,15 @@ import click
 from bmtools.cli.main import bmtools
 
 def options(command, context):
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            yield from (*parameter.opts, *parameter.secondary_opts)
+    yield [[*parameter.opts, *parameter.secondary_opts] for parameter in command.params
+           if isinstance(parameter, click.Option) and parameter.opts]
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             yield from options(command.get_command(context, name), context)
 
-found = options(bmtools, click.Context(bmtools, info_name="bmtools"))
-json.dump(sorted({one for one in found if one.startswith("--")}), sys.stdout)
+json.dump([*options(bmtools, click.Context(bmtools, info_name="bmtools"))], sys.stdout)
 """
-"""Program that prints the long options of all commands, and of their subcommands."""
+"""Program that prints the names of each option of each command and subcommand."""
 MAY_IMPORT = {
     "tasks": "training export corpus models data recipes text vocab statistics",
     "scoring": "export models data recipes text vocab statistics",
@@ -153,14 +152,16 @@ def room_graph() -> dict[str, set[str]]:
 def measure() -> dict[str, int]:
     """Measure the package."""
     sources, trees = zip(*parsed().values(), strict=True)
-    options = subprocess.run([sys.executable, "-c", _OPTIONS], check=True, cwd=ROOT,
-                             capture_output=True, text=True)
+    commands = json.loads(subprocess.run([sys.executable, "-c", _OPTIONS], check=True, cwd=ROOT,
+                                         capture_output=True, text=True).stdout)
     return {
         "code lines": sum(map(code_lines, sources)),
         "functions": sum(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                          for tree in trees for node in ast.walk(tree)),
         "files": sum(bool(source.strip()) for source in sources),
-        "options": len(json.loads(options.stdout)),
+        "options": len({name for command in commands for option in command for name in option
+                        if name.startswith("--")}),
+        "options of one command": max(map(len, commands)),
         "rooms": len(room_graph()),
         "floors": longest_chain(room_graph()),
         "import depth": longest_chain(import_graph(is_loaded=True)),

@@ -82,7 +82,8 @@ def set_option() -> click.Option:
 
 
 def _read_assignments(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> None:
-    keys = [one.name or "" for one in ctx.command.params if isinstance(one, KeyOption)]
+    assert isinstance(ctx.command, DocumentedCommand)
+    keys = ctx.command.set_keys()
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
@@ -123,6 +124,10 @@ class DocumentedCommand(click.Command):
         self.params.append(click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False,
             allow_from_autoenv=False, callback=_show_all, help="Show all options and exit."))
+
+    def set_keys(self) -> Sequence[str]:
+        """Return the keys of `--set`: settings that have no option."""
+        return [one.name or "" for one in self.params if isinstance(one, KeyOption)]
 
     def declared_names(self) -> set[str]:
         """Return the names of options that the declaration of the help contains."""

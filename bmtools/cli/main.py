@@ -15,7 +15,7 @@ from contextlib import suppress
 import click
 
 from bmtools import __version__
-from bmtools.cli.help import Group, write_rows
+from bmtools.cli.help import DocumentedCommand, Group, write_rows
 from bmtools.cli.origins import message_by_origin
 from bmtools.cli.streams import (
     ended_by_signals,
@@ -225,6 +225,9 @@ def _usage_message(error: click.UsageError) -> str:
         return message
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error.format_message()
+    key = error.option_name.removeprefix("--").replace("-", "_")
+    if isinstance(error.ctx.command, DocumentedCommand) and key in error.ctx.command.set_keys():
+        return f"{error.message.removesuffix('.')}; expected --set {key}=VALUE"
     known = [name for option in error.ctx.command.get_params(error.ctx)
              for name in (*option.opts, *option.secondary_opts) if name.startswith("--")]
     meant = did_you_mean(error.option_name, known)

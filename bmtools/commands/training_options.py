@@ -82,13 +82,17 @@ TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - 
 
 OPTIONS = {"steps", "tokens", "epochs", "max_length", "batch_size", "layout", "objective",
            "masking", "mask_rate", "learning_rate", "micro_batch_size", "memory_gib",
-           "precision", "seed", "logging_steps", "save_steps", "keep_steps", "eval_steps",
+           "device", "precision", "seed", "save_steps", "keep_steps", "eval_steps",
            "budget"}
 """Settings that have an option; `--set` gives the others."""
 
 
 class TrainingCommand(Command):
     """A command whose settings are options or keys of `--set`, and that can make a dry run."""
+
+    def set_keys(self) -> Sequence[str]:
+        """Return the keys of `--set`."""
+        return [one.name for kind in (*PHASE_KINDS.values(), *RUN_KINDS) for one in fields(kind)]
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a dry run has no outputs."""

@@ -56,6 +56,8 @@ class TransferConfig(Settings,
                            "12x768, or a named architecture of its family. Layers are repeated and "
                            "weights tiled.", metavar="LAYERSxWIDTH|NAME")
     batch_tokens: int = option(4_096, "Tokens run through the base model at a time.")
+    device: str = option("auto", "Device that the base model reads on: auto (a GPU if there is "
+                                 "one), cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
     seed: int = option(0, "Seed of samples and of random embeddings.")
 
     def __post_init__(self) -> None:

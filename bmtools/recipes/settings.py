@@ -40,6 +40,8 @@ class OptimizationConfig(Settings, title="Optimization"):
              "memory. The memory of each phase is measured on a few sequences, and the micro-batch "
              "is fitted to the limit where micro_batch_size is 0. 0: no limit on a processor, and "
              "the memory of a GPU.")
+    device: str = option("auto", "Device to train on: auto (a GPU if there is one), cpu, cuda or "
+                                 "cuda:N.", metavar="auto|cpu|cuda[:N]")
     precision: Literal["auto", "no", "bf16", "fp16"] = option(
         "auto", "Precision of matrix products; weights and optimizer states stay in float32. auto: "
                 "the one that this machine is fastest in, which a resumed run keeps; no: float32; "

@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor
 
 from bmtools.distributed import SHARD, local_world_size, shard_processes, world_size
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.hardware import prepare_cuda
+from bmtools.models.hardware import prepare_cuda, resolve_device
 from bmtools.models.memory import keep_freed_memory
 from bmtools.training.layers import encoder_layers
 
@@ -76,25 +76,32 @@ def join_processes(settings: OptimizationConfig) -> PartialState:
     """Join the other processes of a launcher, if there are some, and take a device.
 
     Raises:
-        BmtoolsError: more processes than GPUs, or fp16 without one.
+        BmtoolsError: a device that is not there, more processes than GPUs, or fp16 without one.
     """
     prepare_cuda(settings.deterministic)
     if torch.cuda.is_available():
         torch.backends.cuda.matmul.allow_tf32 = settings.tf32
         torch.backends.cudnn.allow_tf32 = settings.tf32
+    device = settings.device if settings.device == "auto" else resolve_device(settings.device)
+    if device.partition(":")[2]:
+        if world_size() > 1:
+            raise BmtoolsError(f"{setting('device')}: found {device} with {world_size()} "
+                               "processes, expected cuda; each process takes a GPU of its own")
+        torch.cuda.set_device(device)
     if world_size() > 1 and not torch.accelerator.is_available():
         os.environ.setdefault("ACCELERATE_USE_CPU", "true")
-    elif torch.cuda.is_available() and local_world_size() > torch.cuda.device_count() \
-            and os.environ.get("ACCELERATE_USE_CPU", "false").lower() != "true":
+    uses_cpu = device == "cpu" or parse_flag_from_env("ACCELERATE_USE_CPU")
+    if not uses_cpu and torch.cuda.is_available() \
+            and local_world_size() > torch.cuda.device_count():
         raise BmtoolsError(
             f"{setting('processes')}: found {local_world_size()}, but this machine has "
-            f"{torch.cuda.device_count()} GPUs; ACCELERATE_USE_CPU=true trains on its processor")
+            f"{torch.cuda.device_count()} GPUs; {setting('device')} cpu trains on its processor")
     # Accelerate's own FSDP would wrap the model alone, without heads of objectives, and on GPUs
     # only, and transformers would load weights in the main process alone.
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true"):
         os.environ[SHARD] = "1"
     # Only an Accelerator reads this variable, and it takes what is joined here as it is.
-    state = PartialState(parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=_TIMEOUT)
+    state = PartialState(uses_cpu, timeout=_TIMEOUT)
     settings.require_device(state.device.type)
     return state
 

@@ -51,7 +51,7 @@ DISTILLATION_WARMUP = 0.05
 """Warm-up ratio of distillation where no phases file gives one."""
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
-_FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
+_FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile", "device",
          "model", "tokenizer", "teacher", "student", "terms")
 # Those of them that change the rounding of sums, which a deterministic run must not.
 _ROUNDING = ("micro_batch_size", "compile")

@@ -196,7 +196,7 @@ class Trial:
                   for name, tokens in self.config["tokens"].items()}
         (self.folder / "probe.jsonl").unlink(missing_ok=True)
         started = time.monotonic()
-        metrics = self.pretrain("probe", shrunk, "--logging-steps", 5, "--save-steps", 0,
+        metrics = self.pretrain("probe", shrunk, "--set", "logging_steps=5", "--save-steps", 0,
                                 "--overwrite")
         wall = time.monotonic() - started
         probe = phase_costs(metrics)
@@ -214,7 +214,7 @@ class Trial:
         started = time.monotonic()
         try:
             if not (self.folder / "model").exists():
-                self.pretrain("model", tokens, "--logging-steps", 100, "--save-steps", 1000,
+                self.pretrain("model", tokens, "--set", "logging_steps=100", "--save-steps", 1000,
                               "--resume")
         finally:
             with clock.open("a") as stream:

@@ -181,6 +181,13 @@ def test_a_mistyped_name_is_answered_with_the_one_meant(
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("pretrain",), ("distill",), ("finetune", "ner")])
+def test_an_option_that_is_a_key_is_answered_with_set(run, command: tuple[str, ...]) -> None:
+    outcome = run(*command, "--weight-decay", "0.1")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "No such option '--weight-decay'; expected --set weight_decay=VALUE." in outcome.err
+
+
 def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     formats = ", ".join(sorted({**sets.FORMATS, **texts.FORMATS}))

@@ -114,7 +114,7 @@ def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path:
     assert made.code == 0, made.err
     outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
                   tmp_path / "tok", "--layout", layout, "--max-length", 32, "--batch-size", 8,
-                  "--steps", 20, "--logging-steps", 20, "--learning-rate", "3e-3",
+                  "--steps", 20, "--set", "logging_steps=20", "--learning-rate", "3e-3",
                   "-o", tmp_path / "model")
     assert outcome.code == 0, outcome.err
     assert outcome.records[0]["loss"] < 5.5

@@ -19,7 +19,7 @@ PROCESSES = pytest.mark.parametrize("more", [
 CTRL_C = b"\x03"
 STOPPING = "stopping after this step, then saving a state; a second Ctrl-C leaves at once"
 SECONDS = 240.0
-STEPS = ("--steps", "100000", "--max-length", "16", "--batch-size", "4", "--logging-steps", "1")
+STEPS = ("--steps", "100000", "--max-length", "16", "--batch-size", "4", "--set", "logging_steps=1")
 # After the third step each takes minutes.
 SLOW = """
 import sys, time

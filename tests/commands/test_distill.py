@@ -23,7 +23,7 @@ from bmtools.recipes.toml import load_recipe
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
          "vocab.txt", "bmtools.json", "README.md", "metrics.jsonl", "phases.toml"}
-QUICK = ("--steps", "4", "--logging-steps", "2", "--max-length", "16", "--batch-size", "4")
+QUICK = ("--steps", "4", "--set", "logging_steps=2", "--max-length", "16", "--batch-size", "4")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -82,7 +82,7 @@ def test_a_run_of_several_nodes_that_was_stopped_ends_as_one_that_was_not(
         return submit("pretrain.sh", corpus.name, "vocabulary", output, replaced={
             "--ntasks-per-node=4": "--ntasks-per-node=1", "bert-base": "bert-1x64",
             "--max-length 512 --batch-size 256": "--max-length 32 --batch-size 8",
-            "--epochs 3": "--steps 120 --precision no --logging-steps 1"},
+            "--epochs 3": "--steps 120 --precision no --set logging_steps=1"},
             SIGNAL_WHEN=signal_when, ACCELERATE_USE_CPU="true", GLOO_SOCKET_IFNAME="lo",
             OMP_NUM_THREADS="1")
 

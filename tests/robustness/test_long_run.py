@@ -34,7 +34,7 @@ def arguments(data: Path, tmp_path: Path) -> list[Any]:  # noqa: F811
     phases.write_text(re.sub(r"(?m)^steps = (\d+)",
                              lambda found: f"steps = {int(found[1]) * STEPS // 18}", PHASES))
     return [*common(data), *phased(data), "--phases", phases, "--save-steps", max(STEPS // 200, 5),
-            "--logging-steps", EVERY]
+            "--set", f"logging_steps={EVERY}"]
 
 
 def last_step(job: Job) -> int:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import PartialState
 
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training import distributed
 from bmtools.training.distributed import (
     deterministic_algorithms,
+    join_processes,
     make_accelerator,
 )
 
@@ -25,6 +27,18 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(distributed.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(BmtoolsError, match="processes: found 4, but this machine has 2 GPUs"):
         make_accelerator(OptimizationConfig(precision="no"))
+
+
+def test_a_device_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PartialState, "_shared_state", {})
+    monkeypatch.setattr(distributed.torch.cuda, "is_available", lambda: True)
+    assert join_processes(OptimizationConfig(device="cpu", precision="no")).device.type == "cpu"
+    with pytest.raises(BmtoolsError, match="device: found 'cuda', which cannot be used here"):
+        join_processes(OptimizationConfig(device="cuda", precision="no"))
+    monkeypatch.setattr(distributed, "resolve_device", lambda name: name)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(BmtoolsError, match="device: found cuda:1 with 2 processes, expected cuda"):
+        join_processes(OptimizationConfig(device="cuda:1", precision="no"))
 
 
 EXACT = OptimizationConfig(deterministic=True)

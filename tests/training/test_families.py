@@ -49,7 +49,7 @@ def test_it_trains_and_loads_in_transformers(
         tmp_path / "words")
     outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
                   tmp_path / "words", "--layout", layout, "--max-length", 32, "--batch-size", 8,
-                  "--steps", 40, "--logging-steps", 40, "--learning-rate", "3e-3",
+                  "--steps", 40, "--set", "logging_steps=40", "--learning-rate", "3e-3",
                   "--set", "mask_replace_prob=1.0", "--set", "random_replace_prob=0.0", "-o",
                   tmp_path / "m")
     assert outcome.code == 0, outcome.err

@@ -29,7 +29,7 @@ SIZES = ("--max-length", "16", "--batch-size", "8", "--learning-rate", "2e-3")
 
 def arguments(corpus: Path, vocabulary: Path, output: Path, *more: str) -> list[str]:
     return ["pretrain", str(corpus), "--architecture", "bert-1x64", "--tokenizer", str(vocabulary),
-            "-o", str(output), *SIZES, "--logging-steps", "1", *more]
+            "-o", str(output), *SIZES, "--set", "logging_steps=1", *more]
 
 
 def losses(lines: list[dict[str, Any]]) -> dict[int, float]:

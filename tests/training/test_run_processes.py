@@ -191,7 +191,7 @@ def start(data: Path, tmp_path: Path) -> Start:
 
 def common(data: Path) -> list[object]:
     return ["pretrain", data / "text.jsonl", "--architecture", "bert-1x64", "--tokenizer",
-            data / "vocabulary", "--logging-steps", 2]
+            data / "vocabulary", "--set", "logging_steps=2"]
 
 
 def phased(data: Path) -> list[object]:
@@ -459,7 +459,7 @@ def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
     for name in ("model", "optimizer"):
         assert all(value.isfinite().all()
                    for value in load_file(state / f"{name}.safetensors").values())
-    assert first_step(start("out", *given, "--resume", "--logging-steps", 1).succeed()) == 3
+    assert first_step(start("out", *given, "--resume", "--set", "logging_steps=1").succeed()) == 3
 
 
 @pytest.mark.slow
@@ -470,9 +470,8 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
     def distill(name: str, *more: object, **settings: Any) -> Job:
         return Job(tmp_path, ["distill", data / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
-                              "--layout", "packed", "--steps", 8, *SIZES, "--logging-steps", 2,
-                              "--save-steps", 1,
-                              *more], **settings)
+                              "--layout", "packed", "--steps", 8, *SIZES, "--set",
+                              "logging_steps=2", "--save-steps", 1, *more], **settings)
 
     distill("whole").succeed()
     distill("two", processes=2).succeed()

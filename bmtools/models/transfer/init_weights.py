@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict
@@ -29,6 +30,7 @@ from bmtools.models.architectures import (
 )
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.families import first_position
+from bmtools.models.hardware import resolve_device
 from bmtools.models.next_sentence import join_head, read_head
 from bmtools.models.settings import READING_METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer.context_embeddings import (
@@ -256,19 +258,23 @@ def _state_embeddings(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, over
     """Make embeddings of states, where the settings ask for these, and count them."""
     report = dict[str, int]()
     found: list[TokenEmbeddings] = []
+    model: torch.nn.Module = base.model
+    model.to(resolve_device(config.device))
+    embed = partial(contextual_embeddings, base, layers=config.layers,
+                    batch_tokens=config.batch_tokens)
     if config.method == "contextual":
         is_new = np.zeros(len(tokenizer), dtype=bool)
         is_new[list(overlap.pieces)] = True
         occurrences = locate_pieces(base, sample_sentences(
             base, tokenizer, is_new, sentences, config.max_sentences,
             np.random.default_rng(config.seed)))
-        found.append(contextual_embeddings(base, occurrences, config.layers, config.batch_tokens))
+        found.append(embed(occurrences))
         report = {"sentences": len(occurrences.input_ids), "contextual": len(found[0].tokens)}
     if config.average_of == "states":
         done = {token for one in found for token in one.tokens.tolist()}
         left = {token: ids for token, ids in overlap.pieces.items() if token not in done}
-        found.append(contextual_embeddings(base, pieces_alone(base, left), config.layers,
-                                           config.batch_tokens))
+        found.append(embed(pieces_alone(base, left)))
+    model.to("cpu")
     made = TokenEmbeddings(
         torch.cat([torch.zeros(0, dtype=torch.int64), *(one.tokens for one in found)]),
         torch.cat([torch.zeros(0, base.model.config.hidden_size),

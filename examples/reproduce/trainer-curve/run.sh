@@ -52,7 +52,7 @@ bmtools_run() {  # NAME OPTION...
     bmtools pretrain "$OUT/train.jsonl" -o "$OUT/$name" --resume --seed "$SEED" \
         --tokens "$TOKENS" --max-length 128 --batch-size 32 --masking tokens --mask-rate 0.15 \
         --learning-rate 5e-4 --set schedule=linear --set warmup_ratio=0.1 --set dropout=0.1 \
-        --set weight_decay=0 --set adam_epsilon=1e-8 --logging-steps "$EVERY" "$@" > "$OUT/$name.log"
+        --set weight_decay=0 --set adam_epsilon=1e-8 --set logging_steps="$EVERY" "$@" > "$OUT/$name.log"
 }
 bmtools_run bmtools --model "$OUT/start"
 bmtools_run default --architecture "$ARCHITECTURE" --tokenizer "$OUT/vocabulary"
