@@ -65,7 +65,7 @@ class TaskGroup(Group):
         """Make the command of a task; its own settings precede the shared ones."""
         if name not in TASKS:
             return None
-        _, config_class, sentence = TASKS[name]
+        _, config_class, _, sentence = TASKS[name]
 
         @click.option("--model", type=checkpoint_directory, required=True, metavar="CKPT",
                       help="Checkpoint to start from; it stays as it is.")

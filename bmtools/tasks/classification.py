@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
+from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.errors import (
-    CheckpointError,
-    DataError,
-    RecordError,
-    Reject,
-    refuse,
-    setting,
-    suggestion,
-)
+from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting, suggestion
+from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record, document_of
+from bmtools.tasks.heads import linear_layer, output_layer
 from bmtools.tasks.inputs import PairEncoder, TextInput
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import Scores
@@ -32,27 +29,22 @@ from bmtools.tasks.settings import (
     TaskConfig,
 )
 from bmtools.tasks.task import (
+    QUESTION,
     TRAIN,
     Evaluation,
     Example,
     Outputs,
     Split,
     Task,
-    annotated,
     mean_loss,
-    with_question,
+    with_keys,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-    from transformers import PreTrainedModel
-
-    from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
 _SCORE_DIGITS = 6
 _OUTPUT = "score"
 _THRESHOLDS = [number / 100 for number in range(5, 100, 5)]
+_PAIR = {"text_pair": "the second text of a pair"}
 TextExample = Example[TextInput]
 
 
@@ -65,12 +57,12 @@ class TextTask(Task[TextExample, TextInput]):
     Source: Devlin et al. 2019, section 4.1.
 
     Attributes:
-        paired: whether records without a second text are refused.
+        needed: keys of the texts without which a record is refused, and what they hold.
         expected: the annotation, for a message.
     """
 
     model_class = "AutoModelForSequenceClassification"
-    paired: ClassVar[bool] = False
+    needed: ClassVar[Mapping[str, str]] = {}
     expected: ClassVar[str]
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
@@ -82,15 +74,6 @@ class TextTask(Task[TextExample, TextInput]):
         """Name the text of a record and the second one, if it has one."""
         return record["text"], record.get("text_pair") or None
 
-    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
-        """Yield the records whose texts are there; others are rejected."""
-        for record in records:
-            if self.paired and not record.get("text_pair"):
-                reject(RecordError(record.place, "key 'text_pair' is missing; expected the second "
-                                   "text of a pair", record))
-            else:
-                yield record
-
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[TextExample]:
         """Read annotated records; `train` determines the labels, in alphabetical order.
@@ -98,7 +81,7 @@ class TextTask(Task[TextExample, TextInput]):
         Raises:
             DataError: nothing that can be learned.
         """
-        kept = [*self.readable(annotated(records, self.key, self.expected, reject), reject)]
+        kept = [*with_keys(records, {self.key: self.expected, **self.needed}, reject)]
         counts, notes = self.learn(name, kept)
         examples = [replace(one, inputs=[replace(item, target=self.target(one.record))
                                          for item in one.inputs]) for one in self.encode(kept)]
@@ -133,7 +116,8 @@ class TextTask(Task[TextExample, TextInput]):
         Raises:
             RecordError: a record without the texts that the task needs.
         """
-        inputs = self._encoder.encode([self.texts(record) for record in self.readable(records)])
+        inputs = self._encoder.encode([self.texts(record)
+                                       for record in with_keys(records, self.needed)])
         return [Example([item], record) for record, item in zip(records, inputs, strict=True)]
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
@@ -145,7 +129,6 @@ class ClassificationTask(TextTask):
     """Single-label classification of a text or of a pair of texts; the loss is cross-entropy."""
 
     config: ClassificationConfig
-    config_class = ClassificationConfig
     problem_type = "single_label_classification"
     key = "label"
     expected = "the name of a class, as text"
@@ -195,7 +178,7 @@ class ClassificationTask(TextTask):
 class NliTask(ClassificationTask):
     """Natural language inference: what a premise, `text`, says of a hypothesis, `text_pair`."""
 
-    paired = True
+    needed = _PAIR
 
 
 class YesNoTask(ClassificationTask):
@@ -204,13 +187,11 @@ class YesNoTask(ClassificationTask):
     Source: Jin et al. 2019, section 4; Gu et al. 2021, section 4.6 (BLURB).
     """
 
+    needed = QUESTION
+
     def texts(self, record: Record) -> tuple[str, str | None]:
         """Name the question of a record and its text."""
         return record["question"], record["text"] or None
-
-    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
-        """Yield the records that have a question; others are rejected."""
-        return with_question(records, reject)
 
 
 class MultilabelTask(TextTask):
@@ -221,7 +202,6 @@ class MultilabelTask(TextTask):
     """
 
     config: MultilabelConfig
-    config_class = MultilabelConfig
     problem_type = "multi_label_classification"
     key = "labels"
     expected = "a list of labels, empty for none"
@@ -243,8 +223,6 @@ class MultilabelTask(TextTask):
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over texts and labels: binary cross-entropy in nats, or `label_loss`."""
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
         if self.label_loss is not None:
             return self.label_loss(logits.float(), labels)
         return binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
@@ -298,9 +276,8 @@ class SimilarityTask(TextTask):
     predicts in the scale of the gold scores.
     """
 
-    config_class = SimilarityConfig
     problem_type = "regression"
-    paired = True
+    needed = _PAIR
     key = "score"
     expected = "the similarity of the texts, a number"
     metrics = ("pearson", "spearman")
@@ -337,8 +314,6 @@ class SimilarityTask(TextTask):
 
     def finish(self, model: PreTrainedModel) -> PreTrainedModel:
         """Bring outputs into the scale of the gold scores, by the output layer's weights."""
-        from bmtools.tasks.heads import linear_layer, output_layer
-
         layer = linear_layer(model, output_layer(self.checkpoint, 1))
         layer.weight.data.mul_(self._deviation)
         layer.bias.data.mul_(self._deviation).add_(self._mean)
@@ -357,8 +332,6 @@ class SimilarityTask(TextTask):
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the squares of errors of standardised scores."""
-        from torch.nn.functional import mse_loss
-
         return mse_loss(logits.float(), labels, reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:

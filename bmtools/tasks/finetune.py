@@ -32,7 +32,7 @@ from bmtools.settings import split_settings
 from bmtools.status import set_status
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.seeds import t_interval
-from bmtools.tasks.registry import load_task
+from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.seed_run import Best, Report, Reporter, SeedRun, Stop, trained_model
 from bmtools.tasks.settings import (
     FINETUNE_DEFAULTS,
@@ -93,7 +93,8 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
         ValueError: a setting out of its range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
-    kinds: dict[str, Any] = {"config": load_task(task).config_class, **PLAN_PARTS}
+    load_task(task)
+    kinds: dict[str, Any] = {"config": TASKS[task][1], **PLAN_PARTS}
     parts = split_settings({**FINETUNE_DEFAULTS, **settings}, *kinds.values())
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
                         **dict(zip(kinds, parts, strict=True)))

@@ -20,7 +20,7 @@ from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.model_files import WEIGHTS, read_config
+from bmtools.models.model_files import WEIGHTS
 from bmtools.tasks.settings import NerConfig
 from bmtools.tasks.tagging import SCHEMES, can_follow, group_labels
 from bmtools.vocab.tokenizer import fingerprint
@@ -76,63 +76,9 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
     return checkpoint
 
 
-def load_with_head(directory: Path, device: str, model_class: str,
-                   make_head: MakeHead) -> Checkpoint:
-    """Load a fine-tuned model whose output layer is a `Head`.
-
-    Raises:
-        CheckpointError: see `load_checkpoint`; or weights of the head are missing.
-    """
-    checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
-    model = checkpoint.model
-    outputs = len(model.config.id2label or {})
-    name = output_layer(checkpoint, outputs)
-    head = make_head(linear_layer(model, name).in_features, outputs)
-    try:
-        head.load_state_dict(_read_weights(directory, f"{name}."))
-    except RuntimeError as error:
-        raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
-                              f"{type(head).__name__}, expected those that bmtools finetune "
-                              "wrote with the settings of bmtools.json") from error
-    head.to(device).eval().replace_layer(model, name)
-    return checkpoint
-
-
 def module_of(model: nn.Module, kind: type[ModuleT]) -> ModuleT:
     """Return the one module of a kind, such as a model's head."""
     return next(module for module in model.modules() if isinstance(module, kind))
-
-
-def load_trained_head(encoder: Checkpoint, labels: Sequence[str],
-                      make_head: MakeHead | None = None,
-                      any_names: bool = False) -> nn.Module | None:
-    """Load the output layer of a fine-tuned model that is trained further.
-
-    Args:
-        encoder: loaded by `load_encoder`.
-        labels: that it must have been trained for, in order.
-        make_head: makes a `Head` in place of the linear layer.
-        any_names: as many labels of any names will do.
-
-    Returns:
-        the layer; None if the checkpoint has none of this kind, or one for other labels.
-    """
-    config = read_config(encoder.path)
-    stated = config.get("id2label") or {}
-    own = [stated.get(str(number)) for number in range(len(stated))]
-    if config.get("architectures") != [type(encoder.model).__name__] \
-            or not (any_names or own == [*labels]):
-        return None
-    name = output_layer(encoder, 1)
-    weights = _read_weights(encoder.path, f"{name}.")
-    old = linear_layer(encoder.model, name)
-    with torch.random.fork_rng(devices=[]):
-        head = _new_layer(old, len(labels), make_head)
-    if {key: weight.shape for key, weight in weights.items()} != \
-            {key: weight.shape for key, weight in head.state_dict().items()}:
-        return None
-    head.load_state_dict(weights)
-    return head
 
 
 def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
@@ -153,7 +99,7 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     name = output_layer(encoder, 1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        output = trained_head or _new_layer(linear_layer(model, name), len(labels), make_head)
+        output = trained_head or new_layer(linear_layer(model, name), len(labels), make_head)
     new = [key for key in sorted(encoder.new_weights) if not key.startswith(f"{name}.")]
     if not trained_head and not make_head:
         new = [f"{name}.weight", f"{name}.bias", *new]
@@ -174,13 +120,13 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     return model
 
 
-def _new_layer(old: nn.Linear, outputs: int, make_head: MakeHead | None) -> nn.Module:
+def new_layer(old: nn.Linear, outputs: int, make_head: MakeHead | None) -> nn.Module:
     """Make an output layer in place of an older one."""
     return make_head(old.in_features, outputs) if make_head else \
         nn.Linear(old.in_features, outputs, bias=old.bias is not None)
 
 
-def _read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
+def read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
     """Read the weights whose names have a prefix, by what follows it."""
     if not (directory / WEIGHTS).is_file():
         return {}

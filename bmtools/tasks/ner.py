@@ -8,13 +8,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
+from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record
+from bmtools.tasks.heads import MakeHead, TaggingHead, crf_loss, crf_outputs
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import Mention, divide, rounded
@@ -35,17 +39,10 @@ from bmtools.tasks.task import (
     Outputs,
     Split,
     Task,
-    annotated,
     mean_loss,
     pad_ids,
+    with_keys,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
-    from bmtools.models.checkpoint import Checkpoint
-    from bmtools.tasks.heads import MakeHead
 
 SUBTOKEN = "subtoken_f1"
 WORDS = "words"
@@ -84,7 +81,6 @@ class NerTask(Task[TaggedText, Window]):
     """
 
     config: NerConfig
-    config_class = NerConfig
     model_class = "AutoModelForTokenClassification"
     key = "entities"
     metrics: tuple[str, ...] = ("f1",)
@@ -111,7 +107,8 @@ class NerTask(Task[TaggedText, Window]):
         Raises:
             DataError: a set without entities of the types to find.
         """
-        kept = annotated(records, "entities", "a list, empty where the text names nothing", reject)
+        kept = [*with_keys(records, {"entities": "a list, empty where the text names nothing"},
+                           reject)]
         chosen, merged = self.config.chosen_types, self.config.merge_types
         entities = [[entity for entity in record["entities"]
                      if not chosen or entity["type"] in chosen] for record in kept]
@@ -245,8 +242,6 @@ class NerTask(Task[TaggedText, Window]):
         assert isinstance(config, NerConfig)
         if config.head == "linear" and not config.crf:
             return None
-        from bmtools.tasks.heads import TaggingHead
-
         return partial(TaggingHead, config)
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
@@ -259,16 +254,12 @@ class NerTask(Task[TaggedText, Window]):
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
         if not self.config.crf:
             return super().loss(model, logits, labels)
-        from bmtools.tasks.heads import crf_loss
-
         return crf_loss(model, logits, labels)
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
         if not self.config.crf:
             return super().outputs(model, batch)
-        from bmtools.tasks.heads import crf_outputs
-
         return crf_outputs(model, self.logits(model, batch), batch[WORDS])
 
     def trim(self, item: Window, output: np.ndarray) -> np.ndarray:
@@ -293,17 +284,6 @@ class NerTask(Task[TaggedText, Window]):
         self.groups = [[OUTSIDE, *labels[start + 1:after]] for start, after in pairwise(
             [*apart, len(labels)])] if self.config.overlapping else [self.labels]
 
-    def decode(self, words: np.ndarray, outputs: np.ndarray) -> list[tuple[int, int, str, float]]:
-        """Read entities from each word's likeliest tags: start, end, type, mean probability."""
-        log_probabilities, best = self._split(outputs)
-        likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
-        found = []
-        for tags, ids, column in zip(self.groups, best.T, np.exp(likeliest).T, strict=True):
-            found += [(int(words[first, 0]), int(words[after - 1, 1]), kind,
-                       float(column[first:after].mean()))
-                      for first, after, kind in tags_to_spans([tags[number] for number in ids])]
-        return sorted(found) if len(self.groups) > 1 else found
-
     def _at_words(self, example: TaggedText, outputs: Outputs) -> np.ndarray:
         """Join the outputs of windows at first tokens, (words, groups, ...)."""
         kept = [rows[window.firsts] for window, rows in zip(
@@ -318,35 +298,38 @@ class NerTask(Task[TaggedText, Window]):
             else (rows, rows.argmax(axis=2))
 
     def predict(self, example: TaggedText, outputs: Outputs) -> JsonObject:
-        """Make `entities`; a score is the mean probability of their tags."""
-        found = self.decode(example.words, self._at_words(example, outputs))
-        text = example.record["text"]
+        """Make `entities` of each word's likeliest tags, whose mean probability is the score."""
+        log_probabilities, best = self._split(self._at_words(example, outputs))
+        likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
+        words, text = example.words, example.record["text"]
+        found = []
+        for tags, ids, column in zip(self.groups, best.T, np.exp(likeliest).T, strict=True):
+            found += [(int(words[first, 0]), int(words[after - 1, 1]), kind,
+                       float(column[first:after].mean()))
+                      for first, after, kind in tags_to_spans([tags[number] for number in ids])]
         return {"entities": [
             {"id": f"T{number}", "start": start, "end": end, "type": kind,
              "text": text[start:end], "score": round(score, _DIGITS)}
-            for number, (start, end, kind, score) in enumerate(found, 1)]}
+            for number, (start, end, kind, score) in enumerate(
+                sorted(found) if len(self.groups) > 1 else found, 1)]}
 
     def score(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
-        joined = [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]
-        predicted = [[found[:3] for found in self.decode(example.words, rows)]
-                     for example, rows in zip(examples, joined, strict=True)]
-        gold, guessed = (
-            [{"text": example.record["text"], "entities": [
-                {"start": start, "end": end, "type": kind} for start, end, kind in spans]}
-             for example, spans in zip(examples, side, strict=True)]
-            for side in ([example.gold for example in examples], predicted))
-        found, by_type = measure(self.scored_as, gold, guessed)
-        scores = {name: found[name] for name in _SCORES if name in found}
+        pairs = [*zip(examples, outputs, strict=True)]
+        gold = [{"text": example.record["text"], "entities": [
+            {"start": start, "end": end, "type": kind} for start, end, kind in example.gold]}
+            for example in examples]
+        found, by_type = measure(self.scored_as, gold, [self.predict(*pair) for pair in pairs])
+        scores, *own = ({name: one[name] for name in _SCORES if name in one}
+                        for one in (found, *by_type.values()))
         if self.config.scores_subtokens:
             scores[SUBTOKEN] = self._score_tokens(examples, outputs)
         label_ids = np.concatenate([window.target.reshape(-1) for example in examples
                                     for window in example.inputs])
-        log_probabilities, _ = self._split(np.concatenate(joined))
+        log_probabilities, _ = self._split(np.concatenate([self._at_words(*pair)
+                                                           for pair in pairs]))
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
-        return Evaluation(scores, {"by_type": {kind: {
-            name: own[name] for name in _SCORES if name in own} for kind, own in by_type.items()}},
-            loss)
+        return Evaluation(scores, {"by_type": dict(zip(by_type, own, strict=True))}, loss)
 
     def _score_tokens(self, examples: Sequence[TaggedText], outputs: Sequence[Outputs]) -> float:
         """Compute the F1 of entities as runs of tokens that have a label."""
@@ -369,6 +352,5 @@ class PicoTask(NerTask):
     """
 
     config: PicoConfig
-    config_class = PicoConfig
     metrics: tuple[str, ...] = ("macro_f1",)
     scored_as = "pico"

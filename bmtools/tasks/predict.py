@@ -87,7 +87,7 @@ class Predictor:
 def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTask:
     """Load a fine-tuned model with its task and the settings that it was trained with."""
     task_class = load_task(name)
-    task_config = _read_settings(directory, task_class)
+    task_config = _read_settings(directory, name)
     if config.max_length:
         task_config = replace(task_config, max_length=config.max_length)
     task = task_class(task_config, task_class.load(directory, resolve_device(config.device),
@@ -101,11 +101,10 @@ def load_fine_tuned(directory: Path, config: PredictConfig, name: str) -> AnyTas
     return task
 
 
-def _read_settings(directory: Path, task_class: type[AnyTask]) -> TaskConfig:
+def _read_settings(directory: Path, name: str) -> TaskConfig:
     """Read the settings of a task that a model was trained with."""
     try:
-        return msgspec.convert(read_manifest(directory).get("settings", {}),
-                               task_class.config_class)
+        return msgspec.convert(read_manifest(directory).get("settings", {}), TASKS[name][1])
     except msgspec.ValidationError as error:
         raise CheckpointError(f"{directory / NAME}: settings: {readable(str(error))}; restore the "
                               "checkpoint") from error
@@ -121,7 +120,7 @@ def load_for_export(directory: Path) -> Checkpoint | None:
     if name not in TASKS:
         return None
     task_class = load_task(name)
-    config = _read_settings(directory, task_class)
+    config = _read_settings(directory, name)
     if task_class.make_head(config) is None:
         return None
     if getattr(config, "crf", False) or getattr(config, "head", "") == "bilstm":

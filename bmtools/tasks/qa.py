@@ -6,12 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
+from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import JsonObject, Record
 from bmtools.tasks.inputs import (
     AnswerWindow,
@@ -26,21 +31,15 @@ from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import QaConfig
 from bmtools.tasks.task import (
     IMPOSSIBLE,
+    QUESTION,
     TRAIN,
     Evaluation,
     Example,
     Outputs,
     Split,
     Task,
-    annotated,
-    with_question,
+    with_keys,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
-    from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
 _FAULTS = {
@@ -84,7 +83,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
     """
 
     config: QaConfig
-    config_class = QaConfig
     model_class = "AutoModelForQuestionAnswering"
     key = "answers"
     metrics = ("f1", "exact_match", "strict_accuracy", "lenient_accuracy", "mrr")
@@ -108,8 +106,8 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         Raises:
             DataError: no questions, or in training none with an answer in the text.
         """
-        kept = list(with_question(annotated(
-            records, "answers", "a list, empty where the text has no answer", reject), reject))
+        kept = [*with_keys(records, {
+            "answers": "a list, empty where the text has no answer", **QUESTION}, reject)]
         counts: Counter[str] = Counter(dict.fromkeys(("answerable", "windows", *_FAULTS), 0))
         examples = []
         for record, example in zip(kept, self.encode(kept), strict=True):
@@ -152,7 +150,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
     def encode(self, records: Sequence[Record]) -> Sequence[QuestionedText]:
         """Cut texts into windows beside their question; answers are not read."""
-        records = list(with_question(records))
+        records = [*with_keys(records, QUESTION)]
         tokens = tokenize_each(self.checkpoint.tokenizer, [
             text for record in records for text in (record["question"], record["text"])])
         return [QuestionedText(list(cut_into_answer_windows(
@@ -179,14 +177,10 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the cross-entropy of starts and ends, in nats."""
-        from torch.nn.functional import cross_entropy
-
         return cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED)
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute start and end logits, (batch, tokens, 2), in float32; padding is IMPOSSIBLE."""
-        import torch
-
         found = model(**batch)
         logits: Tensor = torch.stack([found.start_logits, found.end_logits], dim=-1) \
             if hasattr(found, "start_logits") else found.logits

@@ -29,29 +29,31 @@ if TYPE_CHECKING:
     from bmtools.tasks.task import AnyTask
 
 _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
-# Name: module and class in this package, its settings, and a line for the list of tasks.
-TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
-    "ner": ("ner:NerTask", NerConfig, "Train a model to find entities in text."),
-    "pico": ("ner:PicoTask", PicoConfig,
+# Name: module and class in this package, its settings, the key of records that holds its
+# annotations, and a line for the list of tasks.
+TASKS: dict[str, tuple[str, type[TaskConfig], str, str]] = {
+    "ner": ("ner:NerTask", NerConfig, "entities", "Train a model to find entities in text."),
+    "pico": ("ner:PicoTask", PicoConfig, "entities",
              "Train a model to find the words of participants, interventions and outcomes."),
-    "relations": ("relations:RelationsTask", RelationsConfig,
+    "relations": ("relations:RelationsTask", RelationsConfig, "relations",
                   "Train a model to find relations between the entities of a text."),
-    "classification": ("classification:ClassificationTask", ClassificationConfig,
+    "classification": ("classification:ClassificationTask", ClassificationConfig, "label",
                        "Train a model to choose one label for a text or a pair of texts."),
-    "nli": ("classification:NliTask", ClassificationConfig,
+    "nli": ("classification:NliTask", ClassificationConfig, "label",
             "Train a model to say what follows from one text for another."),
-    "multilabel": ("classification:MultilabelTask", MultilabelConfig,
+    "multilabel": ("classification:MultilabelTask", MultilabelConfig, "labels",
                    "Train a model to give a text any number of labels."),
-    "similarity": ("classification:SimilarityTask", SimilarityConfig,
+    "similarity": ("classification:SimilarityTask", SimilarityConfig, "score",
                    "Train a model to score how similar two texts are."),
-    "yesno": ("classification:YesNoTask", ClassificationConfig,
+    "yesno": ("classification:YesNoTask", ClassificationConfig, "label",
               "Train a model to answer questions with yes, no or maybe."),
-    "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),
+    "qa": ("qa:QaTask", QaConfig, "answers",
+           "Train a model to find the answers to questions in texts."),
 }
 
 
 def load_task(name: str) -> type[AnyTask]:
-    """Import a task's class; this does not import torch.
+    """Import a task's class.
 
     Raises:
         BmtoolsError: no such task.
@@ -98,7 +100,7 @@ def check_into(into: str, task: str) -> None:
     Raises:
         ValueError: names the key, and those that are possible.
     """
-    own = load_task(task).key
+    own = TASKS[task][2]
     require(bool(into) and (into == own or into not in RecordFields.__annotations__), "into",
             repr(into), f"{own!r}, whose values predictions replace, or a key that records do not "
                         "have, such as 'predicted'")

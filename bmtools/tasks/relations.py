@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from bmtools.errors import (
     CheckpointError,
@@ -18,6 +19,8 @@ from bmtools.errors import (
     setting,
     suggestion,
 )
+from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.exported.model import ExportedModel
 from bmtools.records import Entity, JsonObject, Record
 from bmtools.tasks.entity_pairs import (
     Candidate,
@@ -29,6 +32,7 @@ from bmtools.tasks.entity_pairs import (
     mark,
     names_in_text,
 )
+from bmtools.tasks.heads import MakeHead, PairHead, add_tokens, draw_embeddings, module_of
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.settings import RelationsConfig, TaskConfig
 from bmtools.tasks.task import (
@@ -38,18 +42,11 @@ from bmtools.tasks.task import (
     Outputs,
     Split,
     Task,
-    annotated,
     encode_texts,
     mean_loss,
     pad_ids,
+    with_keys,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
-    from bmtools.models.checkpoint import Checkpoint
-    from bmtools.tasks.heads import MakeHead
 
 _DIGITS = 4
 
@@ -79,7 +76,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
     """
 
     config: RelationsConfig
-    config_class = RelationsConfig
     model_class = "AutoModelForSequenceClassification"
     key = "relations"
     metrics = ("micro_f1", "macro_f1", "weighted_f1")
@@ -102,7 +98,7 @@ class RelationsTask(Task[PairsExample, PairInput]):
             DataError: a set without related pairs.
         """
         found: list[tuple[Record, list[Candidate]]] = []
-        for record in annotated(records, "relations", "a list, empty where nothing is related",
+        for record in with_keys(records, {"relations": "a list, empty where nothing is related"},
                                 reject):
             try:
                 found.append((record, find_candidates(record, record.get("entities", ()),
@@ -156,8 +152,6 @@ class RelationsTask(Task[PairsExample, PairInput]):
 
     def _add_tokens(self, candidates: Iterable[Candidate]) -> None:
         """Make tokens of the markers in brackets, and of what the vocabulary cannot spell."""
-        from bmtools.tasks.heads import add_tokens
-
         tokenizer = self.checkpoint.tokenizer
         names = dict.fromkeys(name for candidate in candidates
                               for name in names_in_text(candidate, self.config))
@@ -215,24 +209,17 @@ class RelationsTask(Task[PairsExample, PairInput]):
         """Return a head over both mentions, or None for that of classification."""
         if _pools_first(config):
             return None
-        from bmtools.tasks.heads import PairHead
-
         return PairHead
 
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head and embeddings of new markers from the seed."""
         model = super().new_model(seed)
         if self._new_ids:
-            from bmtools.tasks.heads import draw_embeddings
-
             draw_embeddings(model, self._new_ids, seed)
         return model
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute the logits of pairs, (batch, labels)."""
-        from bmtools.models.exported.model import ExportedModel
-        from bmtools.tasks.heads import PairHead, module_of
-
         if "mentions" not in batch or isinstance(model, ExportedModel):
             return super().logits(model, batch)
         states = super().logits(model, {name: value for name, value in batch.items()

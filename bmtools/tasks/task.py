@@ -1,8 +1,6 @@
 """The protocol of a task: all that fine-tuning and prediction need to know of it.
 
-A task is one file with a subclass of `Task` and its settings, and one line of the registry. The
-file imports torch and transformers inside functions only, since `finetune TASK --help` reads its
-settings.
+A task is one file with a subclass of `Task`, its settings, and one line of the registry.
 """
 
 from __future__ import annotations
@@ -13,28 +11,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
+import torch
+from tokenizers import Encoding
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import CheckpointError, RecordError, Reject, refuse
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
 from bmtools.models.exported.formats import read_exported
+from bmtools.models.model_files import read_config
 from bmtools.records import JsonObject, Record
+from bmtools.tasks.heads import (
+    MakeHead,
+    linear_layer,
+    new_layer,
+    output_layer,
+    read_weights,
+    with_new_head,
+)
 from bmtools.tasks.settings import TaskConfig
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding
-    from torch import Tensor, nn
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from bmtools.models.checkpoint import Checkpoint
-    from bmtools.tasks.heads import MakeHead
 
 IMPOSSIBLE = -1e9
 """Logit of an answer in padding."""
 
 _TEXTS_AT_ONCE = 256
+QUESTION = {"question": "a question that the text answers"}
 TRAIN, DEV, TEST = "train", "dev", "test"
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 
@@ -123,7 +130,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
     task overrides them.
 
     Attributes:
-        config_class: settings of the task; each becomes an option of `finetune TASK`.
         model_class: transformers' auto class whose head the task trains; see `model_class_for`.
         problem_type: what transformers makes of the outputs; written into `config.json`. None
             where the class leaves no choice.
@@ -142,7 +148,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
         checkpoint: the encoder to fine-tune, or the fine-tuned model.
     """
 
-    config_class: ClassVar[type[TaskConfig]]
     model_class: ClassVar[str]
     problem_type: ClassVar[ProblemType | None] = None
     key: ClassVar[str]
@@ -151,8 +156,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
     fixed_labels: ClassVar[bool] = False
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
-        from bmtools.models.architectures import max_tokens
-
         self.config = config
         self.checkpoint = checkpoint
         self.max_length = min(config.max_length, max_tokens(checkpoint.model))
@@ -203,8 +206,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
         It is the checkpoint's own where `trained_head` finds one, else drawn from the seed alone.
         """
-        from bmtools.tasks.heads import with_new_head
-
         model = with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config),
                               self.trained_head())
         if self.problem_type:
@@ -216,11 +217,24 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return model
 
     def trained_head(self) -> nn.Module | None:
-        """Load the checkpoint's output layer if it was trained for the same labels."""
-        from bmtools.tasks.heads import load_trained_head
-
-        return load_trained_head(self.checkpoint, self.labels, self.make_head(self.config),
-                                 self.fixed_labels)
+        """Load the checkpoint's output layer if it is of this kind, and for the same labels."""
+        encoder = self.checkpoint
+        config = read_config(encoder.path)
+        stated = config.get("id2label") or {}
+        own = [stated.get(str(number)) for number in range(len(stated))]
+        if config.get("architectures") != [type(encoder.model).__name__] \
+                or not (self.fixed_labels or own == self.labels):
+            return None
+        name = output_layer(encoder, 1)
+        weights = read_weights(encoder.path, f"{name}.")
+        with torch.random.fork_rng(devices=[]):
+            head = new_layer(linear_layer(encoder.model, name), len(self.labels),
+                             self.make_head(self.config))
+        if {key: weight.shape for key, weight in weights.items()} != \
+                {key: weight.shape for key, weight in head.state_dict().items()}:
+            return None
+        head.load_state_dict(weights)
+        return head
 
     @classmethod
     def load(cls, directory: Path, device: str, config: TaskConfig) -> Checkpoint:
@@ -234,14 +248,22 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
-        make_head = cls.make_head(config)
-        if make_head and not read_exported(directory):
-            from bmtools.tasks.heads import load_with_head
-
-            return load_with_head(directory, device, cls.model_class_for(config), make_head)
-        from bmtools.models.checkpoint import load_for_inference
-
-        return load_for_inference(directory, device, cls.model_class_for(config))
+        make_head, model_class = cls.make_head(config), cls.model_class_for(config)
+        if make_head is None or read_exported(directory):
+            return load_for_inference(directory, device, model_class)
+        checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
+        model = checkpoint.model
+        outputs = len(model.config.id2label or {})
+        name = output_layer(checkpoint, outputs)
+        head = make_head(linear_layer(model, name).in_features, outputs)
+        try:
+            head.load_state_dict(read_weights(directory, f"{name}."))
+        except RuntimeError as error:
+            raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
+                                  f"{type(head).__name__}, expected those that bmtools finetune "
+                                  "wrote with the settings of bmtools.json") from error
+        head.to(device).eval().replace_layer(model, name)
+        return checkpoint
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the labels of a loaded model.
@@ -257,8 +279,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
-        from torch.nn.functional import cross_entropy
-
         labelled = labels != IGNORED
         logits = logits[labelled].float()
         if self.label_loss is not None:
@@ -288,26 +308,23 @@ AnyTask = Task[Any, Any]
 AnySplit = Split[Any]
 
 
-def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject) -> list[Record]:
-    """List the records that have a key; the others are rejected."""
-    kept = []
+def with_keys(records: Iterable[Record], expected: Mapping[str, str],
+              reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the records that have some keys, with text where it is text; others are rejected.
+
+    Args:
+        records: to look at.
+        expected: what each key holds, for a message.
+        reject: receives the others.
+    """
     for record in records:
-        if key in record:
-            kept.append(record)
+        lacking = [key for key in expected if record.get(key) is None
+                   or (isinstance(record[key], str) and not record[key].strip())]
+        if lacking:
+            reject(RecordError(record.place, f"key {lacking[0]!r} is missing or empty; expected "
+                               f"{expected[lacking[0]]}", record))
         else:
-            reject(RecordError(record.place, f"key {key!r} is missing; expected {expected}",
-                               record))
-    return kept
-
-
-def with_question(records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
-    """Yield the records that have a question; the others are rejected."""
-    for record in records:
-        if record.get("question", "").strip():
             yield record
-        else:
-            reject(RecordError(record.place, "key 'question' is missing or empty; expected a "
-                               "question that the text answers", record))
 
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:

@@ -26,6 +26,7 @@ from bmtools.study.cards.card import write_cards
 from bmtools.tasks.classification import ClassificationTask, MultilabelTask, SimilarityTask
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics.samples import measure
+from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.settings import ClassificationConfig, MultilabelConfig, SimilarityConfig
 from bmtools.tasks.task import Evaluation
 
@@ -143,7 +144,7 @@ def test_inference_needs_pairs(bert: Path, tmp_path: Path) -> None:
     bmtools.tasks.finetune("nli", bert, [alone, *records(1, 20, pairs=True)],
                            records(2, 5, pairs=True), tmp_path / "tuned", reject=rejected.append,
                            report=lines.append, **{**SETTINGS, "epochs": 1})
-    expected = "a.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"
+    expected = "a.jsonl:7: key 'text_pair' is missing or empty; expected the second text of a pair"
     assert [str(error) for error in rejected] == [expected]
     assert lines[0]["records"] == lines[0]["pairs"] == 20
     assert read_manifest(tmp_path / "tuned")["settings"]["task"] == "nli"
@@ -169,11 +170,13 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
 
 def test_the_table_of_tasks_needs_no_torch() -> None:
     code = ("import sys, bmtools.tasks\n"
-            "from bmtools.tasks.registry import TASKS, load_task\n"
-            "classes = [load_task(name) for name in TASKS]\n"
-            "assert all(c.config_class.__doc__ for c in classes)\n"
+            "from bmtools.tasks.registry import TASKS, check_into\n"
+            "for name, (_, settings, key, _) in TASKS.items():\n"
+            "    assert settings.__doc__\n"
+            "    check_into(key, name)\n"
             "assert not {'torch', 'transformers', 'tokenizers'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code], check=True)
+    assert all(load_task(name).key == key for name, (_, _, key, _) in TASKS.items())
 
 
 YES_NO: dict[str, Any] = {"seeds": 1, "epochs": 2, "batch_size": 4, "max_length": 32}
@@ -369,9 +372,9 @@ def test_close_scores_stay_apart(bert: Path) -> None:
 
 @pytest.mark.parametrize(("given", "error", "found"), [
     (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
-     r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),
+     r"a\.jsonl:7: key 'text_pair' is missing or empty; expected the second text of a pair"),
     (Record(id="1", text="il", text_pair="la", place="a.jsonl:7"), RecordError,
-     r"a\.jsonl:7: key 'score' is missing; expected the similarity of the texts, a number"),
+     r"a\.jsonl:7: key 'score' is missing or empty; expected the similarity of the texts"),
     (Record(id="1", text="il", text_pair="la", score=1.0), DataError,
      "train: found 1 different scores in 1 records, expected two or more")])
 def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error: type[Exception],

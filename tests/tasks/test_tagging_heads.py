@@ -16,10 +16,11 @@ from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of, pack
+from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.score_tasks import task_scores
-from bmtools.tasks.ner import NerTask, PicoTask
+from bmtools.tasks.ner import NerTask
 from bmtools.tasks.predict import Predictor, predict, run_model
-from bmtools.tasks.settings import NerConfig, PicoConfig
+from bmtools.tasks.settings import NerConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TAGGER = "AutoModelForTokenClassification"
@@ -322,15 +323,12 @@ def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
     assert line["macro_f1"] == pytest.approx(reported, abs=1e-6)
 
 
-def test_words_count_one_by_one_and_types_alike(encoder: Path) -> None:
+def test_words_count_one_by_one_and_types_alike() -> None:
     """Worked by hand: five words, of which one has two types and one is touched inside."""
-    task = PicoTask(PicoConfig(24), load_encoder(encoder, "AutoModelForTokenClassification"))
-    [example] = task.read("train", [Record(id="1", text="adults with low-dose aspirin died.",
-                                           entities=[
-        {"start": 0, "end": 16, "type": "PAR"}, {"start": 12, "end": 28, "type": "INT"},
-        {"start": 29, "end": 33, "type": "OUT"}])]).examples
-    scores, details = task.score_entities([example], [[(0, 11, "PAR"), (12, 20, "INT"),
-                                                       (0, 6, "INT")]])
-    by_type = {kind: one["f1"] for kind, one in details["by_type"].items()}
-    assert by_type == {"PAR": 0.8, "INT": 0.5, "OUT": 0}
+    sides = [[{"text": "adults with low-dose aspirin died.", "entities": [
+        {"start": start, "end": end, "type": kind} for start, end, kind in spans]}]
+        for spans in ([(0, 16, "PAR"), (12, 28, "INT"), (29, 33, "OUT")],
+                      [(0, 11, "PAR"), (12, 20, "INT"), (0, 6, "INT")])]
+    scores, by_type = measure("pico", *sides)
+    assert {kind: one["f1"] for kind, one in by_type.items()} == {"PAR": 0.8, "INT": 0.5, "OUT": 0}
     assert scores["macro_f1"] == pytest.approx(1.3 / 3, abs=1e-6)
