@@ -14,8 +14,8 @@ _UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassi
 # Embeddings, overrides and isolates; the marks of one direction turn nothing.
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
-SEEDS = 2**32
-"""Number of seeds that numpy, torch and scikit-learn all take, from 0 on."""
+LAST_SEED = 2**32 - 1
+"""Largest seed that numpy, torch and scikit-learn all take."""
 
 
 class BmtoolsError(Exception):
@@ -101,27 +101,6 @@ def require(holds: bool, name: str, found: object, expected: str) -> None:
     """
     if not holds:
         raise ValueError(f"{setting(name)}: found {found}, expected {expected}")
-
-
-def require_at_least(settings: object, **minima: float) -> None:
-    """Refuse settings below their minima; for `__post_init__` of frozen dataclasses.
-
-    Raises:
-        ValueError: names the setting, what was found and what was expected.
-    """
-    for name, least in minima.items():
-        require(getattr(settings, name) >= least, name, getattr(settings, name), f"{least} or more")
-
-
-def require_above_0(settings: object, *names: str) -> None:
-    """Refuse settings that are not above 0; see `require_at_least`."""
-    for name in names:
-        require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
-
-
-def require_seed(seed: int) -> None:
-    """Refuse a seed that numpy, torch or scikit-learn would not take; see `require`."""
-    require(0 <= seed < SEEDS, "seed", seed, f"0 to {SEEDS - 1}")
 
 
 def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None:

@@ -34,11 +34,13 @@ class Settings:
         check_choices(self)
         for one in fields(self):
             found, bounds = getattr(self, one.name), one.metadata.get("bounds", {})
-            if isinstance(found, int | float) and not bounds.keys() & {"least", "above"}:
+            if not isinstance(found, int | float):
+                continue
+            if not bounds.keys() & {"least", "above"}:
                 bounds = {"least": 0, **bounds}
+            expected = ", ".join(_BOUNDS[kind][1].format(limit) for kind, limit in bounds.items())
             require(all(_BOUNDS[kind][0](found, limit) for kind, limit in bounds.items()),
-                    one.name, found, ", ".join(_BOUNDS[kind][1].format(limit)
-                                               for kind, limit in bounds.items()))
+                    one.name, found, expected.replace(" or more, at most", " to"))
 
 
 def option(default: Value, help: str, metavar: str | None = None, **bounds: float) -> Value:

@@ -15,14 +15,13 @@ from typing import Literal
 
 from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
 from bmtools.errors import (
+    LAST_SEED,
     DataError,
     RecordError,
     Reject,
-    check_choices,
     count_of,
     refuse,
     require,
-    require_seed,
 )
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, as_records
@@ -52,11 +51,11 @@ class SplitConfig(Settings, title="A split"):
         "documents", "What is in one part alone: documents; or, as well, texts or questions, so "
                      "that documents that share one stay together and sizes count such groups.")
     seed: int = option(
-        0, "Seed of the order of documents; that of the records makes no difference.")
+        0, "Seed of the order of documents; that of the records makes no difference.",
+        most=LAST_SEED)
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require_seed(self.seed)
+        super().__post_init__()
         require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
         require(not (self.folds and self.counts), "counts", self.counts, "none beside folds")
         ratios = _numbers(self.ratios)

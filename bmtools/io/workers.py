@@ -24,7 +24,6 @@ from bmtools.errors import (
     BmtoolsError,
     RecordError,
     Reject,
-    require_at_least,
     setting,
     settings_spelled_as_flags,
 )
@@ -51,9 +50,6 @@ class Workers(Settings, title="Processes"):
     ray: str | None = option(
         None, "Address of a Ray cluster that does the work instead, HOST:PORT, auto for that of "
               "this machine, or local to start one; its nodes read the same files.")
-
-    def __post_init__(self) -> None:
-        require_at_least(self, workers=0)
 
 
 ONE_WORKER = Workers(1)

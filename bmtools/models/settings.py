@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from bmtools.errors import (
-    check_choices,
-    require_at_least,
-    require_seed,
+    LAST_SEED,
     setting,
 )
 from bmtools.models.sizes import parse_size
@@ -23,14 +21,12 @@ Casing = Literal["cased", "uncased"]
 class SpeedConfig(Settings, title="Timing of models that take turns"):
     """Timing of models that take turns."""
 
-    batch_size: int = option(8, "Texts in a batch.")
-    max_length: int = option(128, "Longest text in tokens, special ones included.")
+    batch_size: int = option(8, "Texts in a batch.", least=1)
+    max_length: int = option(128, "Longest text in tokens, special ones included.", least=3)
     turns: int = option(
-        5, "Of each model, after one that is not counted; the best and the median are reported.")
+        5, "Of each model, after one that is not counted; the best and the median are reported.",
+        least=1)
     workers: int = option(0, "That share the work of a batch on the CPU; 0 takes all cores.")
-
-    def __post_init__(self) -> None:
-        require_at_least(self, batch_size=1, max_length=3, turns=1, workers=0)
 
 
 class TransferConfig(Settings,
@@ -51,20 +47,18 @@ class TransferConfig(Settings,
     rescale: bool = option(
         False, "Bring embeddings made of states, all by one factor, to the mean norm of the base's "
                "own; states are often ten times as long. A departure from the paper.")
-    max_sentences: int = option(20, "Sentences sampled for a token, at most.")
+    max_sentences: int = option(20, "Sentences sampled for a token, at most.", least=1)
     grow: str = option("", "Size of a larger model to make of the base: LAYERSxWIDTH, such as "
                            "12x768, or a named architecture of its family. Layers are repeated and "
                            "weights tiled.", metavar="LAYERSxWIDTH|NAME")
-    batch_tokens: int = option(4_096, "Tokens run through the base model at a time.")
+    batch_tokens: int = option(4_096, "Tokens run through the base model at a time.", least=1)
     device: str = option("auto", "Device that the base model reads on: auto (a GPU if there is "
                                  "one), cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
-    seed: int = option(0, "Seed of samples and of random embeddings.")
+    seed: int = option(0, "Seed of samples and of random embeddings.", most=LAST_SEED)
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         parse_layers(self.layers)
-        require_at_least(self, max_sentences=1, batch_tokens=1)
-        require_seed(self.seed)
         if self.grow:
             parse_size(self.grow)
 
@@ -72,14 +66,12 @@ class TransferConfig(Settings,
 class FocusConfig(Settings, title="Static vectors of method focus, trained on the corpus"):
     """Static vectors of method focus, trained on the corpus."""
 
-    focus_window: int = option(5, "Tokens on either side that count as context.")
-    focus_dim: int = option(128, "Dimensions of a static vector.")
-    focus_min_count: int = option(5, "Occurrences in the corpus that a token needs to get one.")
+    focus_window: int = option(5, "Tokens on either side that count as context.", least=1)
+    focus_dim: int = option(128, "Dimensions of a static vector.", least=2)
+    focus_min_count: int = option(5, "Occurrences in the corpus that a token needs to get one.",
+                                  least=1)
     focus_max_tokens: int = option(
-        20_000_000, "Tokens of the corpus to count; the rest is not read.")
-
-    def __post_init__(self) -> None:
-        require_at_least(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
+        20_000_000, "Tokens of the corpus to count; the rest is not read.", least=1)
 
 
 def parse_layers(layers: str) -> tuple[int, ...] | None:

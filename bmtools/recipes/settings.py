@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, get_type_hints
 
-from bmtools.errors import BmtoolsError, require, require_seed, setting
+from bmtools.errors import LAST_SEED, BmtoolsError, require, setting
 from bmtools.settings import Settings, option
 
 Values = Mapping[str, Any]
@@ -55,11 +55,8 @@ class OptimizationConfig(Settings, title="Optimization"):
                "micro_batch_size, processes, kind of GPU and software. Slower; an operation that "
                "cannot do so ends the run. A CPU does so anyway.")
     seed: int = option(
-        0, "Seed of the order of documents, of masking, of new weights and of dropout.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_seed(self.seed)
+        0, "Seed of the order of documents, of masking, of new weights and of dropout.",
+        most=LAST_SEED)
 
     def require_device(self, kind: str) -> None:
         """Raise an error if this kind of device, such as cpu, cannot train in the precision."""

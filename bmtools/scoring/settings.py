@@ -8,7 +8,7 @@ from itertools import product
 from os import PathLike
 from typing import Literal, TypeVar, get_args
 
-from bmtools.errors import check_choices, require, require_names, require_seed, setting
+from bmtools.errors import LAST_SEED, require, require_names, setting
 from bmtools.models.settings import parse_layers
 from bmtools.recipes.settings import Masking
 from bmtools.settings import Settings, option
@@ -36,11 +36,6 @@ class InferenceConfig(Settings, title="Inference"):
                                  "cpu, cuda or cuda:N.", metavar="auto|cpu|cuda[:N]")
     precision: Precision = option("float32", "Data type of matrix products.")
 
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 or more")
-        require(self.workers >= 0, "workers", self.workers, "0 or more")
-
 
 class PpplConfig(Settings, title="Pseudo-perplexity"):
     """Pseudo-perplexity: which tokens are masked together."""
@@ -54,7 +49,7 @@ class PpplConfig(Settings, title="Pseudo-perplexity"):
               "sentences, without those above 170 tokens.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         require(self.variant == "original" or not self.like, f"like {self.like}",
                 setting("variant"), "no variant with it")
 
@@ -62,7 +57,7 @@ class PpplConfig(Settings, title="Pseudo-perplexity"):
 class MrrConfig(Settings, title="Mean reciprocal rank"):
     """Mean reciprocal rank: which proposals count (Buonocore et al. 2023, equation 2)."""
 
-    top_k: int = option(5, "Proposals that count; a word ranked lower scores 0.")
+    top_k: int = option(5, "Proposals that count; a word ranked lower scores 0.", least=1)
     multi_token: Literal["miss", "first", "joint", "skip"] = option(
         "miss", "Score of a word of several tokens: miss (0, as one mask cannot produce it), first "
                 "(by its first token alone), joint (by all its tokens behind as many masks) or "
@@ -75,8 +70,7 @@ class MrrConfig(Settings, title="Mean reciprocal rank"):
               "spellings.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
+        super().__post_init__()
         require((self.top_k == 5 and self.multi_token == "miss") or not self.like,
                 f"like {self.like}", f"{setting('top_k')} or {setting('multi_token')}",
                 "neither of them with it")
@@ -114,14 +108,15 @@ class MaskedLmLossConfig(Settings, title="Masking of texts"):
     corruption: str = option(
         "80/10/10", "Percentages of masked tokens that become the mask token, become a random one "
                     "and stay themselves, separated by commas.", metavar="M/R/S,...")
-    repeats: int = option(3, "Draws of masks.")
+    repeats: int = option(3, "Draws of masks.", least=1)
     max_length: int = option(128, "Longest sequence in tokens, special tokens included; longer "
-                                  "texts are cut where words begin.")
+                                  "texts are cut where words begin.", least=8)
     segmenter: str = option(
         "tokenizer", "Finds words: tokenizer (right where spaces are written), japanese, chinese, "
                      "thai, or one that a package brings.", metavar="NAME")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         known = get_args(Masking)
         require_names("masking", self.maskings(), known)
         rates, corruptions = self._rates(), self._corruptions()
@@ -131,8 +126,6 @@ class MaskedLmLossConfig(Settings, title="Masking of texts"):
             found = repr(getattr(self, name))
             require(len(values) > 0, name, found, "one at least")
             require(len(set(values)) == len(values), name, found, "each once")
-        require(self.repeats >= 1, "repeats", self.repeats, "1 or more")
-        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
 
     def maskings(self) -> list[str]:
         """Strategies, in the order given."""
@@ -168,13 +161,15 @@ class EmbeddingSpaceConfig(Settings,
     bands: int = option(
         5, "Bands of frequency that words are drawn from. The first has the most frequent words, "
            "as many as are drawn from each band; the others' ranks grow by one factor, which by "
-           "Zipf's law are equal steps on a log scale of counts.")
-    words_per_band: int = option(200, "Words drawn from each band.")
+           "Zipf's law are equal steps on a log scale of counts.", least=2)
+    words_per_band: int = option(200, "Words drawn from each band.", least=2)
     occurrences: int = option(
         5, "Most occurrences of a word, drawn from all of the text. No more than the minimal count "
-           "gives every word as many, so that no band's words are means over more than others'.")
-    min_count: int = option(5, "Occurrences in the text that a word needs (Ethayarajh 2019: 5).")
-    min_letters: int = option(3, "Letters that a word needs; it may contain nothing else.")
+           "gives every word as many, so that no band's words are means over more than others'.",
+           least=1)
+    min_count: int = option(5, "Occurrences in the text that a word needs (Ethayarajh 2019: 5).",
+                            least=1)
+    min_letters: int = option(3, "Letters that a word needs; it may contain nothing else.", least=1)
     single_token_words: bool = option(
         False, "Draw only words that are one token to every model. Rare words are split more, and "
                "a mean over tokens is closer to other such means, whatever the frequency.")
@@ -183,25 +178,19 @@ class EmbeddingSpaceConfig(Settings,
              "this is more than some model takes, all models read less.")
     layers: str = option("last", "Hidden states to average: last, all, or numbers such as 0,-1 (0: "
                                  "embeddings, -1: last layer).", metavar="last|all|N,...")
-    neighbours: int = option(10, "Nearest words of each whose band is compared.")
+    neighbours: int = option(10, "Nearest words of each whose band is compared.", least=1)
     resamples: int = option(1_000, "Bootstrap resamples of the words, by band, behind each 95 % "
                                    "interval, where a band has ten or more; 0 for no intervals.")
     projection: Projection = option(
         "pca", "Projection of words onto the plane of the plot: pca, or tsne (as in BIOptimus).")
-    seed: int = option(0, "Seed of samples, resamples and t-SNE.")
+    seed: int = option(0, "Seed of samples, resamples and t-SNE.", most=LAST_SEED)
 
     def __post_init__(self) -> None:
-        for name, least in (("bands", 2), ("words_per_band", 2), ("occurrences", 1),
-                            ("min_count", 1), ("min_letters", 1), ("context_characters", 0),
-                            ("neighbours", 1), ("resamples", 0)):
-            value = getattr(self, name)
-            require(value >= least, name, value, f"{least} or more")
-        require_seed(self.seed)
+        super().__post_init__()
         others = self.bands * self.words_per_band - 1
         require(self.neighbours <= others, "neighbours", self.neighbours,
                 f"at most {others}, the other words of {setting('bands')} times "
                 f"{setting('words_per_band')}")
-        check_choices(self)
         parse_layers(self.layers)
 
 

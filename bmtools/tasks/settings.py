@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from bmtools.errors import (
-    SEEDS,
+    LAST_SEED,
     BmtoolsError,
-    check_choices,
     did_you_mean,
     require,
-    require_at_least,
     setting,
 )
 from bmtools.io.step import Step
@@ -35,11 +33,7 @@ class TaskConfig(Settings, title="Any task"):
     """Settings of any task; each task extends them."""
 
     max_length: int = option(512, "Longest input in tokens, special tokens included; shorter where "
-                                  "the model reads less.")
-
-    def __post_init__(self) -> None:
-        require_at_least(self, max_length=8)
-        check_choices(self)
+                                  "the model reads less.", least=8)
 
 
 class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
@@ -53,11 +47,7 @@ class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
     oversampling: float = option(
         0.0, "Share of the commonest label's inputs that those of every other label are repeated "
              "to reach; 1 balances the labels, 0 repeats nothing. An input with many labels counts "
-             "for its rarest one.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.oversampling <= 1, "oversampling", self.oversampling, "0 to 1")
+             "for its rarest one.", most=1)
 
 
 class NerConfig(LabelConfig, title="Named entity recognition"):
@@ -80,9 +70,10 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
     head: Literal["linear", "mlp", "bilstm"] = option(
         "linear", "Layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or "
                   "bilstm (a bidirectional LSTM below it).")
-    head_layers: int = option(1, "Hidden layers of mlp or bilstm.")
-    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.")
-    head_dropout: float = option(0.5, "Dropout after hidden layers.")
+    head_layers: int = option(1, "Hidden layers of mlp or bilstm.", least=1)
+    head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.",
+                            least=2)
+    head_dropout: float = option(0.5, "Dropout after hidden layers.", below=1)
     crf: bool = option(
         False, "Conditional random field over the words' tags, one a type with `overlapping`. What "
                "the scheme forbids is impossible. The scores of predictions are its marginals.")
@@ -94,9 +85,7 @@ class NerConfig(LabelConfig, title="Named entity recognition"):
         listed = self.chosen_types
         require(not self.types or (all(listed) and len(set(listed)) == len(listed)), "types",
                 repr(self.types), "different names, such as Chemical,Disease")
-        require_at_least(self, head_layers=1, head_size=2)
         require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
-        require(0 <= self.head_dropout < 1, "head_dropout", self.head_dropout, "0 to below 1")
         for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
                              ("label_pieces", "first")):
             require(not self.crf or getattr(self, name) == needed, name, getattr(self, name),
@@ -137,21 +126,18 @@ class QaConfig(TaskConfig, title="Extractive question answering"):
     max_length: int = option(384, "Longest window in tokens, of question, text and special tokens.")
     stride: int = option(128, "Tokens of the text that a window repeats of the one before; at most "
                               "half of those that fit beside the question.")
-    max_answer_tokens: int = option(30, "Longest answer in tokens.")
+    max_answer_tokens: int = option(30, "Longest answer in tokens.", least=1)
     whole_words: bool = option(True, "Give no answer that begins or ends inside a word.")
-    top_k: int = option(5, "Answers to give, best first, each text once.")
+    top_k: int = option(5, "Answers to give, best first, each text once.", least=1)
     no_answer: bool = option(False, "Learn and say that a text has no answer, as in SQuAD 2.0.")
     null_score_diff_threshold: float | None = option(
         None, "How much the score of no answer must exceed that of the best answer, with "
-              "`no_answer`; by default the value with the best F1 on the development set.")
+              "`no_answer`; by default the value with the best F1 on the development set.",
+              least=float("-inf"))
     metric_for_best_model: Literal["f1", "exact_match", "strict_accuracy", "lenient_accuracy",
                                    "mrr"] = option(
         "f1", "Score on the development set that chooses the epoch and the seed; strict_accuracy, "
               "lenient_accuracy and mrr are BioASQ's.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(self, stride=0, max_answer_tokens=1, top_k=1)
 
 
 class RelationsConfig(LabelConfig, title="Relation extraction"):
@@ -208,15 +194,11 @@ class MultilabelConfig(LabelConfig, title="Classification with any number of lab
     """Settings of classification with any number of labels."""
 
     threshold: float = option(0.5, "Probability from which a label is given. 0: of 0.05, 0.1 ... "
-                                   "0.95 the one that is best on the development set.")
+                                   "0.95 the one that is best on the development set.", below=1)
     metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
                                    "record_micro_f1"] = option(
         "micro_f1", "Score on the development set that chooses the epoch, the seed and the "
                     "threshold: over documents (see `meta.document` of records), or over records.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.threshold < 1, "threshold", self.threshold, "0 to below 1")
 
 
 class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
@@ -236,15 +218,16 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     """Length and number of fine-tuning runs."""
 
     seeds: int = option(
-        3, "Runs, each with the next seed; the best on the development set is kept.")
+        3, "Runs, each with the next seed; the best on the development set is kept.", least=1)
     seed_list: str = option(
         "", "Seeds of the runs instead, separated by commas, such as 13,42,100.", metavar="N,...")
-    epochs: int = option(20, "Most passes over the training set.")
+    epochs: int = option(20, "Most passes over the training set.", least=1)
     eval_steps: int = option(
         0, "Steps between evaluations on the development set; 0: after each epoch.")
     patience: int = option(
-        3, "Evaluations without a better score on the development set after which a run ends.")
-    batch_size: int = option(16, "Inputs a step.")
+        3, "Evaluations without a better score on the development set after which a run ends.",
+        least=1)
+    batch_size: int = option(16, "Inputs a step.", least=1)
     grid: str = option(
         "", "Settings to try, each with all seeds; the best mean on the development set is kept. "
             'Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or '
@@ -255,11 +238,11 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
               "default each fold's dev part chooses its own.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)
+        super().__post_init__()
         listed = self.seed_list.split(",") if self.seed_list else []
-        require(all(one.strip().isdecimal() and int(one[:_DIGITS]) < SEEDS for one in listed)
+        require(all(one.strip().isdecimal() and int(one[:_DIGITS]) <= LAST_SEED for one in listed)
                 and len(set(listed)) == len(listed), "seed_list", repr(self.seed_list[:_SHOWN]),
-                f"different whole numbers up to {SEEDS - 1}, such as 13,42,100")
+                f"different whole numbers up to {LAST_SEED}, such as 13,42,100")
 
     def seed_numbers(self, first: int) -> list[int]:
         """List the seeds of the runs, from `first` where they are not listed."""
@@ -319,8 +302,8 @@ class FinetunePlan:
 
     def __post_init__(self) -> None:
         first, seeds = self.optimization.seed, self.finetuning.seeds
-        require(bool(self.finetuning.seed_list) or first + seeds <= SEEDS, "seed", first,
-                f"{SEEDS - seeds} at most beside {setting('seeds')} {seeds}")
+        require(bool(self.finetuning.seed_list) or first + seeds - 1 <= LAST_SEED, "seed", first,
+                f"{LAST_SEED - seeds + 1} at most beside {setting('seeds')} {seeds}")
 
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig,
@@ -338,17 +321,16 @@ class PredictConfig(Settings, title="Passage of records through a fine-tuned mod
                      "them, and drops relations of replaced entities.")
     max_length: int = option(0, "Longest input in tokens, special tokens included; 0 for the "
                                 "length it was trained with.")
-    batch_size: int = option(32, "Inputs a pass.")
+    batch_size: int = option(32, "Inputs a pass.", least=1)
     device: str = option("auto", "Device of the model: auto (a GPU if there is one), cpu, cuda or "
                                  "cuda:N.", metavar="auto|cpu|cuda[:N]")
     precision: Literal["float32", "bf16", "fp16"] = option(
         "float32", "Data type of matrix products; in bf16 predictions move by its rounding.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         require(self.max_length == 0 or self.max_length >= 8, "max_length", self.max_length,
                 "0, or 8 or more")
-        require_at_least(self, batch_size=1)
 
 
 TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",

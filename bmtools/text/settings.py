@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from bmtools.errors import require, require_seed
+from bmtools.errors import LAST_SEED, require
 from bmtools.settings import Settings, option
 
 
 class ContextConfig(Settings, title="The sample of sentences"):
     """Settings of the sample of sentences."""
 
-    max_sentences: int = option(20, "Most sentences sampled for a word (BIOptimus: 1 to 20).")
+    max_sentences: int = option(20, "Most sentences sampled for a word (BIOptimus: 1 to 20).",
+                                least=1)
     lang: str = option(
         "en", "Language of records that name none; sentences are split by it.", metavar="CODE")
-    seed: int = option(0, "Seed of the sample.")
+    seed: int = option(0, "Seed of the sample.", most=LAST_SEED)
 
     def __post_init__(self) -> None:
-        require(self.max_sentences >= 1, "max_sentences", self.max_sentences, "1 or more")
-        require_seed(self.seed)
+        super().__post_init__()
         require(bool(self.lang), "lang", "nothing", "a language code such as en")

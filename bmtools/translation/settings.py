@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from bmtools.errors import (
-    check_choices,
     require,
-    require_above_0,
-    require_at_least,
     require_names,
     setting,
 )
@@ -72,9 +69,6 @@ class QualityConfig(Settings, title="Scores of translations"):
         "", "Language of the translations, by default that of the references.")
     resamples: int = option(1000, "Bootstrap resamples of segments behind an interval; 0 for none.")
 
-    def __post_init__(self) -> None:
-        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
-
 
 class DocumentConfig(Settings, title="Sentences without translation"):
     """Languages of records, and the treatment of untranslatable sentences and records."""
@@ -94,7 +88,7 @@ class DocumentConfig(Settings, title="Sentences without translation"):
         False, "Translate annotated words by themselves, too, for methods exact and dictionary.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         if primary_language(self.source_lang) == primary_language(self.target_lang):
             raise ValueError(f"{setting('source_lang')} and {setting('target_lang')} are both "
                              f"{self.source_lang}; expected two languages")
@@ -113,7 +107,8 @@ class EngineConfig(Settings, title="Engine"):
               "each language.", metavar="FILE")
     memory_threshold: float | None = option(
         None, "Least similarity of a sentence in the memory, 0.5 to 1, from its words; what "
-              "differs in numbers alone has 1. By default, equal sentences alone.")
+              "differs in numbers alone has 1. By default, equal sentences alone.",
+              least=0.5, most=1)
     via: str | None = option(None, "Language in between, such as ca, for engine apertium.",
                              metavar="LANG")
     model: Path | None = option(
@@ -131,11 +126,11 @@ class EngineConfig(Settings, title="Engine"):
         "auto", "Data type of the weights; auto is that of a converted model, else int8 (on a GPU "
                 "fp16) with ctranslate2, float32 with transformers.")
     device: Device = option("auto", "auto takes a GPU where there is one.")
-    beam_size: int = option(4, "Hypotheses kept by a model; 1 is greedy, and fastest.")
-    batch_tokens: int = option(4096, "Tokens of one batch, padding included.")
+    beam_size: int = option(4, "Hypotheses kept by a model; 1 is greedy, and fastest.", least=1)
+    batch_tokens: int = option(4096, "Tokens of one batch, padding included.", least=1)
     max_source_tokens: int | None = option(
         None, "Tokens of the longest sentence that a model accepts, language tokens included; the "
-              "model's own limit by default.")
+              "model's own limit by default.", least=2)
     source_code: str | None = option(
         None, "The model's name of the source language; found automatically by default.")
     target_code: str | None = option(None, "Likewise of the target language.")
@@ -147,7 +142,7 @@ class EngineConfig(Settings, title="Engine"):
               "sentence a line and answers each with a line. {source} and {target} are replaced.")
     timeout_seconds: float = option(
         120.0, "Seconds without an answer after which a program is stopped and a server asked "
-              "again.")
+              "again.", above=0)
     url: str | None = option(None, "Address of engine http up to /v1, such as "
                                    "http://127.0.0.1:8080/v1; sentences are sent there.")
     served_model: str | None = option(None, "The server's name of the model.")
@@ -158,24 +153,17 @@ class EngineConfig(Settings, title="Engine"):
     key_variable: str | None = option(None, "Environment variable that holds the server's key.")
     answer_tokens: int | None = option(
         None, "Most tokens of an answer; as many as the sentence has characters, and 64 more, by "
-              "default. Models that think aloud need more.")
+              "default. Models that think aloud need more.", least=1)
     retries: int = option(5, "Further requests after an answer that says busy or broken, or none, "
                              "each after a longer wait.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, workers=0, beam_size=1, batch_tokens=1, retries=0)
-        require_above_0(self, "timeout_seconds")
-        for name, least in (("max_source_tokens", 2), ("answer_tokens", 1)):
-            value = getattr(self, name)
-            require(value is None or value >= least, name, value, f"{least} or more")
+        super().__post_init__()
         require(self.url is None or self.url.startswith(("http://", "https://")), "url", self.url,
                 "an address that begins with http:// or https://")
         require("@" not in (self.url or ""), "url", "a password",
                 f"an address without one; {setting('key_variable')} names a variable with a key")
         require("{sentence}" in self.prompt, "prompt", self.prompt, "{sentence} in it")
-        require(self.memory_threshold is None or 0.5 <= self.memory_threshold <= 1,
-                "memory_threshold", self.memory_threshold, "0.5 to 1")
         faults = idle_settings(self.engine, self)
         faults += [f"{setting('engine')} {self.engine} needs {setting(name)}"
                    for name in _NEEDS.get(self.engine, ()) if not getattr(self, name)]
@@ -230,10 +218,10 @@ class RayConfig(Settings, title="A Ray cluster that translates"):
     ray: str | None = option(None, "Its address, HOST:PORT, auto for that of this machine, or "
                                    "local to start one; none to translate here.")
     ray_cores: int | None = option(
-        None, "Of each copy of the engine; by default one copy takes a node, or a GPU of it.")
+        None, "Of each copy of the engine; by default one copy takes a node, or a GPU of it.",
+        least=1)
 
     def __post_init__(self) -> None:
-        if self.ray_cores is not None:
-            require_at_least(self, ray_cores=1)
-            require(bool(self.ray), "ray_cores", self.ray_cores,
-                    f"nothing without {setting('ray')}")
+        super().__post_init__()
+        require(self.ray_cores is None or bool(self.ray), "ray_cores", self.ray_cores,
+                f"nothing without {setting('ray')}")

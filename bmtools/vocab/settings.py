@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bmtools.errors import DataError, check_choices, require_at_least, require_seed, setting
+from bmtools.errors import LAST_SEED, DataError, setting
 from bmtools.settings import Settings, option
 
 TokenizerType = Literal["wordpiece", "bpe", "unigram"]
@@ -15,15 +15,16 @@ UnicodeForm = Literal["nfc", "nfkc", "none"]
 class VocabularyConfig(Settings, title="A vocabulary and of the text it is trained on"):
     """Settings of a vocabulary and of the text it is trained on."""
 
-    size: int = option(30_000, "Number of tokens, special ones included.")
+    size: int = option(30_000, "Number of tokens, special ones included.", least=100)
     uncased: bool = option(False, "Lower-case text before anything else.")
     strip_accents: bool = option(
         False, "Drop combining accents. BERT ties this to `uncased`; here it is apart and off, "
                "because in Italian, Spanish or French an accent tells words from one another.")
-    min_frequency: int = option(2, "Pairs seen less often are never merged (wordpiece and bpe).")
+    min_frequency: int = option(2, "Pairs seen less often are never merged (wordpiece and bpe).",
+                                least=1)
     max_alphabet: int = option(
         1_000, "Characters kept; the rarest beyond that become unknown. A bpe vocabulary spells "
-               "every character by its bytes and needs no such limit.")
+               "every character by its bytes and needs no such limit.", least=1)
     tokenizer_type: TokenizerType = option(
         "wordpiece", "wordpiece, bpe (byte-level) or unigram (SentencePiece).")
     special_tokens: SpecialTokenStyle | None = option(
@@ -38,12 +39,7 @@ class VocabularyConfig(Settings, title="A vocabulary and of the text it is train
     sample_megabytes: float = option(
         1_000.0, "Text to train on, held in memory, in millions of bytes of UTF-8; longer input is "
                  "sampled at random, document by document. 0 reads all of it in one pass.")
-    seed: int = option(0, "Seed of the sample.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, size=100, min_frequency=1, max_alphabet=1, sample_megabytes=0)
-        require_seed(self.seed)
+    seed: int = option(0, "Seed of the sample.", most=LAST_SEED)
 
     @property
     def special_token_style(self) -> SpecialTokenStyle:

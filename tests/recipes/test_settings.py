@@ -25,7 +25,7 @@ def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> No
 @pytest.mark.parametrize(("options", "message"), [
     ({"mask_rate": 1.5}, "mask_rate: found 1.5, expected above 0, at most 1"),
     ({"mask_rate": float("nan")}, "mask_rate: found nan, expected above 0, at most 1"),
-    ({"mask_rate_end": -1.0}, "mask_rate_end: found -1.0, expected 0 or more, at most 1"),
+    ({"mask_rate_end": -1.0}, "mask_rate_end: found -1.0, expected 0 to 1"),
     ({"mask_rate_end": 0.3, "mask_rate_steps": 1},
      "mask_rate_steps: found 1, expected 2 or more, or 0")])
 def test_wrong_mask_rates(options: dict[str, Any], message: str) -> None:

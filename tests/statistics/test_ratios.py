@@ -251,8 +251,8 @@ def test_holm_by_hand() -> None:
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"resamples": -1}, "resamples: found -1, expected 0 or more"),
-    ({"confidence": 1.0}, "confidence: found 1.0, expected more than 0 and less than 1"),
-    ({"confidence": 0.0}, "confidence: found 0.0, expected more than 0 and less than 1"),
+    ({"confidence": 1.0}, "confidence: found 1.0, expected above 0, less than 1"),
+    ({"confidence": 0.0}, "confidence: found 0.0, expected above 0, less than 1"),
     ({"seed": -1}, "seed: found -1, expected 0 to 4294967295"),
 ])
 def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> None:

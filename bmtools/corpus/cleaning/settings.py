@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_at_least, require_names
+from bmtools.errors import require, require_names
 from bmtools.settings import Settings, option
 
 BASIC_REPAIRS = ("line-ends", "control-characters", "invisible-characters", "white-space",
@@ -57,7 +57,7 @@ class FilterConfig(Settings, title="Records left out"):
                                "one are left out.", metavar="commercial|NAME,...")
 
     def __post_init__(self) -> None:
-        require_at_least(self, min_words=0, max_words=0, min_characters=0)
+        super().__post_init__()
         require(not self.max_words or self.min_words <= self.max_words, "min_words",
                 self.min_words, f"at most max_words, {self.max_words}")
         require(not self.to_year or self.from_year <= self.to_year, "from_year", self.from_year,
@@ -77,7 +77,7 @@ class PersonalDataConfig(Settings, title="Personal data"):
                  "all (birth-date too), or names.", metavar="basic|all|NAME,...")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         require_names("personal_kinds", self.kinds, KINDS)
 
     @property

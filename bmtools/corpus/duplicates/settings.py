@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_at_least, require_seed
+from bmtools.errors import LAST_SEED, require
 from bmtools.settings import Settings, option
 
 Duplicates = Literal["near", "exact"]
@@ -20,18 +20,13 @@ class DedupConfig(Settings, title="Duplicates"):
         "near", "near finds texts that share most of their words in order, and equal ones; exact "
                 "only equal ones, case and white space aside.")
     threshold: float = option(
-        0.7, "Least similarity of near duplicates: Jaccard index of their runs of words.")
-    ngram_words: int = option(5, "Words of a run; shorter texts are one run.")
+        0.7, "Least similarity of near duplicates: Jaccard index of their runs of words.",
+        above=0, most=1)
+    ngram_words: int = option(5, "Words of a run; shorter texts are one run.", least=1)
     permutations: int = option(128, "Hashes a text, from which similarities are estimated; the "
-                                    "standard error is at most 0.5 / sqrt(permutations).")
-    seed: int = option(0, "Seed of the hashes.")
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, ngram_words=1, permutations=16)
-        require(0 < self.threshold <= 1, "threshold", self.threshold, "above 0, at most 1")
-        require(self.permutations <= 1024, "permutations", self.permutations, "1024 or fewer")
-        require_seed(self.seed)
+                                    "standard error is at most 0.5 / sqrt(permutations).",
+                                    least=16, most=1024)
+    seed: int = option(0, "Seed of the hashes.", most=LAST_SEED)
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,11 @@ class Bands:
 class ContaminationConfig(Settings, title="Contamination"):
     """Settings of contamination."""
 
-    ngram_words: int = option(13, "Words of a run that a record and an evaluation text share.")
+    ngram_words: int = option(13, "Words of a run that a record and an evaluation text share.",
+                              least=1)
     least_words: int = option(
-        8, "Of a shorter evaluation text the whole is looked for, if it has so many words.")
+        8, "Of a shorter evaluation text the whole is looked for, if it has so many words.",
+        least=1)
     keys: str = option(
         "text,text_pair,question", "Of the evaluation records whose texts are looked for, "
                                    "separated by commas; the word behind a [MASK] takes its place.",
@@ -74,8 +71,7 @@ class ContaminationConfig(Settings, title="Contamination"):
         "drop", "drop leaves out records that share a run, report lets them pass.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        require_at_least(self, ngram_words=1, least_words=1)
+        super().__post_init__()
         require(all(self.key_list), "keys", repr(self.keys), "names of keys, as text,question")
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_at_least, require_names
+from bmtools.errors import require, require_names
 from bmtools.settings import Settings, option
 
 Genes = Literal["keep", "merge"]
@@ -64,7 +64,7 @@ class TableConfig(Settings, title="Columns of a table"):
                 "are letters. auto: off where tabs delimit the columns.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         read_columns(self.columns, _COLUMNS)
         require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
         require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",
@@ -94,14 +94,14 @@ HOC = TableConfig("text=text,labels=labels,id=index")
 class ConllConfig(Settings, title="CoNLL columns"):
     """Layout of CoNLL columns."""
 
-    token_column: int = option(1, "Column of the token, counted from 1.")
+    token_column: int = option(1, "Column of the token, counted from 1.", least=1)
     tag_column: int = option(0, "Column of the tag, counted from 1; 0 for the last one.")
     default_type: str = option("ENTITY", "Type of entities whose tags name none.", metavar="NAME")
     documents: bool = option(
         False, "One record for every -DOCSTART- line, its sentences a line each.")
 
     def __post_init__(self) -> None:
-        require_at_least(self, token_column=1, tag_column=0)
+        super().__post_init__()
         require(self.token_column != self.tag_column, "tag_column", self.tag_column,
                 "another column than the token's")
         require(bool(self.default_type), "default_type", "nothing", "the type of an entity")

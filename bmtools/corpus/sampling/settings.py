@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bmtools.errors import require, require_seed, setting
+from bmtools.errors import LAST_SEED, require, setting
 from bmtools.settings import Settings, option
 
 _BYTES = {"b": 1, **{f"{letter}b": 1000 ** power for power, letter in enumerate("kmgt", 1)},
@@ -51,10 +51,11 @@ class SampleConfig(Settings, title="A sample"):
     allow_fewer: bool = option(
         False, "Take all records where there are fewer than a sample should have.")
     seed: int = option(
-        0, "Seed of the choice, which goes by the records' ids, whatever their order.")
+        0, "Seed of the choice, which goes by the records' ids, whatever their order.",
+        most=LAST_SEED)
 
     def __post_init__(self) -> None:
-        require_seed(self.seed)
+        super().__post_init__()
         if len([unit for unit in UNITS if getattr(self, unit)]) != 1:
             raise ValueError(f"expected one of {', '.join(map(setting, UNITS))}")
         self.rungs()
@@ -103,10 +104,7 @@ class MixConfig(Settings, title="A mixture"):
     size: str = option("", "Bytes of text in all, as 1GB; by default, as much as the weights allow "
                            "with each record once.", metavar="100MB")
     repeat: bool = option(False, "Repeat the records of a corpus that is smaller than its part.")
-    seed: int = option(0, "Seed of the choice and the order of records.")
-
-    def __post_init__(self) -> None:
-        require_seed(self.seed)
+    seed: int = option(0, "Seed of the choice and the order of records.", most=LAST_SEED)
 
     def parts(self, totals: Mapping[str, int]) -> dict[str, float]:
         """Return the bytes of each corpus in the mixture, from those that it has.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bmtools.errors import require, require_at_least
+from bmtools.errors import require
 from bmtools.settings import Settings, option
 
 OTHERS, UNSTATED, NO_TOPIC = "others", "unstated", "none"
@@ -20,10 +20,10 @@ class DescribeConfig(Settings, title="The description of a corpus"):
     uncased: bool = option(False, "Count words without regard to case.")
     keys: str = option("", "Further keys whose values are counted, separated by commas: "
                            "meta.journal ...", metavar="KEY,...")
-    most: int = option(20, "Number of values named of each key, the most frequent ones.")
+    most: int = option(20, "Number of values named of each key, the most frequent ones.", least=1)
 
     def __post_init__(self) -> None:
-        require_at_least(self, most=1)
+        super().__post_init__()
         require(min(self.bounds) > 1 and all(low < high for low, high in pairwise(self.bounds)),
                 "bands", repr(self.bands), "rising whole numbers above 1, as 10,100,1000")
 

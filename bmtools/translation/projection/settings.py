@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
-from bmtools.errors import check_choices, require, require_names, setting
+from bmtools.errors import require, require_names, setting
 from bmtools.settings import Settings, option
 from bmtools.translation.settings import EngineConfig
 
@@ -25,7 +25,8 @@ class ProjectionConfig(Settings, title="Projection"):
 
     methods: tuple[str, ...] = ("align", "exact")
     edges: bool = option(True, "Correct where annotations begin and end by rules.")
-    min_confidence: float = option(0.0, "Least confidence of the annotations that stay, 0 to 1.")
+    min_confidence: float = option(0.0, "Least confidence of the annotations that stay, 0 to 1.",
+                                   most=1)
     lost: Lost = option("drop", "An annotation without a place in the translation: drop it, or "
                                 "reject its record.")
     pairing: Pairing = option("id", "Pair records and translations by their ids or by their order.")
@@ -43,10 +44,9 @@ class ProjectionConfig(Settings, title="Projection"):
               "translation model, and the eighth of another encoder.")
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        super().__post_init__()
         require(bool(self.methods), "method", "none", "one or more")
         require_names("method", self.methods, get_args(Method))
-        require(0 <= self.min_confidence <= 1, "min_confidence", self.min_confidence, "0 to 1")
 
     def require_resources(self, engine: EngineConfig | None) -> None:
         """Refuse methods without what they need, and resources without their method.
