@@ -8,24 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from bmtools.data.masking.corruption import IGNORED, TokenBatch, corrupt, count_coverage
+from bmtools.data.masking.strategies import MaskStrategy
+from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
 from bmtools.data.samples import mask_keys, token_counts
+from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
 from bmtools.ragged import offsets, ranges
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from bmtools.data.masking.strategies import MaskStrategy
-    from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
-    from bmtools.data.shards import Corpus
-    from bmtools.recipes.settings import ObjectiveConfig
+from bmtools.recipes.settings import ObjectiveConfig
 
 ResultT = TypeVar("ResultT")
 _PLANS_AHEAD = 8

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import PreTrainedModel
 
 from bmtools.models.mlm import lm_head
+from bmtools.models.next_sentence import NextSentenceHead
+from bmtools.recipes.settings import PretrainingConfig
 from bmtools.training.objectives import (
     EncoderInputs,
     Lengths,
@@ -19,12 +21,6 @@ from bmtools.training.objectives import (
     masked_positions,
     select_masked,
 )
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from bmtools.models.next_sentence import NextSentenceHead
-    from bmtools.recipes.settings import PretrainingConfig
 
 
 class AdversarialObjective(MaskedObjective):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelerate import PartialState
+from transformers import PretrainedConfig
 
 from bmtools.errors import setting
 from bmtools.models.precision import PrecisionChoice, choose_precision
-from bmtools.training.checkpoints import recorded_identity
+from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.distributed import decide_by_main_process, is_sharded
-from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-    from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan, recorded_identity
 
 AUTO = "auto"
 

@@ -34,7 +34,7 @@ from bmtools.models.next_sentence import join_head
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS, JsonObject
 from bmtools.training.metrics import Progress
-from bmtools.training.plan import STATES, kept_directory, runs_directory
+from bmtools.training.plan import STATE, STATES, kept_directory, newest_state, runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -51,7 +51,6 @@ METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
 _OPTIMIZER = "optimizer.safetensors"
 _HEADS = "objective.safetensors"
-STATE = "state.json"
 
 
 def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
@@ -76,21 +75,6 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, object],
     for path in (*runs_directory(plan.output).glob(STATES), kept_directory(plan.output)):
         shutil.rmtree(path, ignore_errors=True)
     return Progress(identity), None
-
-
-def newest_state(plan: TrainingPlan) -> Path | None:
-    """Return the newest state of a run; states are put in place whole."""
-    return max(runs_directory(plan.output).glob(STATES), default=None)
-
-
-def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
-    """Read the identity of the run to resume; empty for a new run.
-
-    One of several processes calls it, before that one clears directories, and tells the others.
-    """
-    state = newest_state(plan) if plan.resume else None
-    identity = read_object(state / STATE).get("identity") if state else None
-    return identity if isinstance(identity, dict) else {}
 
 
 def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:

@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
+from transformers import PreTrainedModel
 
 from bmtools.errors import CheckpointError, Reject, refuse
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.families import require_length
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.models.precision import FLOAT32_ONLY
+from bmtools.records import JsonObject
 from bmtools.training.distillation import DistillationObjective, Teacher
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.forecast import forecast
+from bmtools.training.forecast import run_to_end
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
@@ -32,13 +34,7 @@ from bmtools.training.plan import (
     make_plan,
     make_run_config,
 )
-from bmtools.training.run import StartRun, run_to_end, train
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from bmtools.models.next_sentence import NextSentenceHead
-    from bmtools.records import JsonObject
+from bmtools.training.run import StartRun, train
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -77,10 +73,7 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
     init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
     plan = make_plan(Path(output), config, init, data_config, resume, overwrite, Path(teacher))
     lines = partial(distill_lines, plan, init, Path(teacher), data_config, refuse)
-    if dry_run:
-        [line] = lines(forecast)
-        return line
-    return run_to_end(plan, lines, on_report)
+    return run_to_end(plan, lines, on_report, dry_run)
 
 
 def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,

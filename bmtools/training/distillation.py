@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from transformers import PretrainedConfig, PreTrainedModel
 
 from bmtools.models.chunks import sum_by_chunks
 from bmtools.models.mlm import (
@@ -20,6 +21,7 @@ from bmtools.models.mlm import (
     sum_cross_entropy,
     wide,
 )
+from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.objectives import (
     EncoderInputs,
     LabelObjective,
@@ -27,11 +29,6 @@ from bmtools.training.objectives import (
     LossTerm,
     masked_positions,
 )
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
-
-    from bmtools.recipes.settings import DistillationConfig
 
 # Numbers in the memory of a pass over rows: what stays in a CPU's cache, what keeps a GPU busy.
 _CACHED_ON_CPU = 2**18

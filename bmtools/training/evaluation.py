@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.samples import cut_evenly, token_counts, whole_documents
+from bmtools.data.shards import Corpus
 from bmtools.recipes.settings import ObjectiveConfig
+from bmtools.records import JsonObject
 from bmtools.status import counted
 from bmtools.training.distributed import sum_over_processes
-
-if TYPE_CHECKING:
-    from bmtools.data.masking.strategies import MaskStrategy
-    from bmtools.data.shards import Corpus
-    from bmtools.records import JsonObject
-    from bmtools.training.objectives import Objective
+from bmtools.training.objectives import Objective
 
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
 from bmtools.data.sampler import Sampler
 from bmtools.errors import Reject, setting
+from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.hardware import most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase, Schedule
@@ -24,8 +25,8 @@ from bmtools.status import set_status
 from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan
-from bmtools.training.run import Run, prepare_run
+from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
+from bmtools.training.run import Run, describe, prepare_run, train
 
 Number = TypeVar("Number", float, float | None)
 PROBE_SECONDS = 5.0
@@ -59,6 +60,28 @@ def forecast(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False)
         with prepare_run(temporary, initial, data, reject, processes) as run:
             yield _Forecaster(plan, run, processes).forecast()
+
+
+def run_to_end(plan: TrainingPlan, lines: Callable[..., Iterator[JsonObject]],
+               on_report: Callable[[JsonObject], None] | None, dry_run: bool) -> JsonObject:
+    """Run a plan to its end and return its last line; a finished run that resumes has no others.
+
+    Args:
+        plan: settings of the run.
+        lines: yields the lines of the run, or those of a function that it is given.
+        on_report: called with each line but the last.
+        dry_run: return a forecast instead.
+    """
+    if not dry_run:
+        if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
+            return describe(str(plan.output), read_manifest(plan.output))
+        plan.check_targets()
+    last: JsonObject = {}
+    for line in lines(forecast if dry_run else train):
+        if last and on_report:
+            on_report(last)
+        last = line
+    return last
 
 
 class _Forecaster:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
+from transformers import PretrainedConfig
 
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.sampler import STREAM, StreamPosition
+from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.hardware import (
     Hardware,
@@ -17,14 +18,9 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     training_flops_per_token,
 )
+from bmtools.recipes.phases import PhaseStep, Schedule
+from bmtools.recipes.settings import OptimizationConfig
 from bmtools.records import JsonObject
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
-
-    from bmtools.data.shards import Corpus
-    from bmtools.recipes.phases import PhaseStep, Schedule
-    from bmtools.recipes.settings import OptimizationConfig
 
 _DIGITS = 6
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +19,11 @@ from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import GIB, MemoryTracker, keep_freed_memory, resident_bytes
 from bmtools.models.sizes import STATE_COPIES
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import Values
 from bmtools.training.distributed import is_sharded, local_bytes
-
-if TYPE_CHECKING:
-    from bmtools.recipes.phases import Phase
-    from bmtools.recipes.settings import Values
-    from bmtools.training.loop import Trainer
-    from bmtools.training.plan import TrainingPlan
+from bmtools.training.loop import Trainer
+from bmtools.training.plan import TrainingPlan
 
 # What allocators lose to fragmentation, as a factor of activations. On a CPU, where freed memory
 # is returned to the system, 0.97 to 1.13 were measured beside what libraries take; where it is

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from bmtools.data.batches import Collator
 from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_config,
@@ -25,17 +27,10 @@ from bmtools.models.transfer.take_layers import take_layers
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.status import set_status
 from bmtools.training.layers import encoder_layers
+from bmtools.training.objectives import PhasedObjective
 from bmtools.training.plan import ModelInit
 from bmtools.vocab.loading import load_tokenizer
 from bmtools.vocab.tokenizer import fingerprint
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
-
-    from bmtools.data.batches import Collator
-    from bmtools.data.shards import Corpus
-    from bmtools.training.objectives import PhasedObjective
-    from bmtools.training.plan import ModelInit
 
 _LENGTH_STEP = 16
 

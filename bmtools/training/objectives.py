@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import PreTrainedModel
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documents
@@ -17,11 +18,6 @@ from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
 from bmtools.records import JsonMapping, JsonObject
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from bmtools.models.next_sentence import NextSentenceHead
 
 Lengths = Tensor | DocumentLengths | None
 """Packed documents, or (documents,) tokens of each; None where sequences are padded."""

@@ -10,21 +10,20 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import RUN, beside, place_of, refuse_existing
+from bmtools.io.json_files import read_object
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
 from bmtools.io.unfinished import real_path, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (
-    PHASE_KINDS,
-    RUN_FIELDS,
     DistillationConfig,
     FreezeConfig,
     OptimizationConfig,
@@ -45,6 +44,8 @@ PRECISION = "precision"
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
+STATE = "state.json"
+"""Name of the file of a state that has the progress of the run."""
 STATES = "step-*"
 """Pattern of the names of states, which sort by step."""
 DISTILLATION_WARMUP = 0.05
@@ -251,21 +252,15 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
     elif phases:
         config = read_run_config(str(phases))
     else:
-        parts: JsonObject = {
-            part: kind(**{one.name: defaults[one.name] for one in fields(kind)
-                          if one.name in defaults})
-            for part, kind in PHASE_KINDS.items()}
-        config = override(RunConfig((Phase("main", **parts),)), {
-            name: value for name, value in defaults.items() if name in RUN_FIELDS})
+        config = override(RunConfig((Phase("main"),)), defaults)
     return override(config, settings or {}, changes)
 
 
 def pretraining_init(model: str | Path | None, architecture: str | None,
                      tokenizer: str | Path | None, config: RunConfig) -> ModelInit:
     """Take the initial weights of pretraining from settings, or the architecture from a config."""
-    if not (model or architecture):
-        architecture = config.architecture or None
-    return ModelInit(Path(model) if model else None, architecture or None,
+    named = architecture or ("" if model else config.architecture)
+    return ModelInit(Path(model) if model else None, named or None,
                      Path(tokenizer) if tokenizer else None)
 
 
@@ -361,6 +356,21 @@ def last_kept(output: Path, number: int) -> list[Path]:
         raise BmtoolsError(f"{kept_directory(output)}: found {len(found)} checkpoints of steps, "
                            f"expected {number} or more; {setting('keep_steps')} keeps them")
     return found[-number:]
+
+
+def newest_state(plan: TrainingPlan) -> Path | None:
+    """Return the newest state of a run; states are put in place whole."""
+    return max(runs_directory(plan.output).glob(STATES), default=None)
+
+
+def recorded_identity(plan: TrainingPlan) -> Mapping[str, object]:
+    """Read the identity of the run to resume; empty for a new run.
+
+    One of several processes calls it, before that one clears directories, and tells the others.
+    """
+    state = newest_state(plan) if plan.resume else None
+    identity = read_object(state / STATE).get("identity") if state else None
+    return identity if isinstance(identity, dict) else {}
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from bmtools.errors import Reject, refuse
 from bmtools.records import JsonObject
-from bmtools.training.forecast import forecast
+from bmtools.training.forecast import run_to_end
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
     Data,
@@ -19,7 +20,7 @@ from bmtools.training.plan import (
     make_run_config,
     pretraining_init,
 )
-from bmtools.training.run import StartRun, run_to_end, train
+from bmtools.training.run import StartRun, train
 
 
 def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
@@ -63,10 +64,8 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     config = make_run_config(recipe, phases, settings)
     init = pretraining_init(model, architecture, tokenizer, config)
     plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
-    if dry_run:
-        [line] = pretrain_lines(plan, init, data_config, refuse, forecast)
-        return line
-    return run_to_end(plan, lambda: pretrain_lines(plan, init, data_config, refuse), on_report)
+    return run_to_end(plan, partial(pretrain_lines, plan, init, data_config, refuse), on_report,
+                      dry_run)
 
 
 def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,

@@ -6,30 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
+from bmtools.data.batches import Batches, RankBatch
 from bmtools.data.sampler import Sampler, StreamPosition
+from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
+from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks
-from bmtools.training.plan import runs_directory
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from bmtools.data.batches import Batches, RankBatch
-    from bmtools.data.shards import Corpus
-    from bmtools.recipes.settings import RegularizationConfig
-    from bmtools.training.plan import TrainingPlan
+from bmtools.training.plan import TrainingPlan, runs_directory
 
 _INITIAL_WEIGHTS = "start.safetensors"
 _MIXOUT_STREAM = 11  # separates these draws from those of batches and masks with the same seed

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from accelerate import Accelerator
 from torch import nn
+from transformers import PreTrainedModel
 
 from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
+from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.failures import WriteError
-from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
+from bmtools.recipes.phases import PhaseStep
+from bmtools.recipes.settings import Values
+from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.auto import resolve_auto
@@ -79,14 +82,6 @@ from bmtools.training.regularization import ReplayedBatches, make_hooks
 StartRun = Callable[..., "Iterator[JsonObject]"]
 """Starts a run with the arguments of `train`, and yields lines."""
 
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-    from transformers import PreTrainedModel
-
-    from bmtools.data.shards import Corpus
-    from bmtools.recipes.phases import PhaseStep
-    from bmtools.recipes.settings import Values
-    from bmtools.records import JsonObject
 
 _PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
 
@@ -380,23 +375,3 @@ def describe(output: str, manifest: Values) -> JsonObject:
     """Describe a finished checkpoint by its manifest's results."""
     return {"checkpoint": output, **manifest["results"],
             "tokens_seen": manifest["tokens_seen"], "wall_seconds": manifest["wall_seconds"]}
-
-
-def run_to_end(plan: TrainingPlan, start: Callable[[], Iterable[JsonObject]],
-               on_report: Callable[[JsonObject], None] | None) -> JsonObject:
-    """Run a plan to its end and return its last line; a finished run that resumes has no others.
-
-    Args:
-        plan: settings of the run.
-        start: returns the lines of the run.
-        on_report: called with each line but the last.
-    """
-    if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
-        return describe(str(plan.output), read_manifest(plan.output))
-    plan.check_targets()
-    last: JsonObject = {}
-    for line in start():
-        if last and on_report:
-            on_report(last)
-        last = line
-    return last
