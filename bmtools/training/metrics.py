@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from accelerate import Accelerator
 from transformers import PretrainedConfig
@@ -23,6 +26,7 @@ from bmtools.recipes.settings import OptimizationConfig
 from bmtools.records import JsonObject
 
 _DIGITS = 6
+_DIVERGENCE_STEPS, _DIVERGENCE_NATS = 100, 2.0
 
 
 @dataclass(frozen=True)
@@ -118,13 +122,11 @@ class Speed:
 def speed_of(config: PretrainedConfig, schedule: Schedule, corpora: Mapping[str, Corpus],
              settings: OptimizationConfig, accelerator: Accelerator) -> Speed:
     """Work out the cost of a token in each phase, on this device."""
-    flops = []
-    for phase in schedule.phases:
-        objective = phase.objective
-        predicted = 1.0 if objective.objective == "causal" else objective.mask_rate
-        flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), predicted))
-    precision = "tf32" if settings.precision == "no" and settings.tf32 \
-        else settings.precision
+    flops = [training_flops_per_token(
+        config, attended_tokens(phase, corpora),
+        1.0 if phase.objective.objective == "causal" else phase.objective.mask_rate)
+        for phase in schedule.phases]
+    precision = "tf32" if settings.precision == "no" and settings.tf32 else settings.precision
     return Speed(describe_hardware(str(accelerator.device)), precision, accelerator.num_processes,
                  flops)
 
@@ -144,9 +146,8 @@ class Reporter:
         self._every = every
         self._steps = steps
         self._speed = speed
-        self._reported_seconds = progress.wall_seconds
-        self._reported_tokens = progress.tokens_seen
-        self._began = (progress.step, progress.wall_seconds)
+        self._reported = progress.tokens_seen, progress.wall_seconds
+        self._began = progress.step, progress.wall_seconds
 
     def account(self, step: StepResult, phase_step: PhaseStep) -> JsonObject | None:
         """Add a step; return a line at a phase's end and every few steps."""
@@ -164,19 +165,18 @@ class Reporter:
         line: JsonObject = {"step": step.number, "of": self._steps,
                             "phase": phase_step.phase.name}
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
-        line["learning_rate"] = step.learning_rate
-        line["gradient_norm"] = round(sums["gradient_norm"] / sums["steps"], _DIGITS)
-        line["batch_size"] = step.counts["sequences"]
+        line |= {"learning_rate": step.learning_rate,
+                 "gradient_norm": round(sums["gradient_norm"] / sums["steps"], _DIGITS),
+                 "batch_size": step.counts["sequences"]}
         if "maskable" in sums:
-            line["mask_rate"] = round(sums["masked"] / max(sums["maskable"], 1), 4)
-            line["words_masked"] = round(sums["words_masked"] / max(sums["words"], 1), 4)
+            line |= {"mask_rate": round(sums["masked"] / max(sums["maskable"], 1), 4),
+                     "words_masked": round(sums["words_masked"] / max(sums["words"], 1), 4)}
         if sums.get("replayed"):
             line["replay_loss"] = round(sums["replay_loss"] / sums["replayed"], _DIGITS)
         line["tokens_seen"] = progress.tokens_seen
-        seconds = max(progress.wall_seconds - self._reported_seconds, 1e-9)
-        rate = (progress.tokens_seen - self._reported_tokens) / seconds
-        self._reported_seconds = progress.wall_seconds
-        self._reported_tokens = progress.tokens_seen
+        tokens, seconds = self._reported
+        rate = (progress.tokens_seen - tokens) / max(progress.wall_seconds - seconds, 1e-9)
+        self._reported = progress.tokens_seen, progress.wall_seconds
         first, began = self._began
         per_step = (progress.wall_seconds - began) / max(step.number - first, 1)
         line["tokens_per_second"] = round(rate)
@@ -188,29 +188,16 @@ class Reporter:
         return line
 
 
-@dataclass
 class DivergenceMonitor:
     """Detection of a loss that rises and does not come back.
 
-    The mean over the last steps of a phase is compared with its lowest value so far; a rise by the
-    given number of nats counts as divergence. Each phase starts anew. Of several terms that of
-    masked tokens is judged, without its weight, so that the rise means the same in all of them.
-
-    Args:
-        steps: length of the mean.
-        rise: in nats.
-        phase: number of the phase that is watched.
-        count: its steps so far.
-        mean: of its last losses.
-        lowest: value of the mean so far.
+    The mean over the last 100 steps of a phase is compared with its lowest value so far; a rise by
+    2 nats counts as divergence. Each phase starts anew. Of several terms that of masked tokens is
+    judged, without its weight, so that the rise means the same in all of them.
     """
 
-    steps: int = 100
-    rise: float = 2.0
-    phase: int = -1
-    count: int = 0
-    mean: float = 0.0
-    lowest: float = 0.0
+    def __init__(self) -> None:
+        self._phase = -1
 
     def check(self, step: StepResult, phase_number: int) -> None:
         """Add a step of a phase.
@@ -218,16 +205,14 @@ class DivergenceMonitor:
         Raises:
             DivergedError: the loss diverged.
         """
-        if phase_number != self.phase:
-            self.phase, self.count, self.lowest = phase_number, 0, float("inf")
-        self.count += 1
-        share = 1 / min(self.count, self.steps)
-        loss = step.losses.get("mlm", step.losses["loss"])
-        self.mean = loss if self.count == 1 else self.mean + share * (loss - self.mean)
-        if self.count >= self.steps:
-            self.lowest = min(self.lowest, self.mean)
-        if self.mean > self.lowest + self.rise:
+        if phase_number != self._phase:
+            self._phase, self._lowest = phase_number, math.inf
+            self._last: deque[float] = deque(maxlen=_DIVERGENCE_STEPS)
+        self._last.append(step.losses.get("mlm", step.losses["loss"]))
+        mean = fmean(self._last)
+        if len(self._last) == _DIVERGENCE_STEPS:
+            self._lowest = min(self._lowest, mean)
+        if mean > self._lowest + _DIVERGENCE_NATS:
             raise DivergedError(
-                f"step {step.number}: the loss rose to {self.mean:.2f} from {self.lowest:.2f} "
-                f"and diverges; lower {setting('learning_rate')} or raise "
-                f"{setting('warmup_ratio')}")
+                f"step {step.number}: the loss rose to {mean:.2f} from {self._lowest:.2f} and "
+                f"diverges; lower {setting('learning_rate')} or raise {setting('warmup_ratio')}")

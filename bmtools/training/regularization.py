@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from bmtools.data.batches import Batches, RankBatch
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import setting
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.phases import Schedule
@@ -85,10 +85,8 @@ def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is missing, or has weights that the model does not have.
     """
-    if not path.is_file():
-        raise CheckpointError(f"{path}: found no initial weights, which mixout and L2-SP need; "
-                              f"start the run again with {setting('overwrite')}")
-    with reading(path, "cannot be read", f"start the run again with {setting('overwrite')}"):
+    with reading(path, "the initial weights, which mixout and L2-SP need, cannot be read",
+                 f"start the run again with {setting('overwrite')}"):
         initial = load_file(path)
     weights = dict(model.named_parameters())
     return {name: weight.to(weights[name]) for name, weight in initial.items()}
@@ -176,7 +174,10 @@ class Mixout:
         own = [weight.data for weight in self._weights]
         try:
             for weight, initial, mask in zip(self._weights, self._initial, masks, strict=True):
-                weight.data = mix(weight.data, initial, mask * factor)
+                # With m = 1 for the inputs that keep the weight and p the probability of those
+                # that do not, ((1 - m) initial + m weight - p initial) / (1 - p) equals
+                # initial + m / (1 - p) (weight - initial).
+                weight.data = torch.lerp(initial, weight.data, (mask * factor).expand_as(weight))
             yield
         finally:
             for weight, values, mask in zip(self._weights, own, masks, strict=True):
@@ -197,21 +198,6 @@ def mixed_names(model: PreTrainedModel, scope: str = "layers") -> list[str]:
     mixed = {id(module.weight) for part in parts for module in part.modules()
              if isinstance(module, nn.Linear)} - {id(model.get_input_embeddings().weight)}
     return [name for name, weight in model.named_parameters() if id(weight) in mixed]
-
-
-def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
-    """Mix a matrix with its initial values, input by input.
-
-    With m = 1 for the inputs that keep the weight and p the probability of those that do not,
-    `((1 - m) initial + m weight - p initial) / (1 - p)` equals
-    `initial + m / (1 - p) (weight - initial)`.
-
-    Args:
-        weight: (outputs, inputs) or (inputs,).
-        initial: shaped alike.
-        scale: (inputs,), m / (1 - p).
-    """
-    return torch.lerp(initial, weight, scale.expand_as(weight))
 
 
 class ReplayedBatches:

@@ -80,9 +80,9 @@ def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase
     assert lines[0]["loss"] == 1.0
 
 
-def first_divergence(losses: Sequence[float], schedule: Schedule, **settings: Any) -> int:
+def first_divergence(losses: Sequence[float], schedule: Schedule) -> int:
     """Return the step whose loss diverges, or the number of steps."""
-    monitor = DivergenceMonitor(**settings)
+    monitor = DivergenceMonitor()
     for number, loss in enumerate(losses, 1):
         try:
             monitor.check(step(number, loss), schedule.phase_step(number - 1).phase_number)

@@ -80,11 +80,11 @@ def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
 
 def test_initial_weights_that_cannot_be_read_are_refused(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "initial.safetensors"
-    with pytest.raises(CheckpointError, match="found no initial weights"):
-        load_initial_weights(path, model)
-    path.write_bytes(b"x" * 20)
-    with pytest.raises(CheckpointError, match=r"initial\.safetensors: cannot be read \("):
-        load_initial_weights(path, model)
+    for content in (None, b"x" * 20):
+        if content:
+            path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"initial\.safetensors: .* cannot be read \("):
+            load_initial_weights(path, model)
 
 
 IDS = torch.arange(5, 53).view(4, 12)
