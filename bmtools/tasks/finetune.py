@@ -42,11 +42,11 @@ from bmtools.tasks.settings import (
     uses_folds,
 )
 from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask
-from bmtools.training.auto import resolve_precision
 from bmtools.training.distributed import (
     deterministic_algorithms,
     join_processes,
     make_accelerator,
+    resolve_precision,
 )
 from bmtools.training.metrics import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens

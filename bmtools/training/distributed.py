@@ -1,4 +1,4 @@
-"""Distributed training: the Accelerator of a run, and weights sharded by FSDP2.
+"""Accelerator of a run, its layout and precision on this machine, and weights sharded by FSDP2.
 
 torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS_SHARD or
 `accelerate launch --use_fsdp` asks for it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,13 +30,19 @@ from bmtools.distributed import SHARD, local_world_size, shard_processes, world_
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.hardware import prepare_cuda, resolve_device
 from bmtools.models.memory import keep_freed_memory
+from bmtools.models.precision import PrecisionChoice, choose_precision
 from bmtools.training.layers import encoder_layers
+from bmtools.training.plan import LAYOUT, PRECISION, TrainingPlan, recorded_identity
 
 if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
     from bmtools.recipes.settings import OptimizationConfig
     from bmtools.training.objectives import Objective
 
 _Decision = TypeVar("_Decision")
+AUTO = "auto"
+"""Value of a setting that a run leaves to its machine."""
 # Between two collectives the main process may write a state of some billions of weights to a slow
 # disk; a process that died on another machine is noticed after this time at the latest.
 _TIMEOUT = timedelta(minutes=30)
@@ -116,13 +123,8 @@ def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
     if not settings.deterministic:
         yield
         return
-    cudnn = torch.backends.cudnn
-    filling: Any = torch.utils.deterministic
     before = torch.get_deterministic_debug_mode()
-    switches = cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    # Nothing here reads memory that was not written, and filling it takes time.
-    cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory = True, False, False
     try:
         yield
     except RuntimeError as error:
@@ -131,8 +133,7 @@ def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
         raise BmtoolsError(f"{setting('deterministic')}: {str(error).partition('. ')[0]}; leave "
                            "it out") from error
     finally:
-        torch.use_deterministic_algorithms(before > 0, warn_only=before == 1)
-        cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory = switches
+        torch.set_deterministic_debug_mode(before)
 
 
 @contextmanager
@@ -216,3 +217,62 @@ def local_bytes(tensor: Tensor) -> int:
     """Return the bytes of a tensor, or of this process's shard of it."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
 
+
+def resolve_auto(plan: TrainingPlan, config: PretrainedConfig,
+                 state: PartialState) -> tuple[TrainingPlan, list[str]]:
+    """Resolve layout and precision where they are `auto`: as the run was begun, or as suits.
+
+    The main process decides for all, so that a run is the same on each of them.
+
+    Args:
+        plan: of the run.
+        config: of the model.
+        state: of the processes.
+
+    Returns:
+        the plan, and messages for people.
+    """
+    layout = plan.layout
+    if AUTO not in (layout, plan.optimization.precision):
+        return plan, []
+    recorded = decide_by_main_process(lambda: recorded_identity(plan), state)
+    if layout == AUTO:
+        suited = "packed" if state.device.type == "cuda" else "padded"
+        layout = str(recorded.get(LAYOUT) or suited)
+    optimization, notes = resolve_precision(
+        plan.optimization, config, state, str(recorded.get(PRECISION, "")),
+        plan.pretraining.adversarial > 0)
+    return plan.resolved(layout, optimization.precision), notes
+
+
+def resolve_precision(settings: OptimizationConfig, config: PretrainedConfig, state: PartialState,
+                      recorded: str = "", adversarial: bool = False,
+                      ) -> tuple[OptimizationConfig, list[str]]:
+    """Resolve the precision of a run; as for `resolve_auto`.
+
+    Args:
+        settings: of the run.
+        config: of the model.
+        state: of the processes.
+        recorded: precision that the run was begun with, if it is resumed.
+        adversarial: whether embeddings are perturbed.
+    """
+    if settings.precision != AUTO:
+        return settings, []
+
+    def choose() -> PrecisionChoice:
+        if recorded:
+            return PrecisionChoice(recorded, "as the run was begun with it")
+        if adversarial:
+            return PrecisionChoice("no", "as half precision blurs the noise of adversarial "
+                                         "training")
+        choice = choose_precision(config, state.device)
+        if choice.precision == "fp16" and is_sharded(state):
+            return PrecisionChoice("no", f"{choice.reason}, and sharded weights go without fp16")
+        return choice
+
+    choice = decide_by_main_process(choose, state)
+    precision: Any = choice.precision
+    shown = "no (float32)" if precision == "no" else precision
+    return replace(settings, precision=precision), [
+        f"{setting('precision')} {AUTO}: {shown}, {choice.reason}"]

@@ -16,12 +16,11 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_config,
     build_model,
-    has_segment_embeddings,
     max_tokens,
 )
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.families import require_length
-from bmtools.models.next_sentence import NextSentenceHead, read_head
+from bmtools.models.next_sentence import NextSentenceHead, is_saved, read_head
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.models.transfer.take_layers import take_layers
 from bmtools.recipes.phases import Phase, Schedule
@@ -42,7 +41,6 @@ class InitialModel:
     Args:
         tokenizer: of the model.
         vocabulary: fingerprint of the tokenizer.
-        max_length: longest sequence that the model takes, with special tokens.
         config: of the model.
         make: returns the model; a resumed run never calls it.
         next_sentence: head of next-sentence prediction that its checkpoint has, if any.
@@ -52,7 +50,6 @@ class InitialModel:
 
     tokenizer: PreTrainedTokenizerFast
     vocabulary: str
-    max_length: int
     config: PretrainedConfig
     make: Callable[[], PreTrainedModel]
     next_sentence: NextSentenceHead | None = None
@@ -80,22 +77,20 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
         model = checkpoint.model
         if init.take_layers:
             model = take_layers(model, init.take_layers)
-        return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
-                            model.config, lambda: model,
-                            read_head(init.checkpoint, model))
+        return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, model.config,
+                            lambda: model, read_head(init.checkpoint, model))
     assert init.architecture is not None
     if init.tokenizer is not None:
         tokenizer = load_tokenizer(init.tokenizer)
     assert tokenizer is not None
-    longest = max((phase.batch.max_length for phase in phases), default=0)
-    config = build_config(init.architecture, tokenizer, longest)
+    config = build_config(init.architecture, tokenizer, max(
+        (phase.batch.max_length for phase in phases), default=0))
 
     def make() -> PreTrainedModel:
         torch.manual_seed(seed)
         return build_model(config, positions=positions)
 
-    longest = max_tokens(build_model(config, "meta"))
-    return InitialModel(tokenizer, fingerprint(tokenizer), longest, config, make)
+    return InitialModel(tokenizer, fingerprint(tokenizer), config, make)
 
 
 def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
@@ -108,11 +103,11 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
     set_status("checking settings")
     outline = build_model(initial.config, "meta")
     for phase in phases:
-        require_length(phase.batch.max_length, initial.max_length, "the model")
-        if phase.objective.pair_term and not has_segment_embeddings(outline):
+        require_length(phase.batch.max_length, max_tokens(outline), "the model")
+        if phase.objective.pair_term and not is_saved(initial.config):
             raise BmtoolsError(
                 f"{setting('objective')} {phase.objective.objective}: {type(outline).__name__} has "
-                "no token types; expected BERT or Megatron-BERT")
+                "no token types or no head of sentence pairs; expected BERT or Megatron-BERT")
         phase.freeze.require_layers(len(encoder_layers(outline)))
 
 

@@ -21,13 +21,12 @@ from bmtools.io.failures import WriteError
 from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
-from bmtools.models.next_sentence import NextSentenceHead, is_saved
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.phases import PhaseStep
 from bmtools.recipes.settings import Values
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.auto import resolve_auto
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
@@ -42,8 +41,9 @@ from bmtools.training.distributed import (
     is_sharded,
     join_processes,
     make_accelerator,
+    resolve_auto,
 )
-from bmtools.training.evaluation import HELD_OUT, EvaluationSet
+from bmtools.training.evaluation import BATCH_SIZE, HELD_OUT, evaluate
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import (
@@ -82,8 +82,6 @@ from bmtools.training.regularization import ReplayedBatches, make_hooks
 StartRun = Callable[..., "Iterator[JsonObject]"]
 """Starts a run with the arguments of `train`, and yields lines."""
 
-
-_PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
 
 
 def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
@@ -203,8 +201,7 @@ class Run:
                                  self.schedule.steps_per_phase, gpu_name(accelerator.device))
         self._progress, self._state = decide_by_main_process(
             lambda: find_resume_point(plan, identity), accelerator)
-        self.notes = (*notes, *self._notes_on_head(),
-                      *self.schedule.unfinished_warmups())
+        self.notes = (*notes, *self.schedule.unfinished_warmups())
         self._began = plan.began - self._progress.wall_seconds
         plan.step.resume_energy(self._progress.energy)
         self._phase_step = self.schedule.phase_step(self._progress.step)
@@ -247,16 +244,6 @@ class Run:
             if self.accelerator.scaler and self._progress.scaler:
                 self.accelerator.scaler.load_state_dict(self._progress.scaler)
         return trainer
-
-    def _notes_on_head(self) -> Iterator[str]:
-        """Say where pairs begin with a new head although the encoder is not new, or lose it."""
-        start, kind = self._plan.extra.get("model"), self._initial.config.model_type
-        terms = {phase.objective.pair_term for phase in self.schedule.phases} - {""}
-        head = f"head of {' and '.join(_PAIR_TASKS[term] for term in sorted(terms))}"
-        if terms and not is_saved(self._initial.config):
-            yield f"the {head} is trained but NOT SAVED: checkpoints of {kind} have no place for it"
-        elif terms and start and not (self._state or self._initial.next_sentence):
-            yield f"{start} has no {head}; a new one is trained"
 
     def _collator(self, corpora: Mapping[str, Corpus]) -> Collator:
         return Collator(list(corpora.values()), SpecialTokens.of(self._initial.tokenizer),
@@ -362,13 +349,12 @@ class Run:
             return None
         fitted = [size for size in self.micro_batch_sizes.values()
                   if size and not self._plan.optimization.micro_batch_size]
-        evaluation = EvaluationSet(
-            self.datasets.auxiliary[name], SpecialTokens.of(self._initial.tokenizer),
-            self.datasets.strategies["words"],
-            max(phase.batch.max_length for phase in self.schedule.phases),
-            min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
-            return evaluation.score(self._objective, self.accelerator)
+            return evaluate(
+                self._objective, self.datasets.auxiliary[name],
+                SpecialTokens.of(self._initial.tokenizer), self.datasets.strategies["words"],
+                max(phase.batch.max_length for phase in self.schedule.phases), self.accelerator,
+                min([BATCH_SIZE, *fitted]))
 
 
 def describe(output: str, manifest: Values) -> JsonObject:

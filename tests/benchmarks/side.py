@@ -43,9 +43,8 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     PhaseLengthConfig,
 )
-from bmtools.training.auto import resolve_precision
 from bmtools.training.distillation import DistillationObjective, Teacher
-from bmtools.training.distributed import join_processes, make_accelerator
+from bmtools.training.distributed import join_processes, make_accelerator, resolve_precision
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
 from bmtools.training.objectives import MaskedObjective, Objective

@@ -235,7 +235,7 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
 def test_all_runs_train_in_the_precision_that_suits_the_machine(
         bert: Path, tuned, tmp_path: Path, folds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told once, also of folds and grids, and predictions stay in float32."""
-    monkeypatch.setattr("bmtools.training.auto.choose_precision",
+    monkeypatch.setattr("bmtools.training.distributed.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
     note = "precision auto: bf16, as it is fast"
     _, half = tuned("half", seeds=2, grid="learning_rate=1e-30,3e-3")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,13 +13,17 @@ import torch
 from accelerate import PartialState
 
 from bmtools.errors import BmtoolsError
-from bmtools.recipes.settings import OptimizationConfig
+from bmtools.models.precision import PrecisionChoice
+from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.settings import OptimizationConfig, PretrainingConfig, ReportingConfig
 from bmtools.training import distributed
 from bmtools.training.distributed import (
     deterministic_algorithms,
     join_processes,
     make_accelerator,
+    resolve_auto,
 )
+from bmtools.training.plan import TrainingPlan
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,26 +52,66 @@ def test_a_device_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 EXACT = OptimizationConfig(deterministic=True)
 
 
-def switches() -> tuple[Any, ...]:
-    return (torch.get_deterministic_debug_mode(), torch.backends.cudnn.deterministic,
-            torch.backends.cudnn.benchmark, torch.utils.deterministic.fill_uninitialized_memory)
-
-
 def test_deterministic_algorithms_are_used_inside_alone() -> None:
-    before = switches()
     with deterministic_algorithms(EXACT):
-        assert switches() == (2, True, False, False), "2: an error, not a warning"
-    assert switches() == before
+        assert torch.get_deterministic_debug_mode() == 2, "an error, not a warning"
     with deterministic_algorithms(OptimizationConfig()):
-        assert switches() == before
+        assert torch.get_deterministic_debug_mode() == 0
 
 
 def test_an_operation_that_is_not_deterministic_is_named() -> None:
-    before = switches()
     with pytest.raises(BmtoolsError, match="deterministic: put_ does not have a deterministic"), \
             deterministic_algorithms(EXACT):
         torch.zeros(3).put_(torch.tensor([0]), torch.tensor([1.0]))
-    assert switches() == before
+    assert torch.get_deterministic_debug_mode() == 0
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), \
             deterministic_algorithms(EXACT):
         torch.zeros(2, 3) @ torch.zeros(2, 3)
+
+
+FAST = PrecisionChoice("bf16", "as it is fast")
+OLD = PrecisionChoice("fp16", "as the card is old")
+
+
+@pytest.fixture
+def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
+    return TrainingPlan("pretrain", tmp_path / "out", RunConfig((toy_phase(),)),
+                        OptimizationConfig(), ReportingConfig())
+
+
+@pytest.fixture
+def suits(monkeypatch: pytest.MonkeyPatch) -> Callable[[PrecisionChoice], None]:
+    """Say which precision suits this machine."""
+    return lambda choice: monkeypatch.setattr(distributed, "choose_precision", lambda *_: choice)
+
+
+def state(device: str = "cpu", processes: int = 1, main: bool = True) -> Any:
+    return SimpleNamespace(device=torch.device(device), num_processes=processes,
+                           is_main_process=main)
+
+
+def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None]) -> None:
+    suits(FAST)
+    found, notes = resolve_auto(plan, None, state())
+    assert notes == ["precision auto: bf16, as it is fast"]
+    assert found.optimization == OptimizationConfig(precision="bf16")
+    assert found.config.run == {"precision": "bf16"}, "phases.toml has it"
+    assert found.settings()["precision"] == "bf16"
+    assert found.identity({}, "v", [1])["precision"] == "bf16"
+    assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
+
+
+def test_sharded_weights_and_adversarial_noise_stay_in_float32(
+        plan: TrainingPlan, suits: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    suits(OLD)
+    monkeypatch.setattr(distributed, "broadcast_object_list", lambda objects: objects)
+    monkeypatch.setenv("BMTOOLS_SHARD", "1")
+    found, [note] = resolve_auto(plan, None, state("cuda", 2))
+    assert found.optimization.precision == "no"
+    assert note.endswith("no (float32), as the card is old, and sharded weights go without fp16")
+    monkeypatch.setenv("BMTOOLS_SHARD", "")
+    assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.precision == "fp16"
+    noisy = replace(plan, pretraining=PretrainingConfig(adversarial=1.0))
+    found, [note] = resolve_auto(noisy, None, state("cuda"))
+    assert found.optimization.precision == "no"
+    assert "blurs the noise" in note

@@ -92,7 +92,7 @@ def test_a_run_keeps_the_precision_that_auto_chose(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun on a machine that is fast in bf16, it goes on where float32 would be chosen."""
     start = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "4", "--save-steps", "2")
-    monkeypatch.setattr("bmtools.training.auto.choose_precision",
+    monkeypatch.setattr("bmtools.training.distributed.choose_precision",
                         lambda *_: PrecisionChoice("bf16", "as it is fast"))
     stopped = run(*start, "--budget", "0.001s")
     assert "bmtools: --precision auto: bf16, as it is fast\n" in stopped.err
