@@ -9,19 +9,21 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.data.batches import SpecialTokens
+from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
-from bmtools.training.evaluation import EvaluationSet
+from bmtools.recipes.settings import ObjectiveConfig
+from bmtools.training.evaluation import evaluate, sorted_batches
 from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n in range(40)]
 
 
-def evaluation_set(corpus: Corpus, tokenizer: Any, **settings: Any) -> EvaluationSet:
-    return EvaluationSet(corpus, SpecialTokens.of(tokenizer), make_strategy("words"), 32,
-                         **settings)
+def score(objective: Any, corpus: Corpus, tokenizer: Any, accelerator: Any = None,
+          **settings: Any) -> Any:
+    return evaluate(objective, corpus, SpecialTokens.of(tokenizer), make_strategy("words"), 32,
+                    accelerator or Accelerator(cpu=True), **settings)
 
 
 @pytest.fixture
@@ -33,13 +35,13 @@ def corpus(toy: Any) -> Corpus:
 def test_loss_is_the_mean_over_masked_tokens_of_all_text(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
     """Against one pass per sequence, with logits at all positions."""
-    held_out = evaluation_set(corpus, tokenizer)
-    found = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
+    found = score(MaskedObjective(model), corpus, tokenizer)
     losses, correct = [], []
     model.eval()
-    single = EvaluationSet(corpus, held_out.special_tokens, held_out.strategy, 32, batch_size=1)
-    for samples in single._batches():
-        inputs, _ = held_out.collator()(samples, held_out.objective, held_out.objective.mask_rate)
+    collator = Collator([corpus], SpecialTokens.of(tokenizer), False, 0,
+                        {"words": make_strategy("words")})
+    for samples in sorted_batches(corpus, 32, 1):
+        inputs, _ = collator(samples, ObjectiveConfig(), 0.15)
         with torch.no_grad():
             logits = model(inputs["input_ids"], inputs["attention_mask"].long()).logits[0]
         labels = inputs["labels"][0]
@@ -59,9 +61,7 @@ def test_every_evaluation_is_the_same_and_has_no_side_effects(
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    found = [evaluation_set(corpus, tokenizer, batch_size=size).score(objective,
-                                                                      Accelerator(cpu=True))
-             for size in (32, 32, 5)]
+    found = [score(objective, corpus, tokenizer, batch_size=size) for size in (32, 32, 5)]
     assert found[0] == found[1]
     assert found[2] == pytest.approx(found[0], abs=1e-5)
     assert torch.equal(torch.rand(2), expected)
@@ -89,8 +89,7 @@ class SimulatedProcesses:
 def test_processes_share_the_text_and_run_as_often(
         model: Any, tokenizer: Any, corpus: Corpus, processes: int) -> None:
     """With sharded weights, one pass too few would leave the others waiting."""
-    held_out = evaluation_set(corpus, tokenizer, batch_size=8)
-    whole = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
+    whole = score(MaskedObjective(model), corpus, tokenizer, batch_size=8)
     simulated: Any = SimulatedProcesses(processes)
     passes = []
 
@@ -101,6 +100,6 @@ def test_processes_share_the_text_and_run_as_often(
 
     for simulated.process_index in range(processes):
         passes.append(0)
-        found = held_out.score(Counted(model), simulated)
+        found = score(Counted(model), corpus, tokenizer, simulated, batch_size=8)
     assert found == pytest.approx(whole, abs=1e-5)
-    assert len(set(passes)) == 1 and passes[0] * processes >= len(held_out._batches())
+    assert len(set(passes)) == 1 and passes[0] * processes >= len(sorted_batches(corpus, 32, 8))
