@@ -40,7 +40,8 @@ class Settings:
                 bounds = {"least": 0, **bounds}
             expected = ", ".join(_BOUNDS[kind][1].format(limit) for kind, limit in bounds.items())
             require(all(_BOUNDS[kind][0](found, limit) for kind, limit in bounds.items()),
-                    one.name, found, expected.replace(" or more, at most", " to"))
+                    one.name, found, expected.replace(" or more, at most", " to").replace(
+                        " or more, less than", " to below"))
 
 
 def option(default: Value, help: str, metavar: str | None = None, **bounds: float) -> Value:

@@ -321,8 +321,10 @@ def with_keys(records: Iterable[Record], expected: Mapping[str, str],
         lacking = [key for key in expected if record.get(key) is None
                    or (isinstance(record[key], str) and not record[key].strip())]
         if lacking:
-            reject(RecordError(record.place, f"key {lacking[0]!r} is missing or empty; expected "
-                               f"{expected[lacking[0]]}", record))
+            key = lacking[0]
+            state = "missing" if record.get(key) is None else "empty"
+            reject(RecordError(record.place, f"key {key!r} is {state}; expected {expected[key]}",
+                               record))
         else:
             yield record
 

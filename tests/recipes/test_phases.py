@@ -70,7 +70,7 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
     (lambda: RunConfig((Phase("a"), Phase("b"), Phase("a"))),
      "found two phases named 'a', expected names that differ"),
     (lambda: RunConfig((Phase("a"),), run={"dropout": 1.0}),
-     "dropout: found 1.0, expected 0 or more, less than 1"),
+     "dropout: found 1.0, expected 0 to below 1"),
     (lambda: PretrainingConfig(replay_steps=-1), "replay_steps: found -1, expected 0 or more"),
 ])
 def test_nonsense_is_refused(make: Any, message: str) -> None:

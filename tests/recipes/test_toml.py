@@ -100,7 +100,7 @@ def test_numbers_become_what_they_stand_for() -> None:
     ("phases = ['a']", "phase 1: found 'a', expected [[phases]]"),
     ("[run]\nmask_rate = 0.1\n" + ONE,
      "[run]: found unknown key 'mask_rate', which belongs to a phase or to [common]"),
-    ("[run]\ndropout = 2\n" + ONE, "dropout: found 2.0, expected 0 or more, less than 1"),
+    ("[run]\ndropout = 2\n" + ONE, "dropout: found 2.0, expected 0 to below 1"),
     ("[run]\ncompile = 1\n" + ONE, "[run]: compile: found 1, expected true or false"),
     ("[run]\nprecision = 'fp8'\n" + ONE,
      "[run]: precision: found 'fp8', expected auto or no or bf16 or fp16"),

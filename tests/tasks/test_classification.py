@@ -144,7 +144,7 @@ def test_inference_needs_pairs(bert: Path, tmp_path: Path) -> None:
     bmtools.tasks.finetune("nli", bert, [alone, *records(1, 20, pairs=True)],
                            records(2, 5, pairs=True), tmp_path / "tuned", reject=rejected.append,
                            report=lines.append, **{**SETTINGS, "epochs": 1})
-    expected = "a.jsonl:7: key 'text_pair' is missing or empty; expected the second text of a pair"
+    expected = "a.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"
     assert [str(error) for error in rejected] == [expected]
     assert lines[0]["records"] == lines[0]["pairs"] == 20
     assert read_manifest(tmp_path / "tuned")["settings"]["task"] == "nli"
@@ -372,9 +372,9 @@ def test_close_scores_stay_apart(bert: Path) -> None:
 
 @pytest.mark.parametrize(("given", "error", "found"), [
     (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
-     r"a\.jsonl:7: key 'text_pair' is missing or empty; expected the second text of a pair"),
+     r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),
     (Record(id="1", text="il", text_pair="la", place="a.jsonl:7"), RecordError,
-     r"a\.jsonl:7: key 'score' is missing or empty; expected the similarity of the texts"),
+     r"a\.jsonl:7: key 'score' is missing; expected the similarity of the texts"),
     (Record(id="1", text="il", text_pair="la", score=1.0), DataError,
      "train: found 1 different scores in 1 records, expected two or more")])
 def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error: type[Exception],
