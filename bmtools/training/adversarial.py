@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ class AdversarialObjective(MaskedObjective):
     pretrain with.
 
     Args:
-        model: a masked language model; its word embeddings keep a hook, which is not saved.
+        model: a masked language model.
         settings: of the perturbation and the weight of the term `adversarial`.
         head: of sentence pairs, predicted by the clean pass; or None.
         term: nsp or sop, the name of their loss.
@@ -53,9 +54,6 @@ class AdversarialObjective(MaskedObjective):
                  head: NextSentenceHead | None = None, term: str = "nsp") -> None:
         super().__init__(model, head, term)
         self._settings = settings
-        embeddings = model.get_input_embeddings()
-        assert isinstance(embeddings, torch.nn.Embedding)
-        self._embeddings = PerturbedEmbeddings(embeddings)
         self.loss_terms = {"mlm": self.loss_terms.pop("mlm"),
                            "adversarial": LossTerm(settings.adversarial, "masked"),
                            **self.loss_terms}
@@ -86,59 +84,42 @@ class AdversarialObjective(MaskedObjective):
         tokens = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         worst = self._ascend(target, tokens[..., None],
                              lambda: predict(inputs.encode(self.model)))
-        with self._embeddings.perturbed(worst):
+        with self._perturbed(worst):
             perturbed = predict(inputs.encode(self.model))
         return {**sums, "adversarial": divergence(target, perturbed)
                 + divergence(perturbed.detach(), clean)}
 
     def _ascend(self, clean: Tensor, tokens: Tensor, predict: Callable[[], Tensor]) -> Tensor:
         """Ascend from noise to a perturbation, shaped as input_ids and width."""
-        settings, embeddings = self._settings, self._embeddings
-        perturbation = embeddings.noise(tokens) * settings.adversarial_noise
+        noise, largest = self._settings.adversarial_noise, self._settings.adversarial_step
+        weight = self.model.get_input_embeddings().weight
+        perturbation = torch.randn(*tokens.shape[:-1], weight.shape[1], device=weight.device,
+                                   dtype=weight.dtype) * tokens * noise
         perturbation.requires_grad_()
-        with embeddings.perturbed(perturbation):
+        with self._perturbed(perturbation):
             # As small as the noise, it would vanish in float16.
-            scaled = divergence(clean, predict()) / settings.adversarial_noise
-            [gradient] = torch.autograd.grad(scaled, perturbation)
-        largest = settings.adversarial_step
-        return (perturbation.detach() + largest * unit(gradient)).clamp(-largest, largest)
-
-
-class PerturbedEmbeddings:
-    """Token embeddings with an optional perturbation.
-
-    The model still takes ids, so positions, masks and packing stay the same in every
-    architecture. Packed tokens may be followed by padding, which is not perturbed.
-
-    Args:
-        embeddings: the layer of token embeddings.
-    """
-
-    def __init__(self, embeddings: torch.nn.Embedding) -> None:
-        self._weight = embeddings.weight
-        self._perturbation: Tensor | None = None
-        embeddings.register_forward_hook(self._add)
-
-    def noise(self, tokens: Tensor) -> Tensor:
-        """Draw standard normal noise where `tokens` is True, (..., tokens, 1), 0 for padding."""
-        noise = torch.randn(*tokens.shape[:-1], self._weight.shape[1],
-                            device=self._weight.device, dtype=self._weight.dtype)
-        return noise * tokens
+            [gradient] = torch.autograd.grad(divergence(clean, predict()) / noise, perturbation)
+        # Each token's step has 1 as its largest element; 0 stays 0.
+        lengths = torch.linalg.vector_norm(gradient, float("inf"), dim=-1, keepdim=True)
+        step = gradient / lengths.clamp(min=torch.finfo(gradient.dtype).tiny)
+        return (perturbation.detach() + largest * step).clamp(-largest, largest)
 
     @contextmanager
-    def perturbed(self, perturbation: Tensor) -> Iterator[None]:
-        """Add a perturbation, (..., tokens, width), to the embeddings."""
-        self._perturbation = perturbation
+    def _perturbed(self, perturbation: Tensor) -> Iterator[None]:
+        """Add a perturbation, (..., tokens, width), to the embeddings.
+
+        The model still takes ids, so positions, masks and packing stay the same in every
+        architecture. Packed tokens may be followed by padding, which is not perturbed.
+        """
+        def add(_module: Any, _inputs: Any, embedded: Tensor) -> Tensor:
+            padding = embedded.shape[-2] - perturbation.shape[-2]
+            return embedded + functional.pad(perturbation, (0, 0, 0, padding))
+
+        hook = self.model.get_input_embeddings().register_forward_hook(add)
         try:
             yield
         finally:
-            self._perturbation = None
-
-    def _add(self, _layer: object, _inputs: object, embedded: Tensor) -> Tensor:
-        if self._perturbation is None:
-            return embedded
-        padding = embedded.shape[-2] - self._perturbation.shape[-2]
-        return embedded + functional.pad(self._perturbation, (0, 0, 0, padding))
+            hook.remove()
 
 
 def divergence(target: Tensor, logits: Tensor) -> Tensor:
@@ -151,9 +132,3 @@ def divergence(target: Tensor, logits: Tensor) -> Tensor:
     return functional.kl_div(functional.log_softmax(logits, dim=-1),
                              functional.log_softmax(target, dim=-1),
                              reduction="sum", log_target=True)
-
-
-def unit(vectors: Tensor) -> Tensor:
-    """Divide vectors along the last dimension by their largest element; 0 stays 0."""
-    lengths = torch.linalg.vector_norm(vectors, float("inf"), dim=-1, keepdim=True)
-    return vectors / lengths.clamp(min=torch.finfo(vectors.dtype).tiny)

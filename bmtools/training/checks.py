@@ -36,8 +36,6 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
     """
     require_versions()
     check_settings(plan, data, processes, sharded)
-    for files in (*data.train.values(), *data.auxiliary.values()):
-        check_corpus_files(files)
     check_licences({**parent_licences(plan), **{
         file: known_licences(file) for name, files in {**data.auxiliary, **data.train}.items()
         if name in (REPLAY, *data.train) for file in files}})
@@ -52,11 +50,6 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         name = "the teacher" if checkpoint == teacher else "the model"
         longest = max(phase.batch.max_length for phase in plan.config.phases)
         require_length(longest, positions(read_config(checkpoint)), name)
-    if model.checkpoint and not model.take_layers:
-        layers = read_config(model.checkpoint).get("num_hidden_layers")
-        for phase in plan.config.phases:
-            if isinstance(layers, int):
-                phase.freeze.require_layers(layers)
     if model.tokenizer is not None:
         check_tokenizer(model.tokenizer)
 
@@ -112,14 +105,12 @@ def check_corpus_files(files: Iterable[str]) -> None:
     Raises:
         CheckpointError: names the directory or file.
     """
-    paths = [Path(file) for file in files]
-    if not any(path.is_dir() for path in paths):
-        return
     from bmtools.data.shards import is_shards
 
-    shards = [is_shards(path) for path in paths]
-    for path, has_shards in zip(paths, shards, strict=True):
-        if any(shards) and not has_shards:
+    paths = [Path(file) for file in files]
+    has_shards = any(is_shards(path) for path in paths)
+    for path in paths:
+        if has_shards and not is_shards(path):
             raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
                                   "shards alone or records alone; bmtools tokenize makes shards "
                                   "of records")
