@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
 
 from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
@@ -23,12 +22,11 @@ from bmtools.recipes.phases import Phase, Schedule
 from bmtools.records import JsonObject
 from bmtools.status import set_status
 from bmtools.training.checks import check_settings
-from bmtools.training.microbatch import StepMemory, measure_memory
+from bmtools.training.microbatch import StepMemory
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 from bmtools.training.run import Run, describe, prepare_run, train
 
-Number = TypeVar("Number", float, float | None)
 PROBE_SECONDS = 5.0
 """How long steps of a phase are timed."""
 _MIN_STEPS = 3
@@ -101,8 +99,8 @@ class _Forecaster:
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
         set_status("measuring memory")
-        self._memory = [measure_memory(plan, run.trainer, phase, run.packed, processes,
-                                       self._memory_limit) for phase in run.schedule.phases]
+        self._memory = [StepMemory(plan, run.trainer, phase, run.packed, processes,
+                                   self._memory_limit) for phase in run.schedule.phases]
 
     def forecast(self) -> JsonObject:
         """Measure each phase, unless its memory does not suffice."""
@@ -110,9 +108,9 @@ class _Forecaster:
         device, precision = self._speed.device, self._speed.precision
         if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
             precision = "no"  # a GPU without instructions for TF32 uses float32
-        native = precision != "bf16" or device.bf16
-        warnings = [] if native else [f"{setting('precision')} {precision} is EMULATED here, "
-                                      "which is slower than float32"]
+        is_emulated = precision == "bf16" and not device.bf16
+        warnings = [f"{setting('precision')} {precision} is EMULATED here, which is slower than "
+                    "float32"] * is_emulated
         warnings += [*self._memory_warnings(), *run.schedule.unfinished_warmups()]
         if self._processes > 1:
             warnings.append(
@@ -123,7 +121,7 @@ class _Forecaster:
         return {
             "device": {"name": device.name, "kind": device.kind, "count": device.count,
                        "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16},
-            "precision": precision, "native": native,
+            "precision": precision,
             "parameters": run.trainer.objective.model.num_parameters(),
             "processes": self._processes, "phases": phases,
             **{name: _sum([phase[name] for phase in phases]) for name in ("hours", "kwh")},
@@ -179,13 +177,11 @@ class _Forecaster:
         with closing(trainer.run(self._probe(phase, size))) as steps:
             next(steps)  # also waits for its batch
             start = last = time.perf_counter()
-            for step in steps:
-                now = time.perf_counter()
-                rates.append(step.counts["tokens"] / (now - last))
-                last = now
-                if now - start >= PROBE_SECONDS and len(rates) >= _MIN_STEPS:
-                    return median(rates)
-        raise AssertionError("the steps of a probe have no end")
+            while last - start < PROBE_SECONDS or len(rates) < _MIN_STEPS:
+                tokens, before = next(steps).counts["tokens"], last
+                last = time.perf_counter()
+                rates.append(tokens / (last - before))
+        return median(rates)
 
     def _probe(self, phase: Phase, batch_size: int) -> ScheduledBatches:
         """Make batches of a phase at another size, without end."""
@@ -219,5 +215,5 @@ def _sum(values: list[float | None]) -> float | None:
     return _rounded(sum(known)) if len(known) == len(values) else None
 
 
-def _rounded(number: Number) -> Number:
+def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.{_DIGITS}g}")

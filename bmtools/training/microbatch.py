@@ -61,7 +61,7 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         return {phase.name: settings.micro_batch_size for phase in plan.config.phases}
     sizes = {}
     for phase in plan.config.phases:
-        memory = measure_memory(plan, trainer, phase, packed, processes, limit)
+        memory = StepMemory(plan, trainer, phase, packed, processes, limit)
         share = phase.batch.batch_size // processes
         own = torch.tensor([min(share, memory.require_one(phase, limit))], device=device)
         size = int(trainer.accelerator.gather(own).min())
@@ -69,25 +69,10 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
     if device.type == "cuda":
         # The allocator refuses what exceeds the bound.
         torch.cuda.empty_cache()
-        # A single GPU is named without a number, which the allocator does not take.
-        number = torch.cuda.current_device() if device.index is None else device.index
-        total = torch.cuda.get_device_properties(number).total_memory
+        total = torch.cuda.get_device_properties(device).total_memory
         fraction = (limit - _GPU_LIBRARY_BYTES) / total
-        torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0), number)
+        torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0))
     return sizes
-
-
-def measure_memory(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
-                   processes: int, limit: float) -> StepMemory:
-    """Measure the memory of a phase of a run; arguments as for `fit_micro_batches`."""
-    settings = plan.optimization
-    is_bound = settings.memory_gib > 0 and not settings.micro_batch_size
-    returns_freed = is_bound and trainer.accelerator.device.type == "cpu" \
-        and keep_freed_memory(False)
-    # Gradients are reduced between processes in buckets; initial weights are mixed with those in
-    # training, or compared.
-    copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
-    return StepMemory(trainer, phase, packed, copies, returns_freed, limit)
 
 
 class StepMemory:
@@ -100,21 +85,26 @@ class StepMemory:
     Memory-mapped pages of shards, which the system reclaims when it needs them, are not counted.
 
     Args:
+        plan: of the run.
         trainer: about to train; weights, gradients and optimizer states are left unchanged.
         phase: its sequences and its objective.
         packed: whether documents share sequences.
-        copies: further copies of all weights, or tensors of their size, that a step needs.
-        returns_freed: whether freed memory is returned to the system, which matters on a CPU.
+        processes: that share a batch.
         limit: bytes that the measurement itself should stay below.
     """
 
-    def __init__(self, trainer: Trainer, phase: Phase, packed: bool, copies: int = 0,
-                 returns_freed: bool = False, limit: float = math.inf) -> None:
+    def __init__(self, plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
+                 processes: int = 1, limit: float = math.inf) -> None:
         kind = trainer.accelerator.device.type
+        is_bound = plan.optimization.memory_gib > 0 and not plan.optimization.micro_batch_size
+        returns_freed = is_bound and kind == "cpu" and keep_freed_memory(False)
         self._fragmentation = _FRAGMENTATION_KEPT if kind == "cpu" and not returns_freed \
             else _FRAGMENTATION
         weights = sum(weight.numel() * weight.element_size()
                       for weight in trainer.objective.parameters())
+        # Gradients are reduced between processes in buckets; initial weights are mixed with those
+        # in training, or compared.
+        copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
         states = (STATE_COPIES + copies) * weights
         self._most, self._unreduced = phase.batch.batch_size, 0
         if is_sharded(trainer.accelerator):

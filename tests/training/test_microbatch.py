@@ -26,7 +26,6 @@ from bmtools.training.microbatch import (
     StepMemory,
     fit_micro_batches,
     measure_activations,
-    measure_memory,
 )
 from bmtools.training.objectives import (
     CausalObjective,
@@ -65,7 +64,7 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
                                                 trainer: Trainer) -> None:
     """What this process holds moves a little from one look to the next."""
     bound = plan(memory_gib=ENOUGH)
-    long = measure_memory(bound, trainer, bound.config.phases[1], False, 1, ENOUGH * GIB)
+    long = StepMemory(bound, trainer, bound.config.phases[1], False, 1, ENOUGH * GIB)
     found = fit_micro_batches(plan(memory_gib=long.total_bytes(100) / GIB), trainer, False, 1)
     assert found["short"] == 0, "a whole batch fits"
     assert found["long"] == pytest.approx(100, rel=0.2)
@@ -107,11 +106,13 @@ def phase_of(toy_phase: Callable[..., Phase], name: str) -> Phase:
 @pytest.mark.parametrize(("name", "packed"), [
     ("masked", False), ("masked", True), ("adversarial", False), ("adversarial", True)])
 def test_more_memory_holds_more_sequences_and_no_more_than_fit(
-        make_trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], model: Any,
+        plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
+        toy_phase: Callable[..., Phase], model: Any,
         name: str, packed: bool) -> None:
     if packed:
         prepare_packed(model)
-    memory = StepMemory(make_trainer(name), phase_of(toy_phase, name), packed, returns_freed=True)
+    memory = StepMemory(plan(memory_gib=ENOUGH), make_trainer(name), phase_of(toy_phase, name),
+                        packed)
     limits = [memory.total_bytes(1) - 1, *(memory.total_bytes(number) + 10
                                            for number in (1, 3, 50, 51))]
     found = [memory.sequences_within(limit) for limit in limits]
@@ -124,10 +125,11 @@ def test_more_memory_holds_more_sequences_and_no_more_than_fit(
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_activations_cover_what_a_larger_micro_batch_really_takes(
-        make_trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], name: str) -> None:
+        plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
+        toy_phase: Callable[..., Phase], name: str) -> None:
     """Measured up to 32 sequences, between sizes that were tried and far beyond them."""
     made, phase = make_trainer(name, dropout=0.1), phase_of(toy_phase, name)
-    memory = StepMemory(made, phase, False, returns_freed=True)
+    memory = StepMemory(plan(memory_gib=ENOUGH), made, phase, False)
     for sequences in (1, 11, 40, 200):
         taken = measure_activations(made, phase, False, sequences)
         assert 0.95 * taken < memory.activation_bytes(sequences) < 1.2 * taken
@@ -135,11 +137,12 @@ def test_activations_cover_what_a_larger_micro_batch_really_takes(
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_measuring_leaves_nothing_behind(
-        make_trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], name: str) -> None:
+        plan: Callable[..., TrainingPlan], make_trainer: Callable[..., Trainer],
+        toy_phase: Callable[..., Phase], name: str) -> None:
     made, phase = make_trainer(name, dropout=0.1), phase_of(toy_phase, name)
     before = {key: weight.clone() for key, weight in made.objective.named_parameters()}
     state = torch.get_rng_state()
-    StepMemory(made, phase, False)
+    StepMemory(plan(), made, phase, False)
     assert torch.equal(torch.get_rng_state(), state)
     assert not made.optimizer.state
     for key, weight in made.objective.named_parameters():
