@@ -25,7 +25,6 @@ from bmtools.ragged import offsets as run_offsets
 from bmtools.records import ORIGINS, JsonObject
 
 SHARDS = "shard-*.safetensors"
-PROGRESS = "progress-{:05d}.json"
 FORMAT = "bmtools-shard-1"
 TYPES = {"uint8": "U8", "uint16": "U16", "uint32": "U32"}
 _REMEDY = "make the shards again with `bmtools tokenize`"
@@ -168,20 +167,17 @@ class Corpus:
                 raise CheckpointError(
                     f"{directory}: found {len(paths)} shards with {tokens} tokens, expected "
                     f"{len(own)} with {results['tokens']}; {_REMEDY}")
-            if len({shard.vocabulary for shard in own}) > 1:
-                raise CheckpointError(
-                    f"{directory}: found shards of several vocabularies; {_REMEDY}")
             shards += own
+            vocabularies = [shard.vocabulary[:12] for shard in shards]
+            if other := {*vocabularies} - {vocabularies[0]}:
+                raise CheckpointError(
+                    f"{directory}: found vocabulary {other.pop()}, expected {vocabularies[0]} as "
+                    f"in {directories[0]}; make all shards with one tokenizer")
             for name, digest in manifest.get("inputs", {}).items():
                 add_input(inputs, name, digest)
             for key, found in origins.items():
                 found.update(results.get(key, ()))
             origins["licences"].update(stated_licences(results))
-            if own[0].vocabulary != shards[0].vocabulary:
-                raise CheckpointError(
-                    f"{directory}: found vocabulary {own[0].vocabulary[:12]}, expected "
-                    f"{shards[0].vocabulary[:12]} as in {directories[0]}; "
-                    "make all shards with one tokenizer")
         return cls(tuple(shards), shards[0].vocabulary, inputs, origins)
 
     @classmethod
@@ -389,17 +385,10 @@ class ShardWriter:
             self._sentences.append((documents.sentences + self.tokens).astype(np.uint32))
         self.tokens += len(documents.ids)
 
-    def close(self, progress: object = None) -> None:
-        """Write the open shard, unless it is empty, and begin another.
-
-        Args:
-            progress: written first, as JSON, for a run that continues after this shard.
-        """
+    def close(self) -> None:
+        """Write the open shard, unless it is empty, and begin another."""
         if not self.tokens:
             return
-        if progress is not None:
-            with new_file(self._directory / PROGRESS.format(self.number)) as stream:
-                stream.write(msgspec.json.encode(progress))
         parts = {"documents": [run_offsets(np.concatenate(self._lengths)).astype(np.uint32)],
                  "ids": self._ids,
                  "word_starts": [*self._bits, np.packbits(self._odd, bitorder="little")]}

@@ -10,9 +10,9 @@ import os
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, islice
 from os import PathLike
@@ -25,7 +25,6 @@ from tokenizers import Tokenizer
 
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import (
-    PROGRESS,
     SHARDS,
     Corpus,
     DocumentBatch,
@@ -38,8 +37,9 @@ from bmtools.data.shards import (
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import RUN, beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
-from bmtools.io.json_files import parse_json, read_manifest
+from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import Block, RecordReader
+from bmtools.io.output import new_file
 from bmtools.io.parts import read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished
 from bmtools.io.sources import source_name
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 Rejected = tuple[str, str, object]
 """Place, reason and content of a bad record."""
+_PROGRESS = "progress.json"
+
 
 @dataclass(frozen=True)
 class EncodedBlock:
@@ -152,23 +154,25 @@ Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
 
 @dataclass(frozen=True)
 class _Progress:
-    """Progress of the shards on disk; written before each shard.
+    """Progress of the shards on disk; written after each shard.
 
     Args:
         identity: settings that must be equal for a run to be resumed, by name.
+        shards: that are complete.
         block: number of the block that the last shard's last document came from.
         before: hash of all content before that block.
         taken: documents of that block that are in shards.
         counts: of all blocks before it, by name.
-        rejects: bad records of the blocks completed since the shard before.
+        rejects: bad records of these blocks.
     """
 
-    identity: Mapping[str, object]
+    identity: dict[str, object]
+    shards: int = 0
     block: int = 0
     before: str = ""
     taken: int = 0
-    counts: Mapping[str, int] | None = None
-    rejects: Sequence[Rejected] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    rejects: list[Rejected] = field(default_factory=list)
 
 
 def tokenize(records: RecordReader | str | PathLike[str],
@@ -225,17 +229,18 @@ def tokenize(records: RecordReader | str | PathLike[str],
     run.mkdir(parents=True, exist_ok=True)
     remove_abandoned(run)
     try:
-        progress, number = _read_progress(run, identity, records.reject)
+        progress = _read_progress(run, identity, records.reject)
         ids = 1 + max(tokenizer.get_vocab().values())
-        writer = ShardWriter(run, identity["vocabulary"], ids, settings.shard_tokens, number)
+        writer = ShardWriter(run, identity["vocabulary"], ids, settings.shard_tokens,
+                             progress.shards)
         blocks = _skip_done(read_blocks(records), progress, run)
         remedy = f"continue with {setting('resume')} and fewer {setting('workers')}"
         with closing(map_parallel(blocks, encoder, processes, remedy)) as encoded:
-            counts = _write_shards(writer, watch(encoded), progress, records.reject)
+            counts = _write_shards(run, writer, watch(encoded), progress, records.reject)
         if not counts["documents"]:
             raise DataError("no text in the input; expected records with some text")
     except BaseException:
-        if not shard_path(run, 0).exists():  # nothing to resume
+        if not (run / _PROGRESS).exists():  # nothing to resume
             shutil.rmtree(run)
         raise
     warn_of_unknown_tokens(tokenizer.name_or_path, counts["unknown"], counts["tokens"],
@@ -267,7 +272,7 @@ def _has_shards(output: Path) -> bool:
 
 def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
     """Skip the blocks that are in shards, and check that they are the same text."""
-    if progress.counts is None:
+    if not progress.shards:
         return blocks
     first = next(islice(blocks, progress.block, None), None)
     if first is None or first.before != progress.before:
@@ -277,13 +282,10 @@ def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Itera
     return chain([first], blocks)
 
 
-def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress: _Progress,
-                  reject: Reject) -> Counter[str]:
-    """Write shards and the progress of each; return the counts of all blocks."""
-    counts = Counter(progress.counts or {})
-    skipped = progress.taken
-    rejects: list[Rejected] = []
-    state = progress
+def _write_shards(run: Path, writer: ShardWriter, encoded: Iterable[EncodedBlock],
+                  progress: _Progress, reject: Reject) -> Counter[str]:
+    """Write shards and the progress after each; return the counts of all blocks."""
+    counts, rejects, skipped = Counter(progress.counts), progress.rejects, progress.taken
     for one in encoded:
         for each in one.rejects:
             reject(RecordError(*each))
@@ -293,15 +295,16 @@ def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress
             head, rest = rest.split(fitting)
             writer.add(head)
             taken += fitting
-            state = _Progress(progress.identity, one.block, one.before, taken, dict(counts),
-                              rejects)
             if not len(rest.lengths):
                 break
-            writer.close(state)
-            rejects = []
+            writer.close()
+            with new_file(run / _PROGRESS) as stream:
+                stream.write(msgspec.json.encode(_Progress(
+                    progress.identity, writer.number, one.block, one.before, taken, counts,
+                    rejects)))
         counts.update(one.counts)
         rejects = [*rejects, *one.rejects]
-    writer.close(state)
+    writer.close()
     return counts
 
 
@@ -317,28 +320,19 @@ def _results(counts: Mapping[str, int]) -> JsonObject:
     return results
 
 
-def _read_progress(run: Path, identity: Mapping[str, object],
-                   reject: Reject) -> tuple[_Progress, int]:
-    """Read the progress of an unfinished run, and reject its bad records again.
-
-    Returns:
-        the progress, and the number of complete shards.
-    """
-    progress, number = _Progress(identity), 0
-    while shard_path(run, number).exists():
-        path = run / PROGRESS.format(number)
-        with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
-                     f"{setting('overwrite')}"):
-            content = parse_json(path.read_text(encoding="utf-8"))
-            msgspec.convert(content, _Progress)
-            progress = _Progress(**content)
-        _same_identity(run, progress.identity, identity)
-        for each in progress.rejects:
-            reject(RecordError(*each))
-        number += 1
-    if number:
-        Shard.read(shard_path(run, number - 1))
-    return progress, number
+def _read_progress(run: Path, identity: dict[str, object], reject: Reject) -> _Progress:
+    """Read the progress of an unfinished run, and reject its bad records again."""
+    path = run / _PROGRESS
+    if not path.exists():
+        return _Progress(identity)
+    with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
+                 f"{setting('overwrite')}"):
+        progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
+    _same_identity(run, progress.identity, identity)
+    for each in progress.rejects:
+        reject(RecordError(*each))
+    Shard.read(shard_path(run, progress.shards - 1))
+    return progress
 
 
 def _same_identity(place: Path, old: Mapping[str, object], new: Mapping[str, object]) -> None:

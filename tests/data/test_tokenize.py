@@ -202,7 +202,7 @@ def test_a_damaged_unfinished_run_is_named(source: Path, tokenizer: Any, tmp_pat
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
                  watch=stopping_after(12))
     [*_, last] = sorted((tmp_path / "s.run").glob("shard-*"))
-    first = tmp_path / "s.run/progress-00000.json"
+    first = tmp_path / "s.run/progress.json"
     for path, damage in ((last, b"x" * 99), (first, b"{"), (first, b"[" * 100_000),
                          (first, b'{"identity": {}, "rejects": 3}')):
         path.write_bytes(damage)
