@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,29 +24,14 @@ of sequences of pairs empty.
 """
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Tokens of samples, and the sequence of each.
+PART = np.dtype([("sample", "i8"), ("start", "i8"), ("length", "i8"), ("sequence", "i8")])
+"""Tokens of a sample: its number, the first token within it and their count.
 
-    Args:
-        samples: (parts,) numbers of samples.
-        starts: (parts,) first token of each part within its sample.
-        lengths: (parts,) tokens of each part.
-        sequences: (parts,) number of the sequence, or -1 for parts that are left over.
-    """
-
-    samples: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    sequences: np.ndarray
-
-    def __getitem__(self, chosen: np.ndarray) -> Parts:
-        """Select parts by their indices or by a mask."""
-        return Parts(self.samples[chosen], self.starts[chosen], self.lengths[chosen],
-                     self.sequences[chosen])
+`sequence` is the number of their sequence, or -1 for parts that are left over.
+"""
 
 
-def pack(lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> Parts:
+def pack(lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> np.ndarray:
     """Fill sequences with samples, best fit first, and cut one where a gap would stay.
 
     Sequences begin with the longest parts; the longest ones that fit follow, until none does;
@@ -62,14 +46,16 @@ def pack(lengths: np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> 
         cut: finds offsets for cuts; None forbids cuts, then all samples must fit a sequence.
 
     Returns:
-        all parts by their sequences, those left over first, each time in the order of samples.
+        (parts,) of PART by their sequences, those left over first, each time in the order of
+        samples.
     """
-    packing = _Packing(np.asarray(lengths, dtype=np.int64), capacity, overhead, cut)
+    packing = _Packing(lengths, capacity, overhead, cut)
     while packing.begin_sequences():
         packing.fit()
         while packing.cut_into_gaps():
             packing.fit()
-    return packing.parts()
+    every = np.concatenate([packing.parts, *packing.heads])
+    return every[np.lexsort((every["start"], every["sample"], every["sequence"]))]
 
 
 class _Packing:
@@ -84,11 +70,11 @@ class _Packing:
         self._cut = cut
         # Tokens of the shortest part of a cut.
         self._least = min(max(4, capacity // 32 - overhead), (capacity - overhead) // 2)
-        self._heads: list[Parts] = []
-        parts = Parts(np.arange(len(lengths)), np.zeros_like(lengths), lengths.copy(),
-                      np.full_like(lengths, -1))
-        self._parts = parts if cut is None else self._cut_long(parts, cut)
-        self._wait(np.arange(len(self._parts.lengths)))
+        self.heads: list[np.ndarray] = []
+        parts = np.zeros(len(lengths), dtype=PART)
+        parts["sample"], parts["length"], parts["sequence"] = np.arange(len(lengths)), lengths, -1
+        self.parts = parts if cut is None else self._cut_long(parts, cut)
+        self._wait(np.arange(len(self.parts)))
         self._gaps = self._numbers = np.empty(0, dtype=np.int64)
         self._count = 0
 
@@ -127,82 +113,69 @@ class _Packing:
         widest = widest[self._gaps[widest] >= self._least + self._overhead]
         widest = widest[:len(self._waiting)]
         longest = self._waiting[::-1][:len(widest)]
-        parts = self._parts[longest]
-        heads = self._head_lengths(parts, self._gaps[widest] - self._overhead, self._cut)
-        cut = np.flatnonzero(heads)
+        heads = self._heads_of(self.parts[longest], self._gaps[widest] - self._overhead, self._cut)
+        cut = heads["length"] > 0
         heads, longest, widest = heads[cut], longest[cut], widest[cut]
-        self._heads.append(Parts(parts.samples[cut], parts.starts[cut], heads,
-                                 self._numbers[widest]))
+        heads["sequence"] = self._numbers[widest]
+        self.heads.append(heads)
         self._gaps[widest] = 0
-        self._parts.starts[longest] += heads
-        self._parts.lengths[longest] -= heads
+        self.parts["start"][longest] += heads["length"]
+        self.parts["length"][longest] -= heads["length"]
         self._wait(self._waiting)
-        return len(cut) > 0
-
-    def parts(self) -> Parts:
-        """Return all parts, sorted."""
-        every = _concatenate([self._parts, *self._heads])
-        return every[np.lexsort((every.starts, every.samples, every.sequences))]
+        return len(heads) > 0
 
     def _wait(self, parts: np.ndarray) -> None:
         """Let parts wait, the shortest first."""
-        sizes = self._parts.lengths[parts] + self._overhead
+        sizes = self.parts["length"][parts] + self._overhead
         order = _ascending(sizes, self._capacity)
         self._waiting, self._sizes = parts[order], sizes[order]
 
     def _place(self, places: np.ndarray, sequences: np.ndarray) -> None:
         """Move parts, by their places in the queue, into sequences."""
-        self._parts.sequences[self._waiting[places]] = sequences
+        self.parts["sequence"][self._waiting[places]] = sequences
         stays = np.ones(len(self._waiting), dtype=bool)
         stays[places] = False
         self._waiting, self._sizes = self._waiting[stays], self._sizes[stays]
 
-    def _cut_long(self, parts: Parts, cut: Cut) -> Parts:
+    def _cut_long(self, parts: np.ndarray, cut: Cut) -> np.ndarray:
         """Cut samples longer than a sequence into parts that fill one, and a rest."""
         longest = self._capacity - self._overhead
-        parts = _cut_coarsely(parts, _MOST_CUTS * longest, cut)
-        done = []
-        while True:
-            fits = parts.lengths <= longest
-            done.append(parts[fits])
-            parts = parts[~fits]
-            if not len(parts.lengths):
-                return _concatenate(done)
-            heads = self._head_lengths(parts, np.full_like(parts.lengths, longest), cut)
-            done.append(Parts(parts.samples, parts.starts, heads, parts.sequences))
-            parts = Parts(parts.samples, parts.starts + heads, parts.lengths - heads,
-                          parts.sequences)
+        rests, done = _cut_coarsely(parts, _MOST_CUTS * longest, cut), []
+        while len(rests):
+            fits = rests["length"] <= longest
+            done.append(rests[fits])
+            rests = rests[~fits]
+            heads = self._heads_of(rests, np.full(len(rests), longest), cut)
+            done.append(heads)
+            rests["start"] += heads["length"]
+            rests["length"] -= heads["length"]
+        return np.concatenate(done) if done else parts
 
-    def _head_lengths(self, parts: Parts, rooms: np.ndarray, cut: Cut) -> np.ndarray:
-        """Find where to cut parts that are longer than the room; 0 where they are too short.
+    def _heads_of(self, parts: np.ndarray, rooms: np.ndarray, cut: Cut) -> np.ndarray:
+        """Cut the heads off parts that are longer than the room; of 0 tokens if too short.
 
         Neither half is shorter than the least.
         """
-        wanted = np.minimum(rooms, parts.lengths - self._least)
-        heads = cut(parts.samples, parts.starts + wanted) - parts.starts
-        heads = np.where(heads < self._least, wanted, heads)
-        return np.where(heads < self._least, 0, heads)
+        wanted = np.minimum(rooms, parts["length"] - self._least)
+        lengths = cut(parts["sample"], parts["start"] + wanted) - parts["start"]
+        lengths = np.where(lengths < self._least, wanted, lengths)
+        heads = parts.copy()
+        heads["length"] = np.where(lengths < self._least, 0, lengths)
+        return heads
 
 
-def _cut_coarsely(parts: Parts, longest: int, cut: Cut) -> Parts:
+def _cut_coarsely(parts: np.ndarray, longest: int, cut: Cut) -> np.ndarray:
     """Cut whole samples into as few and about equal parts as are not much longer than `longest`."""
-    counts = np.maximum(-(-parts.lengths // longest), 1)
-    if (counts == 1).all():
-        return parts
-    pieces = parts[np.repeat(np.arange(len(counts)), counts)]
+    counts = np.maximum(-(-parts["length"] // longest), 1)
+    pieces = np.repeat(parts, counts)
     numbers = ranges(np.zeros_like(counts), counts)
-    pieces.starts[:] = numbers * pieces.lengths // counts.repeat(counts)
+    pieces["start"] = numbers * pieces["length"] // counts.repeat(counts)
     inner = np.flatnonzero(numbers)
-    pieces.starts[inner] = cut(pieces.samples[inner], pieces.starts[inner])
-    ends = np.append(pieces.starts[1:], 0)
-    ends[offsets(counts)[1:] - 1] = parts.lengths
-    pieces.lengths[:] = ends - pieces.starts
+    pieces["start"][inner] = cut(pieces["sample"][inner], pieces["start"][inner])
+    ends = np.append(pieces["start"][1:], 0)
+    ends[offsets(counts)[1:] - 1] = parts["length"]
+    pieces["length"] = ends - pieces["start"]
     return pieces
-
-
-def _concatenate(every: Sequence[Parts]) -> Parts:
-    return Parts(*(np.concatenate([getattr(parts, name) for parts in every])
-                   for name in ("samples", "starts", "lengths", "sequences")))
 
 
 def _ascending(numbers: np.ndarray, most: int) -> np.ndarray:

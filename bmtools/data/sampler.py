@@ -241,7 +241,7 @@ class Sampler:
         samples, max_length = np.concatenate([waiting, drawn]), phase_step.phase.batch.max_length
         if phase_step.phase.objective.pair_term:
             parts = pack(token_counts(samples), max_length, 0, None)
-            packed = samples[parts.samples]
+            packed = samples[parts["sample"]]
         else:
             def cut(chosen: np.ndarray, wanted: np.ndarray) -> np.ndarray:
                 starts = samples["start"][chosen]
@@ -249,9 +249,9 @@ class Sampler:
                                       WORD_SLACK) - starts
 
             parts = pack(samples["length"], max_length, SINGLE_SPECIALS, cut)
-            packed = samples[parts.samples]
-            packed["start"] += parts.starts
-            packed["length"] = parts.lengths
-        sizes = np.bincount(parts.sequences + 1, minlength=1)
+            packed = samples[parts["sample"]]
+            packed["start"] += parts["start"]
+            packed["length"] = parts["length"]
+        sizes = np.bincount(parts["sequence"] + 1, minlength=1)
         sequences = Sequences(packed[sizes[0]:], offsets(sizes[1:]))
         return sequences[rng.permutation(len(sequences))], packed[:sizes[0]]

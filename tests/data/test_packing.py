@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmtools.data.packing import Parts, pack
+from bmtools.data.packing import pack
 
 
 def whole_words(_samples: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -18,7 +18,7 @@ def whole_words(_samples: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return offsets - offsets % 3
 
 
-def tokens_of(parts: Parts, lengths: Sequence[int]) -> list[np.ndarray]:
+def tokens_of(parts: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
     """How often each token of each sample is in a sequence or left over."""
     seen = [np.zeros(length, dtype=int) for length in lengths]
     for sample, start, length in rows(parts):
@@ -26,16 +26,15 @@ def tokens_of(parts: Parts, lengths: Sequence[int]) -> list[np.ndarray]:
     return seen
 
 
-def rows(parts: Parts) -> list[tuple[int, int, int]]:
+def rows(parts: np.ndarray) -> list[tuple[int, int, int]]:
     """Sample, start and length of each part."""
-    return list(zip(*(values.tolist() for values in (parts.samples, parts.starts, parts.lengths)),
-                    strict=True))
+    return [tuple(part) for part in parts[["sample", "start", "length"]].tolist()]
 
 
-def sizes_of(parts: Parts, overhead: int) -> np.ndarray:
+def sizes_of(parts: np.ndarray, overhead: int) -> np.ndarray:
     """Tokens of each sequence."""
-    used = parts[parts.sequences >= 0]
-    return np.bincount(used.sequences, used.lengths + overhead)
+    used = parts[parts["sequence"] >= 0]
+    return np.bincount(used["sequence"], used["length"] + overhead)
 
 
 @pytest.mark.parametrize("capacity", [16, 64, 128, 512])
@@ -45,25 +44,25 @@ def test_every_token_lies_in_one_place(capacity: int, seed: int) -> None:
     lengths = rng.integers(1, 3 * capacity, size=200).tolist()
     parts = pack(lengths, capacity, 2, whole_words)
     assert all((seen == 1).all() for seen in tokens_of(parts, lengths))
-    assert parts.lengths.min() > 0
-    assert (np.diff(parts.sequences) >= 0).all()
+    assert parts["length"].min() > 0
+    assert (np.diff(parts["sequence"]) >= 0).all()
     sizes = sizes_of(parts, 2)
     assert sizes.max() <= capacity
     assert sizes.mean() > 0.85 * capacity  # words of three tokens do not fill a row of 16
-    assert (parts.lengths + 2)[parts.sequences < 0].sum() < capacity
+    assert (parts["length"] + 2)[parts["sequence"] < 0].sum() < capacity
 
 
 def test_what_fits_is_not_cut() -> None:
     parts = pack([5, 8, 3, 5, 2], 14, 2, whole_words)
     assert sorted(rows(parts)) == [(0, 0, 5), (1, 0, 8), (2, 0, 3), (3, 0, 5), (4, 0, 2)]
     assert sizes_of(parts, 2).tolist() == [14, 14]
-    assert rows(parts[parts.sequences < 0]) == [(2, 0, 3)]
+    assert rows(parts[parts["sequence"] < 0]) == [(2, 0, 3)]
 
 
 def test_cuts_fall_between_words() -> None:
     parts = pack([100, 200, 300, 40_000], 64, 2, whole_words)
-    assert len(parts.starts) > 600
-    assert not (parts.starts % 3).any()
+    assert len(parts["start"]) > 600
+    assert not (parts["start"] % 3).any()
 
 
 def test_pairs_are_never_cut() -> None:
