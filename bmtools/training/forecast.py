@@ -13,7 +13,6 @@ from statistics import median
 
 from bmtools.data.batches import ScheduledBatches
 from bmtools.data.phase_lengths import epoch_size
-from bmtools.data.sampler import Sampler
 from bmtools.errors import Reject, setting
 from bmtools.io.provenance.manifest import is_finished, read_manifest
 from bmtools.models.hardware import most_energy_kwh
@@ -24,7 +23,7 @@ from bmtools.status import set_status
 from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory
 from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
+from bmtools.training.plan import MAIN, REPLAY, DataConfig, TrainingPlan, runs_directory
 from bmtools.training.run import Run, describe, prepare_run, train
 
 PROBE_SECONDS = 5.0
@@ -185,10 +184,8 @@ class _Forecaster:
 
     def _probe(self, phase: Phase, batch_size: int) -> ScheduledBatches:
         """Make batches of a phase at another size, without end."""
-        batch, run = replace(phase.batch, batch_size=batch_size), self._run
-        schedule = Schedule([replace(phase, batch=batch)], [sys.maxsize])
-        return run.make_batches(Sampler(run.datasets.train, schedule, run.packed,
-                                        run.trainer.settings.seed), run.datasets.train)
+        batch = replace(phase.batch, batch_size=batch_size)
+        return self._run.make_batches(MAIN, Schedule([replace(phase, batch=batch)], [sys.maxsize]))
 
     def _micro_batch_size(self, phase: Phase) -> int:
         share = phase.batch.batch_size // self._processes

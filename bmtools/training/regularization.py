@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bmtools.data.batches import Batches, RankBatch
-from bmtools.data.sampler import Sampler, StreamPosition
-from bmtools.data.shards import Corpus
 from bmtools.errors import setting
 from bmtools.io.failures import reading
 from bmtools.io.output import new_file
@@ -209,20 +207,13 @@ class ReplayedBatches:
     Args:
         batches: of the run.
         every: steps between replayed batches.
-        corpora: the earlier corpus, by its name.
         schedule: of the run; a replayed batch has the size and masking of its phase.
-        packed: whether documents share sequences.
-        seed: of the sampler.
-        make_batches: makes the batches of a sampler and its corpora.
-        position: where a resumed run enters the corpus.
+        make_batches: makes the batches of the earlier corpus by a schedule.
     """
 
-    def __init__(self, batches: Batches, every: int, corpora: Mapping[str, Corpus],
-                 schedule: Schedule, packed: bool, seed: int,
-                 make_batches: Callable[[Sampler, Mapping[str, Corpus]], Batches],
-                 position: StreamPosition | None = None) -> None:
-        self._batches = batches
-        self._every = every
+    def __init__(self, batches: Batches, every: int, schedule: Schedule,
+                 make_batches: Callable[[Schedule], Batches]) -> None:
+        self._batches, self._every = batches, every
         phases, steps, before = [], [], 0
         for phase, length in zip(schedule.phases, schedule.steps_per_phase, strict=True):
             replayed = (before + length) // every - before // every
@@ -230,8 +221,7 @@ class ReplayedBatches:
             if replayed:
                 phases.append(replace(phase, mixture={}))
                 steps.append(replayed)
-        self._earlier = make_batches(
-            Sampler(corpora, Schedule(phases, steps), packed, seed, position), corpora)
+        self._earlier = make_batches(Schedule(phases, steps))
 
     def batch(self, number: int, rank: int, world_size: int) -> RankBatch:
         """Make one process's part of a batch, and of that to replay where it is due."""

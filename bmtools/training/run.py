@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from accelerate import Accelerator
@@ -22,7 +23,7 @@ from bmtools.io.system import ENDING_SIGNALS, REPEAT_SECONDS, handling_signals
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead
-from bmtools.recipes.phases import PhaseStep
+from bmtools.recipes.phases import PhaseStep, Schedule
 from bmtools.recipes.settings import Values
 from bmtools.records import JsonObject
 from bmtools.status import set_status
@@ -213,15 +214,12 @@ class Run:
         self._frozen_weights: list[nn.Parameter] = []
         self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress,
                                           self.schedule)
-        self._batches: Batches = self.make_batches(
-            Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed,
-                    self._progress.position(MAIN)), datasets.train)
+        self._batches: Batches = self.make_batches(MAIN, self.schedule)
         self._positions: dict[str, StreamPosition] = {}
         if plan.pretraining.replay_steps and REPLAY in datasets.auxiliary:
             self._batches = ReplayedBatches(
-                self._batches, plan.pretraining.replay_steps,
-                {REPLAY: datasets.auxiliary[REPLAY]}, self.schedule, self.packed,
-                plan.optimization.seed, self.make_batches, self._progress.position(REPLAY))
+                self._batches, plan.pretraining.replay_steps, self.schedule,
+                partial(self.make_batches, REPLAY))
 
     def _make_trainer(self) -> Trainer:
         plan, state = self._plan, self._state
@@ -250,8 +248,11 @@ class Run:
                         self.packed, self._plan.optimization.seed, self.datasets.strategies,
                         padded_lengths(self.schedule, self.accelerator))
 
-    def make_batches(self, sampler: Sampler, corpora: Mapping[str, Corpus]) -> ScheduledBatches:
-        """Make the batches of a sampler of these corpora, in micro-batches that fit each phase."""
+    def make_batches(self, role: str, schedule: Schedule) -> ScheduledBatches:
+        """Make the batches of the text, or of that to replay, in micro-batches that fit."""
+        corpora = self.datasets.train if role == MAIN else {role: self.datasets.auxiliary[role]}
+        sampler = Sampler(corpora, schedule, self.packed, self._plan.optimization.seed,
+                          self._progress.position(role))
         return ScheduledBatches(sampler, self._collator(corpora), self.micro_batch_sizes)
 
     def lines(self) -> Iterator[JsonObject]:

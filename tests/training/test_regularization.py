@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from transformers import ModernBertConfig, ModernBertForMaskedLM
 from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.sampler import Sampler
-from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.recipes.settings import (
@@ -184,13 +183,13 @@ def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Any
         corpora = {"replay": toy.corpus(
             [f"Il rene filtra {'la bile ' * (n % 9)}." for n in range(50)])}
 
-        def batches(sampler: Sampler, given: Mapping[str, Corpus]) -> Batches:
-            collator = Collator(list(given.values()), SpecialTokens.of(toy.tokenizer), False, 0,
+        def batches(own: Schedule) -> Batches:
+            collator = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,
                                 {"words": make_strategy("words")})
-            return ScheduledBatches(sampler, collator)
+            return ScheduledBatches(Sampler(corpora, own, False, 0), collator)
 
         own = toy.batches(["Il cuore pompa il sangue."] * 8, *phases)
-        return ReplayedBatches(own, every, corpora, schedule, False, 0, batches), schedule
+        return ReplayedBatches(own, every, schedule, batches), schedule
 
     return make
 
