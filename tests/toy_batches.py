@@ -8,7 +8,7 @@ import torch
 
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.recipes.settings import DistillationConfig
-from bmtools.training.distillation import DistillationObjective, Teacher
+from bmtools.training.distill import DistillationObjective, Teacher
 
 
 def make_batch(tokenizer: Any) -> dict[str, torch.Tensor]:

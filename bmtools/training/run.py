@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import nn
 from transformers import PreTrainedModel
 
 from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.masking.strategies import MaskStrategy
 from bmtools.data.phase_lengths import resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
+from bmtools.data.samples import cut_evenly, token_counts, whole_documents
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.failures import WriteError
@@ -24,10 +27,9 @@ from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.phases import PhaseStep, Schedule
-from bmtools.recipes.settings import Values
+from bmtools.recipes.settings import ObjectiveConfig, Values
 from bmtools.records import JsonObject
-from bmtools.status import set_status
-from bmtools.training.adversarial import AdversarialObjective
+from bmtools.status import counted, set_status
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
@@ -43,8 +45,8 @@ from bmtools.training.distributed import (
     join_processes,
     make_accelerator,
     resolve_auto,
+    sum_over_processes,
 )
-from bmtools.training.evaluation import BATCH_SIZE, HELD_OUT, evaluate
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import (
@@ -63,6 +65,7 @@ from bmtools.training.model_init import (
     prepare_packing,
 )
 from bmtools.training.objectives import (
+    AdversarialObjective,
     CausalObjective,
     MaskedObjective,
     Objective,
@@ -80,6 +83,12 @@ from bmtools.training.plan import (
 )
 from bmtools.training.regularization import ReplayedBatches, make_hooks
 
+HELD_OUT = "held-out"
+"""Name of the masked-LM objective for held-out text among a run's objectives."""
+BATCH_SIZE = 32
+"""Sequences of a forward pass, where memory does not bound them."""
+_EVALUATION_SEED = 0
+_DIGITS = 6
 StartRun = Callable[..., "Iterator[JsonObject]"]
 """Starts a run with the arguments of `train`, and yields lines."""
 
@@ -362,3 +371,53 @@ def describe(output: str, manifest: Values) -> JsonObject:
     """Describe a finished checkpoint by its manifest's results."""
     return {"checkpoint": output, **manifest["results"],
             "tokens_seen": manifest["tokens_seen"], "wall_seconds": manifest["wall_seconds"]}
+
+
+def evaluate(objective: Objective, corpus: Corpus, special_tokens: SpecialTokens,
+             strategy: MaskStrategy, max_length: int, accelerator: Accelerator,
+             batch_size: int = BATCH_SIZE) -> JsonObject:
+    """Compute the mean loss in nats per masked token, and the accuracy, with a fixed mask.
+
+    Whole words, 15 percent, 80/10/10, masked with a fixed seed; a phase's mask rate is ignored.
+    Every process takes part and scores every n-th batch.
+
+    Args:
+        objective: a masked-LM objective.
+        corpus: the held-out text.
+        special_tokens: of the vocabulary.
+        strategy: masking strategy.
+        max_length: longest sequence, with special tokens.
+        accelerator: of the run.
+        batch_size: sequences of a forward pass.
+    """
+    settings = ObjectiveConfig()
+    collator = Collator([corpus], special_tokens, False, _EVALUATION_SEED,
+                        {settings.masking: strategy})
+    batches = sorted_batches(corpus, max_length, batch_size)
+    rank, world_size = accelerator.process_index, accelerator.num_processes
+    sums = torch.zeros(3, dtype=torch.float64)
+    was_training = objective.training
+    objective.eval()
+    # With sharded weights all processes must run equally often; surplus batches do not count.
+    firsts = range(0, len(batches), world_size)
+    for first in counted(firsts, "evaluating held-out text", len(firsts), "batches"):
+        samples = batches[min(first + rank, len(batches) - 1)]
+        inputs, counts = collator(samples, settings, settings.mask_rate)
+        moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
+        with torch.no_grad(), accelerator.autocast():
+            outputs = objective(**moved)
+        if first + rank < len(batches):
+            sums += torch.tensor([float(outputs["mlm"]), float(outputs["mlm_accuracy"]),
+                                  counts["masked"]], dtype=torch.float64)
+    objective.train(was_training)
+    *totals, number = sum_over_processes(sums, accelerator)
+    loss, accuracy = (round(total / max(number, 1), _DIGITS) for total in totals)
+    return {"loss": loss, "accuracy": accuracy, "masked": int(number)}
+
+
+def sorted_batches(corpus: Corpus, max_length: int, batch_size: int) -> list[np.ndarray]:
+    """Sort the samples of a text by length into batches."""
+    numbers = np.arange(len(corpus))
+    samples = cut_evenly(whole_documents(numbers, corpus.lengths, numbers), [corpus], max_length)
+    samples = samples[np.argsort(token_counts(samples), kind="stable")]
+    return np.split(samples, range(batch_size, len(samples), batch_size))

@@ -43,7 +43,7 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     PhaseLengthConfig,
 )
-from bmtools.training.distillation import DistillationObjective, Teacher
+from bmtools.training.distill import DistillationObjective, Teacher
 from bmtools.training.distributed import join_processes, make_accelerator, resolve_precision
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast

@@ -20,7 +20,6 @@ from bmtools.recipes.settings import (
     PretrainingConfig,
     ReportingConfig,
 )
-from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.loop import Trainer
 from bmtools.training.microbatch import (
     StepMemory,
@@ -28,6 +27,7 @@ from bmtools.training.microbatch import (
     measure_activations,
 )
 from bmtools.training.objectives import (
+    AdversarialObjective,
     CausalObjective,
     MaskedObjective,
     PhasedObjective,

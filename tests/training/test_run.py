@@ -13,8 +13,8 @@ from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.masking.strategies import make_strategy
 from bmtools.data.shards import Corpus
 from bmtools.recipes.settings import ObjectiveConfig
-from bmtools.training.evaluation import evaluate, sorted_batches
 from bmtools.training.objectives import MaskedObjective
+from bmtools.training.run import evaluate, sorted_batches
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n in range(40)]

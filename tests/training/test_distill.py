@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from transformers import AutoModelForMaskedLM
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.models import mlm
 from bmtools.models.packed import prepare_packed
-from bmtools.training import distillation
 from bmtools.training.loop import compile_layers, set_dropout
 
 WEIGHTS = {"mlm_weight": 2.0, "kl_weight": 5.0, "cosine_weight": 1.0}
@@ -89,7 +89,7 @@ def test_losses_and_gradients_are_those_of_plain_formulas(
     """Wider teacher, padded and packed sequences, all at once and chunk by chunk."""
     if chunk:
         monkeypatch.setattr(mlm, "_LOGITS_ON_CPU", 60 * chunk)
-        monkeypatch.setattr(distillation, "_CACHED_ON_CPU", 100)
+        monkeypatch.setattr(import_module("bmtools.training.distill"), "_CACHED_ON_CPU", 100)
     student, teacher = make(family, 0), make(teacher_family, 1, hidden_size=48,
                                              num_hidden_layers=4)
     made = taught_by(student, teacher, temperature=3.0, kl_positions=positions, **WEIGHTS)
