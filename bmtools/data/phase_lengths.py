@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from bmtools.data.sampler import Sampler
+from bmtools.data.sampler import Sampler, document_numbers
 from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts
 from bmtools.data.shards import Corpus, DocumentBatch
-from bmtools.data.shuffle import document_numbers
 from bmtools.ragged import offsets
 from bmtools.recipes.phases import Phase, Schedule, count_steps
 

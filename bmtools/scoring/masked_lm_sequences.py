@@ -17,8 +17,7 @@ from bmtools.data.masking.corruption import (
     corrupt,
     count_coverage,
 )
-from bmtools.data.masking.strategies import MaskStrategy, make_strategy
-from bmtools.data.masking.terms import TermList, spellings
+from bmtools.data.masking.strategies import MaskStrategy, TermList, make_strategy, spellings
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.data.shards import Corpus, DocumentBatch
 from bmtools.keyed_random import derive

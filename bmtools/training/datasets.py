@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from accelerate import Accelerator
 
-from bmtools.data.masking.strategies import MaskStrategy, make_strategy
-from bmtools.data.masking.terms import TermList, spellings
+from bmtools.data.masking.strategies import MaskStrategy, TermList, make_strategy, spellings
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import tokenize

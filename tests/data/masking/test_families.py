@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from bmtools.data.masking.corruption import TokenBatch, count_coverage
-from bmtools.data.masking.strategies import make_strategy
-from bmtools.data.masking.terms import TermList, spellings
+from bmtools.data.masking.strategies import TermList, make_strategy, spellings
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.segmenters import load_segmenter, segmented_starts
 from bmtools.vocab.settings import VocabularyConfig

@@ -10,11 +10,11 @@ import pytest
 
 from bmtools.data.masking.corruption import TokenBatch, corrupt
 from bmtools.data.masking.strategies import (
+    TermList,
     make_strategy,
     mask_tokens,
     mask_units_by_rank,
 )
-from bmtools.data.masking.terms import TermList
 from bmtools.keyed_random import Purpose, bits_per_key, uniforms
 from bmtools.recipes.settings import Masking
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bmtools.data.masking.corruption import TokenBatch
-from bmtools.data.masking.terms import TermList, mask_terms, spellings
+from bmtools.data.masking.strategies import TermList, mask_terms, spellings
 
 
 def plain_find(text: TokenBatch, terms: list[list[int]]) -> list[tuple[int, int]]:
