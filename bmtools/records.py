@@ -98,6 +98,7 @@ class Answer(TypedDict, total=False):
 
     text: Required[str]
     start: int
+    score: float
 
 
 class RecordFields(TypedDict, total=False):

@@ -140,8 +140,7 @@ def closing(line: Line) -> Closing:
     seeds, folds = line["seeds"], line.get("folds", 0)
     of = count_of(folds, "folds") if folds else count_of(seeds, "seeds")
     spread = f"mean and deviation of {of}" if seeds > 1 or folds else "one seed"
-    lost = [f"{count_of(line[key], what)} diverged" for key, what in (
-        ("diverged", "seeds"), ("diverged_folds", "folds")) if key in line]
+    lost = [f"{count_of(line['diverged'], 'seeds')} diverged"] if "diverged" in line else []
     return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
             f"({'; '.join([spread, *lost])})",
             "" if folds else command_line("predict FILE --model {}", line["checkpoint"]))

@@ -12,7 +12,7 @@ import numpy as np
 from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import RecordError, setting
 from bmtools.records import Entity, Record
-from bmtools.tasks.settings import RelationsConfig
+from bmtools.tasks.settings import RelationsConfig, split_names
 from bmtools.tasks.task import encode_texts
 from bmtools.text.segment import sentence_spans
 
@@ -239,7 +239,7 @@ def find_candidates(record: Record, entities: Sequence[Entity],
 
 def _directions(one: Entity, other: Entity, config: RelationsConfig) -> list[tuple[Entity, Entity]]:
     """Orient a pair of entities in the ways that their types allow; once unless directed."""
-    heads, tails = config.names("head_types"), config.names("tail_types")
+    heads, tails = split_names(config.head_types), split_names(config.tail_types)
     fitting = [(head, tail) for head, tail in ((one, other), (other, one))
                if (not heads or head["type"] in heads) and (not tails or tail["type"] in tails)]
     return fitting if config.directed else fitting[:1]
@@ -277,7 +277,7 @@ def label_candidates(candidates: Sequence[Candidate], relations: Iterable[Mappin
     Returns:
         label of each candidate, and types of the relations that no candidate's label expresses.
     """
-    wanted, negative = config.names("types"), config.no_relation_label
+    wanted, negative = split_names(config.types), config.no_relation_label
     kinds: dict[Ends, list[str]] = {}
     for relation in relations:
         ends, kind = _key((relation["head"], relation["tail"]), config), relation["type"]

@@ -52,6 +52,7 @@ from bmtools.training.metrics import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
+_PARTS = (TRAIN, DEV, TEST)
 _DIGITS = 6
 _CONFIDENCE = 0.95
 Sources = Mapping[str, Iterable[Record]]
@@ -98,7 +99,7 @@ def finetune(task: str, model: str | PathLike[str], train: RecordSource, dev: Re
     parts = split_settings({**FINETUNE_DEFAULTS, **settings}, *kinds.values())
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite,
                         **dict(zip(kinds, parts, strict=True)))
-    sources = {name: source for name, source in ((TRAIN, train), (DEV, dev), (TEST, test))
+    sources = {name: source for name, source in zip(_PARTS, (train, dev, test), strict=True)
                if source is not None}
     report = report or (lambda line: None)
     with plan.step.metered():
@@ -111,7 +112,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
                    reject: Reject = refuse) -> Report:
     """Fine-tune on sets or on folds, write the best models, and return the summary.
 
-    A seed or a fold whose loss diverges is reported, counted and left out.
+    A seed whose loss diverges is reported, counted and left out.
 
     Args:
         plan: task, checkpoints and settings.
@@ -136,7 +137,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, RecordSource], repo
                          for name, source in sources.items()}
         summary = _write(train_runs(plan, sets, report, reject), sets, started)
     return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-            "wall_seconds": _seconds_since(started)}
+            "wall_seconds": round(time.monotonic() - started, 3)}
 
 
 def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Reject,
@@ -151,7 +152,6 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
     notes: set[str] = set()
     lines: list[Report] = []
     stops: Mapping[int, Stop] | None = None
-    lost = 0
 
     def report_of_fold(number: int, line: Report) -> None:
         if "note" not in line:
@@ -163,15 +163,8 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
     with new_directory(plan.output, plan.overwrite) as partial_output:
         for fold, sources in folds.items():
             fold_started = time.monotonic()
-            try:
-                runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
-                                  partial(report_of_fold, fold), reject, stops)
-            except DivergedError as found:
-                if TEST not in sources:
-                    raise
-                error, lost = found, lost + 1
-                report({"note": f"fold {fold} diverged: {error}"})
-                continue
+            runs = train_runs(replace(plan, output=partial_output / f"fold-{fold}"), sources,
+                              partial(report_of_fold, fold), reject, stops)
             if TEST not in sources:
                 stops = runs.stops
                 plan = replace(runs.plan, output=plan.output,
@@ -179,9 +172,7 @@ def _run_folds(plan: FinetunePlan, directory: Path, report: Reporter, reject: Re
                 continue
             lines.append({"fold": fold, **_write(runs, sources, fold_started)})
             report(lines[-1])
-        if not lines:
-            raise error
-        summary = _summarize_folds(lines, lost)
+        summary = _summarize_folds(lines)
         (partial_output / FOLDS).write_bytes(encode_lines(lines))
         hashes = {name: digest for sources in folds.values() for reader in sources.values()
                   for name, digest in reader.hashes.items()}
@@ -198,7 +189,7 @@ def _write(runs: Runs, sources: Sources, started: float) -> Report:
     """
     plan, task, best = runs.plan, runs.task, runs.best
     summary: Report = {"best_seed": best.seed, "seeds": len(runs.lines),
-                       **({"diverged": runs.diverged} if runs.diverged else {}),
+                       **_lost(runs),
                        **({"grid": runs.values} if runs.values else {})}
     for name, metric in itertools.product((DEV, TEST), task.metrics):
         if values := [line[name][metric] for line in runs.lines if name in line]:
@@ -228,32 +219,22 @@ def _manifest(runs: Runs, sources: Sources, summary: Report, started: float) -> 
                     {name: digest for reader in readers.values()
                      for name, digest in reader.hashes.items()},
                     DirectoryHashes({"model": plan.model}), best.tokens_seen,
-                    _seconds_since(started), {**summary, **(train.origins() if train else {})},
+                    round(time.monotonic() - started, 3),
+                    {**summary, **(train.origins() if train else {})},
                     {TRAIN: train.licences()} if train else {}, plan.step)
 
 
-def _summarize_folds(lines: list[Report], lost: int) -> Report:
+def _summarize_folds(lines: list[Report]) -> Report:
     """Summarize scores over folds, each a mean over seeds.
 
     There is no interval: the folds' training sets overlap, so that their scores depend on each
     other and Student's t would be too narrow (Nadeau and Bengio 2003).
-
-    Args:
-        lines: of the folds.
-        lost: number of folds whose seeds all diverged.
     """
-    runs = sum(line.get("diverged", 0) for line in lines)
-    summary: Report = {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
-                       **({"diverged": runs} if runs else {}),
-                       **({"diverged_folds": lost} if lost else {})}
-    for name in lines[0]:
-        if name.startswith((f"{DEV}_", f"{TEST}_")):
-            summary[name] = summarize([line[name]["mean"] for line in lines], interval=False)
-    return summary
-
-
-def _seconds_since(started: float) -> float:
-    return round(time.monotonic() - started, 3)
+    diverged = sum(line.get("diverged", 0) for line in lines)
+    return {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
+            **({"diverged": diverged} if diverged else {}),
+            **{name: summarize([line[name]["mean"] for line in lines], interval=False)
+               for name in lines[0] if name.startswith((f"{DEV}_", f"{TEST}_"))}}
 
 
 def read_folds(directory: Path, dev_fold: int | None,
@@ -281,23 +262,21 @@ def read_folds(directory: Path, dev_fold: int | None,
     if dev_fold is not None and dev_fold not in numbers:
         raise DataError(f"{setting('dev_fold')}: found {dev_fold}, expected one of "
                         f"{', '.join(map(str, numbers))}")
-    return {number: _sources(directory / f"fold-{number}", number, dev_fold, reject)
-            for number in sorted(numbers, key=lambda number: number != dev_fold)}
-
-
-def _sources(directory: Path, number: int, dev_fold: int | None,
-             reject: Reject) -> dict[str, RecordReader]:
-    files = {name: [str(directory / f"{name}.jsonl")] for name in (TRAIN, DEV, TEST)
-             if (directory / f"{name}.jsonl").is_file()}
-    if lacking := [name for name in (TRAIN, TEST) if name not in files]:
-        raise DataError(f"{directory}: found no {lacking[0]}.jsonl, expected one in each fold")
-    if dev_fold is not None:
-        part = DEV if number == dev_fold else TEST
-        files = {TRAIN: files[TRAIN] + files.get(DEV, []), part: files[TEST]}
-    elif DEV not in files:
-        raise DataError(f"{directory}: found no dev.jsonl, expected one that chooses the epoch, "
-                        f"or {setting('dev_fold')}")
-    return {name: RecordReader(paths, reject) for name, paths in files.items()}
+    folds = {}
+    for number in sorted(numbers, key=lambda number: number != dev_fold):
+        paths = {name: directory / f"fold-{number}" / f"{name}.jsonl" for name in _PARTS}
+        files = {name: [str(path)] for name, path in paths.items() if path.is_file()}
+        if lacking := [name for name in (TRAIN, TEST) if name not in files]:
+            raise DataError(f"{paths[TRAIN].parent}: found no {lacking[0]}.jsonl, expected one in "
+                            "each fold")
+        if dev_fold is not None:
+            part = DEV if number == dev_fold else TEST
+            files = {TRAIN: files[TRAIN] + files.get(DEV, []), part: files[TEST]}
+        elif DEV not in files:
+            raise DataError(f"{paths[TRAIN].parent}: found no dev.jsonl, expected one that chooses "
+                            f"the epoch, or {setting('dev_fold')}")
+        folds[number] = {name: RecordReader(own, reject) for name, own in files.items()}
+    return folds
 
 
 @dataclass(frozen=True)
@@ -374,15 +353,17 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
     for values, one in plans:
         one = replace(one, optimization=replace(
             one.optimization, precision=optimization.precision))
-        runs: Runs | None = None
         try:
             runs = _run_seeds(one, task, splits, values, stops, report)
+            scores = {f"dev_{task.metric}": summarize(runs.dev_scores), **_lost(runs)} \
+                if values else {}
+            if chosen is None or runs.rank > chosen.rank:
+                chosen = runs
         except DivergedError as found:
-            error = found
+            error, scores = found, {"diverged": len(plan.finetuning.seed_numbers(
+                plan.optimization.seed))}
         if values:
-            report({"grid": values, **_grid_scores(runs, one)})
-        if runs and (chosen is None or runs.rank > chosen.rank):
-            chosen = runs
+            report({"grid": values, **scores})
     if chosen is None:
         raise error
     return chosen
@@ -444,12 +425,8 @@ def _run_seeds(plan: FinetunePlan, task: AnyTask, splits: Mapping[str, AnySplit]
     return Runs(plan, task, values, best, lines, done, len(seeds) - len(lines))
 
 
-def _grid_scores(runs: Runs | None, plan: FinetunePlan) -> Report:
-    """Summarize a combination; `diverged` is the number of seeds that did, all where none is."""
-    if runs is None:
-        return {"diverged": len(plan.finetuning.seed_numbers(plan.optimization.seed))}
-    return {f"dev_{runs.task.metric}": summarize(runs.dev_scores),
-            **({"diverged": runs.diverged} if runs.diverged else {})}
+def _lost(runs: Runs) -> Report:
+    return {"diverged": runs.diverged} if runs.diverged else {}
 
 
 def summarize(values: Sequence[float], interval: bool = True) -> Report:

@@ -22,7 +22,7 @@ from bmtools.tasks.heads import MakeHead, TaggingHead, crf_loss, crf_outputs
 from bmtools.tasks.inputs import Window, cut_into_windows, with_labels
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.spans import Mention, divide, rounded
-from bmtools.tasks.settings import NerConfig, PicoConfig, TaskConfig
+from bmtools.tasks.settings import NerConfig, PicoConfig, TaskConfig, split_names
 from bmtools.tasks.tagging import (
     OUTSIDE,
     Span,
@@ -109,7 +109,7 @@ class NerTask(Task[TaggedText, Window]):
         """
         kept = [*with_keys(records, {"entities": "a list, empty where the text names nothing"},
                            reject)]
-        chosen, merged = self.config.chosen_types, self.config.merge_types
+        chosen, merged = split_names(self.config.types), self.config.merge_types
         entities = [[entity for entity in record["entities"]
                      if not chosen or entity["type"] in chosen] for record in kept]
         golds = [frozenset((entity["start"], entity["end"], merged or entity["type"])
@@ -153,7 +153,7 @@ class NerTask(Task[TaggedText, Window]):
     def _require_types(self, name: str, records: Sequence[Record]) -> None:
         """Refuse a set that has no entities to find, or a training set that lacks a type."""
         types = {entity["type"] for record in records for entity in record["entities"]}
-        chosen = self.config.chosen_types
+        chosen = split_names(self.config.types)
         lacking = [kind for kind in chosen if kind not in types]
         if types and lacking and (name == TRAIN or len(lacking) == len(chosen)):
             raise DataError(f"{setting(name)}: found no entities of the type {lacking[0]} in "

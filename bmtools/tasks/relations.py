@@ -34,7 +34,7 @@ from bmtools.tasks.entity_pairs import (
 )
 from bmtools.tasks.heads import MakeHead, PairHead, add_tokens, draw_embeddings, module_of
 from bmtools.tasks.metrics.samples import measure
-from bmtools.tasks.settings import RelationsConfig, TaskConfig
+from bmtools.tasks.settings import RelationsConfig, TaskConfig, split_names
 from bmtools.tasks.task import (
     TRAIN,
     Evaluation,
@@ -143,7 +143,8 @@ class RelationsTask(Task[PairsExample, PairInput]):
         for fields, key in ((("head_types", "tail_types"), "entities"), (("types",), "relations")):
             known = sorted({one["type"] for record in records for one in record.get(key, ())})
             for field in fields:
-                for kind in sorted(self.config.names(field).difference(known) if known else ()):
+                lacking = {*split_names(getattr(self.config, field))}.difference(known)
+                for kind in sorted(lacking if known else ()):
                     raise DataError(f"{setting(name)}: none of the {key} has the type {kind!r} of "
                                     f"{setting(field)}, {suggestion(kind, known)}")
         raise DataError(f"{setting(name)}: found {pairs} pairs of entities in {len(records)} "

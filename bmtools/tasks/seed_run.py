@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -21,20 +21,18 @@ from bmtools.recipes.phases import learning_rate_at
 from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
 from bmtools.records import JsonObject
 from bmtools.status import set_status
-from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
+from bmtools.tasks.batches import (
+    TaskBatches,
+    input_labels,
+    make_loss,
+    repeat_rare,
+    shuffle_batches,
+)
 from bmtools.tasks.predict import run_model
 from bmtools.tasks.settings import FinetunePlan, LabelConfig
-from bmtools.tasks.task import (
-    DEV,
-    TEST,
-    TRAIN,
-    AnySplit,
-    AnyTask,
-    Evaluation,
-    ModelInput,
-)
+from bmtools.tasks.task import DEV, TEST, TRAIN, AnySplit, AnyTask, Evaluation
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import LoopHooks, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.metrics import DivergedError
 from bmtools.training.objectives import LossTerm, Objective
 from bmtools.training.regularization import copy_initial_weights, hooks_towards
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
+_PLAIN = ("cross-entropy", "none", 0)  # loss, weights and repetition of labels
 Report = JsonObject
 Reporter = Callable[[Report], object]
 """Receives reports as they come, and notes for people under the key `note`."""
@@ -81,10 +80,15 @@ class SeedRun:
                  splits: Mapping[str, AnySplit], seed: int, accelerator: Accelerator,
                  stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
-        self._stop = stop
-        inputs = splits[TRAIN].inputs
-        if isinstance(plan.config, LabelConfig):
-            inputs = [inputs[number] for number in self._balance(plan.config, inputs)]
+        self._stop, config, inputs = stop, plan.config, splits[TRAIN].inputs
+        task.label_loss = None  # other settings of a grid may have made one
+        if isinstance(config, LabelConfig) and (
+                config.loss, config.class_weights, config.oversampling) != _PLAIN:
+            labels = input_labels(task, inputs)
+            task.label_loss = make_loss(
+                config, labels, len(task.labels),
+                label_sets=task.problem_type == "multi_label_classification")
+            inputs = [inputs[number] for number in repeat_rare(labels, config.oversampling)]
         lengths = np.array([len(item) for item in inputs])
         order = [batch for epoch in range(plan.finetuning.epochs)
                  for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch)]
@@ -95,40 +99,16 @@ class SeedRun:
         self._tokens = read_tokens(plan, task, splits)
         self._decay = 1.0
         shrink(self.model, self._tokens)
+        freeze(self.model, frozen_names(self.model, plan.freezing))
+        self.model.to(accelerator.device)
+        encoder = f"{self.model.base_model_prefix}."
+        initial = {name: weight for name, weight in copy_initial_weights(self.model).items()
+                   if name.startswith(encoder) and name not in task.checkpoint.new_weights} \
+            if plan.regularization.mixout or plan.regularization.l2_sp else {}
         self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
                                 lambda step: learning_rate_at(plan.schedule, step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
-                                self._hooks(accelerator))
-
-    def _balance(self, config: LabelConfig, inputs: Sequence[ModelInput]) -> Sequence[int]:
-        """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it.
-
-        Returns:
-            the numbers of the inputs to learn from.
-        """
-        self._task.label_loss = None  # other settings of a grid may have made one
-        if config.loss == "cross-entropy" and config.class_weights == "none" \
-                and not config.oversampling:
-            return range(len(inputs))
-        from bmtools.tasks.batches import make_loss
-
-        labels = input_labels(self._task, inputs)
-        self._task.label_loss = make_loss(
-            config, labels, len(self._task.labels),
-            label_sets=self._task.problem_type == "multi_label_classification")
-        return repeat_rare(labels, config.oversampling).tolist() if config.oversampling \
-            else range(len(inputs))
-
-    def _hooks(self, accelerator: Accelerator) -> LoopHooks:
-        plan = self._plan
-        freeze(self.model, frozen_names(self.model, plan.freezing))
-        self.model.to(accelerator.device)
-        new = self._task.checkpoint.new_weights
-        encoder = f"{self.model.base_model_prefix}."
-        initial = {name: weight for name, weight in copy_initial_weights(self.model).items()
-                   if name.startswith(encoder) and name not in new} \
-            if plan.regularization.mixout or plan.regularization.l2_sp else {}
-        return hooks_towards(initial, plan.regularization, self.model, self._seed)
+                                hooks_towards(initial, plan.regularization, self.model, seed))
 
     def run(self, report: Reporter) -> tuple[Best, Report]:
         """Train until nothing improves, or to the given stop; report each evaluation.
@@ -140,32 +120,27 @@ class SeedRun:
             DivergedError: a loss that is not finite.
         """
         best: Best | None = None
+        since = 0
         for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
             line: Report = {"seed": self._seed, **at, "of": self._plan.finetuning.epochs,
                             "loss": loss}
             if self._stop:
+                dev, rank = Evaluation({}, {}, math.nan, self._stop[1]), (0.0, 0.0)
                 report(line)
-                unit = "step" if "step" in at and "step" in self._stop[0] else "epoch"
-                best = Best(self._seed, at, 0, (0.0, 0.0),
-                            Evaluation({}, {}, math.nan, self._stop[1]), self._stored,
-                            tokens_seen, self._tokens, self._decay)
-                if at[unit] >= self._stop[0][unit]:
-                    break
-                continue
-            dev = self._evaluate(DEV, {})
-            report({**line, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
-            score = dev.scores[self._task.metric]
-            # While the score is 0, a falling loss is progress too.
-            rank = score, 0.0 if score else -dev.loss
-            if best is None or rank > best.rank:
+            else:
+                dev = self._evaluate(DEV, {})
+                report({**line, "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores})
+                score = dev.scores[self._task.metric]
+                # While the score is 0, a falling loss is progress too.
+                rank = score, 0.0 if score else -dev.loss
+            if best is None or self._stop or rank > best.rank:
+                since = evaluations
                 self._stored.save(self.model.state_dict().values())
-                best = Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
-                            self._tokens, self._decay)
-            elif evaluations - best.evaluations >= self._plan.finetuning.patience:
+                best = Best(self._seed, at, rank, dev, self._stored, tokens_seen, self._tokens,
+                            self._decay)
+            if self._is_over(at, evaluations - since):
                 break
         assert best is not None
-        if self._stop:
-            self._stored.save(self.model.state_dict().values())
         best.weights.load(self.model.state_dict().values())
         line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
                 "epochs": at["epoch"]}
@@ -176,9 +151,17 @@ class SeedRun:
             line["test"] = {**test.scores, **test.details}
         return best, line
 
+    def _is_over(self, at: Mapping[str, float], without_progress: int) -> bool:
+        """Tell whether the run is where it shall stop, or no longer improves."""
+        if self._stop is None:
+            return without_progress >= self._plan.finetuning.patience
+        unit = "step" if "step" in at and "step" in self._stop[0] else "epoch"
+        return at[unit] >= self._stop[0][unit]
+
     def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
         """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
         settings = self._plan.finetuning
+        seeds = settings.seed_numbers(self._plan.optimization.seed)
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
         losses: list[float] = []
@@ -187,21 +170,16 @@ class SeedRun:
             losses.append(step.losses["loss"])
             tokens_seen += step.counts["tokens"]
             self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
-            self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
+            epoch, batch = divmod(step.number - 1, per_epoch)
+            set_status(f"seed {seeds.index(self._seed) + 1} of {len(seeds)}, epoch {epoch + 1} of "
+                       f"{settings.epochs}", batch + 1, per_epoch, "batches",
+                       loss=losses[-1], tokens=tokens_seen)
             if step.number % every and step.number != self._steps:
                 continue
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
             yield at, round(statistics.fmean(losses), _DIGITS), tokens_seen
             losses = []
-
-    def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
-        epoch, remainder = divmod(step, per_epoch)
-        settings = self._plan.finetuning
-        seeds = settings.seed_numbers(self._plan.optimization.seed)
-        set_status(f"seed {seeds.index(self._seed) + 1} of {len(seeds)}, epoch "
-                   f"{min(epoch + 1, settings.epochs)} of {settings.epochs}",
-                   remainder or per_epoch, per_epoch, "batches", loss=loss, tokens=tokens_seen)
 
     def _evaluate(self, name: str, settings: JsonObject) -> Evaluation:
         examples = self._splits[name].examples
@@ -274,7 +252,6 @@ class Best:
     Args:
         seed: of the run.
         at: epoch and, with evaluations between epochs, step.
-        evaluations: number of this one in its run, from 1.
         rank: score, and what decides between equal ones.
         dev: scores on the development set.
         weights: of the model, in a file.
@@ -285,7 +262,6 @@ class Best:
 
     seed: int
     at: dict[str, float]
-    evaluations: int
     rank: tuple[float, float]
     dev: Evaluation
     weights: WeightsFile

@@ -9,13 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from bmtools.errors import (
-    LAST_SEED,
-    BmtoolsError,
-    did_you_mean,
-    require,
-    setting,
-)
+from bmtools.errors import LAST_SEED, BmtoolsError, did_you_mean, require, setting
 from bmtools.io.step import Step
 from bmtools.recipes.settings import (
     FreezeConfig,
@@ -29,6 +23,11 @@ from bmtools.settings import Settings, option
 Scheme = Literal["bio", "bioul", "bilou", "iobes", "io"]
 
 
+def split_names(names: str) -> list[str]:
+    """List the names in a setting, which commas separate."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 class TaskConfig(Settings, title="Any task"):
     """Settings of any task; each task extends them."""
 
@@ -40,61 +39,47 @@ class LabelConfig(TaskConfig, title="A task whose inputs or words have labels"):
     """Settings of a task whose inputs or words have labels."""
 
     loss: Literal["cross-entropy", "dice"] = option(
-        "cross-entropy", "cross-entropy, or dice (Li et al. 2020, section 3.3, with the weight 1 - "
-                         "p of an example), which easy examples of common labels hardly move.")
+        "cross-entropy", "dice (Li et al. 2020, section 3.3, with the weight 1 - p of an example) "
+                         "is hardly moved by easy examples of common labels.")
     class_weights: Literal["none", "balanced"] = option(
         "none", "balanced weighs a label's loss by the inverse of its share of the training set.")
     oversampling: float = option(
-        0.0, "Share of the commonest label's inputs that those of every other label are repeated "
-             "to reach; 1 balances the labels, 0 repeats nothing. An input with many labels counts "
-             "for its rarest one.", most=1)
+        0.0, "Share of the commonest label's inputs that those of other labels are repeated to "
+             "reach; 1 balances the labels. An input with many labels counts for its rarest one.",
+        most=1)
 
 
 class NerConfig(LabelConfig, title="Named entity recognition"):
     """Settings of named entity recognition."""
 
-    types: str = option("", "Types of entities to find, separated by commas; empty for all of the "
-                            "training set.", metavar="NAME,...")
-    merge_types: str = option(
-        "", "One name for entities of every type; empty keeps the types apart.", metavar="NAME")
+    types: str = option("", "Types of entities to find; empty for all of the training set.",
+                        metavar="NAME,...")
+    merge_types: str = option("", "One name for entities of every type.", metavar="NAME")
     overlapping: bool = option(
         False, "Tag each type apart, so that entities of different types may overlap.")
     scheme: Scheme = option(
         "bio", "Tags of an entity's words: bio (beginning, inside), bioul (also last and unit; "
                "bilou and iobes are other names of it) or io, which joins neighbours of one type.")
     label_pieces: Literal["first", "all"] = option(
-        "first", "Tokens of a word that have a label in training: the first, or all, where an "
-                 "entity's later ones get that of its inside. A prediction is that of the first. "
-                 "With the scheme bio, all adds `subtoken_f1`, the F1 of entities as runs of "
-                 "tokens.")
+        "first", "Tokens of a word that have a label in training. With the scheme bio, all adds "
+                 "`subtoken_f1`, the F1 of entities as runs of tokens.")
     head: Literal["linear", "mlp", "bilstm"] = option(
-        "linear", "Layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or "
-                  "bilstm (a bidirectional LSTM below it).")
+        "linear", "Layers over the encoder; mlp and bilstm have `head_layers` below a linear one.")
     head_layers: int = option(1, "Hidden layers of mlp or bilstm.", least=1)
     head_size: int = option(512, "Width of a hidden layer; half of it each direction of an LSTM.",
                             least=2)
     head_dropout: float = option(0.5, "Dropout after hidden layers.", below=1)
     crf: bool = option(
-        False, "Conditional random field over the words' tags, one a type with `overlapping`. What "
-               "the scheme forbids is impossible. The scores of predictions are its marginals.")
+        False, "Conditional random field over the words' tags, one a type with `overlapping`; what "
+               "the scheme forbids is impossible.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.merge_types == self.merge_types.strip(), "merge_types",
-                repr(self.merge_types), "a name without spaces around it")
-        listed = self.chosen_types
-        require(not self.types or (all(listed) and len(set(listed)) == len(listed)), "types",
-                repr(self.types), "different names, such as Chemical,Disease")
         require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
         for name, needed in (("loss", "cross-entropy"), ("class_weights", "none"),
                              ("label_pieces", "first")):
             require(not self.crf or getattr(self, name) == needed, name, getattr(self, name),
                     f"{needed} beside {setting('crf')}, whose loss is that of sequences of words")
-
-    @property
-    def chosen_types(self) -> list[str]:
-        """Names of the types to find; none for all."""
-        return [name.strip() for name in self.types.split(",")] if self.types else []
 
     @property
     def scores_subtokens(self) -> bool:
@@ -106,16 +91,15 @@ class PicoConfig(NerConfig, title="PICO elements"):
     """Settings of PICO elements."""
 
     scheme: Scheme = option(
-        "io", "Tags of an element's words: io, as EBM-NLP has no borders between neighbours, bio "
-              "(beginning, inside) or bioul (also last and unit; also called bilou and iobes).")
+        "io", "Tags of an element's words, as in ner; EBM-NLP has no borders between neighbours.")
 
 
 class ClassificationConfig(LabelConfig, title="Classification"):
     """Settings of classification."""
 
     negative: str = option(
-        "", "Class that is no finding, such as a pair without a relation: F1 is over the others, "
-            "of two classes that of the other one; empty for none.", metavar="LABEL")
+        "", "Class that is no finding, such as a pair without a relation: F1 is over the others.",
+        metavar="LABEL")
     metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = option(
         "accuracy", "Score on the development set that chooses the epoch and the seed.")
 
@@ -124,16 +108,14 @@ class QaConfig(TaskConfig, title="Extractive question answering"):
     """Settings of extractive question answering."""
 
     max_length: int = option(384, "Longest window in tokens, of question, text and special tokens.")
-    stride: int = option(128, "Tokens of the text that a window repeats of the one before; at most "
-                              "half of those that fit beside the question.")
+    stride: int = option(128, "Tokens of the text that a window repeats of the one before.")
     max_answer_tokens: int = option(30, "Longest answer in tokens.", least=1)
     whole_words: bool = option(True, "Give no answer that begins or ends inside a word.")
     top_k: int = option(5, "Answers to give, best first, each text once.", least=1)
     no_answer: bool = option(False, "Learn and say that a text has no answer, as in SQuAD 2.0.")
     null_score_diff_threshold: float | None = option(
-        None, "How much the score of no answer must exceed that of the best answer, with "
-              "`no_answer`; by default the value with the best F1 on the development set.",
-              least=float("-inf"))
+        None, "How much the score of no answer must exceed that of the best answer; by default the "
+              "value with the best F1 on the development set.", least=float("-inf"))
     metric_for_best_model: Literal["f1", "exact_match", "strict_accuracy", "lenient_accuracy",
                                    "mrr"] = option(
         "f1", "Score on the development set that chooses the epoch and the seed; strict_accuracy, "
@@ -143,18 +125,17 @@ class QaConfig(TaskConfig, title="Extractive question answering"):
 class RelationsConfig(LabelConfig, title="Relation extraction"):
     """Settings of relation extraction."""
 
-    head_types: str = option("", "Types of entities that relations start from, such as CHEMICAL; "
-                                 "empty for all.", metavar="NAME,...")
-    tail_types: str = option("", "Types of entities that they lead to, such as GENE-Y,GENE-N; "
-                                 "empty for all.", metavar="NAME,...")
+    head_types: str = option("", "Types of entities that relations start from; empty for all.",
+                             metavar="NAME,...")
+    tail_types: str = option("", "Types of entities that they lead to, such as GENE-Y,GENE-N.",
+                             metavar="NAME,...")
     directed: bool = option(False, "Tell heads from tails where the types do not; else each pair "
                                    "is read once, its entities in the order of the text.")
     within: Literal["record", "sentence"] = option(
         "record", "sentence pairs only entities of one sentence, and reads it alone; gold "
                   "relations between sentences count as missed.")
-    types: str = option(
-        "", "Types of relations to learn, such as CPR:3,CPR:4; pairs of others are unrelated. "
-            "Empty for all.", metavar="NAME,...")
+    types: str = option("", "Types of relations to learn; pairs of others are unrelated.",
+                        metavar="NAME,...")
     no_relation_label: str = option("false", "Label of pairs without a relation.", metavar="LABEL")
     entities: Literal["dummy", "marked", "original"] = option(
         "dummy", "dummy puts placeholders in place of both entities, marked puts markers around "
@@ -164,19 +145,16 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
             '@CHEM-GENE$"; empty for their types as @TYPE$.', metavar="NAMES")
     markers: str = option(
         "[E1] [/E1] [E2] [/E2]", "Start and end of the head and of the tail. Those in brackets, "
-                                 "[E1] or <subj>, are new tokens of the model, as is what the "
-                                 'vocabulary cannot spell; others, such as "@ @ # #", are read as '
-                                 "text.", metavar="NAMES")
+                                 "[E1] or <subj>, are new tokens of the model; others are text.",
+        metavar="NAMES")
     pooling: Literal["cls", "mentions", "starts"] = option(
-        "cls", "cls computes the label from the first token, mentions from the maximum over the "
-               "tokens of each entity, starts from the start marker of each.")
+        "cls", "States that the label is computed from: of the first token, the maximum over each "
+               "entity's tokens, or of each start marker.")
     metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = option(
         "micro_f1", "Score on the development set that chooses the epoch and the seed.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.no_relation_label), "no_relation_label", repr(self.no_relation_label),
-                "a name")
         require(len(self.placeholders.split()) in (0, 2, 3), "placeholders",
                 repr(self.placeholders), "names of head and tail, such as '@CHEMICAL$ @GENE$'")
         require(len(self.markers.split()) == 4, "markers", repr(self.markers),
@@ -184,17 +162,12 @@ class RelationsConfig(LabelConfig, title="Relation extraction"):
         require(self.pooling != "starts" or self.entities == "marked", "pooling", "starts",
                 f"cls or mentions without {setting('entities')} marked")
 
-    def names(self, field_name: str) -> frozenset[str]:
-        """List the names of a setting, which commas separate."""
-        return frozenset(name.strip() for name in getattr(self, field_name).split(",")
-                         if name.strip())
-
 
 class MultilabelConfig(LabelConfig, title="Classification with any number of labels"):
     """Settings of classification with any number of labels."""
 
-    threshold: float = option(0.5, "Probability from which a label is given. 0: of 0.05, 0.1 ... "
-                                   "0.95 the one that is best on the development set.", below=1)
+    threshold: float = option(0.5, "Probability from which a label is given; 0: the one that is "
+                                   "best on the development set.", below=1)
     metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
                                    "record_micro_f1"] = option(
         "micro_f1", "Score on the development set that chooses the epoch, the seed and the "
@@ -210,8 +183,6 @@ class SimilarityConfig(TaskConfig, title="The similarity of two texts"):
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
-_DIGITS = 11  # of a seed; one with more is too large in any case
-_SHOWN = 60  # characters of a wrong value in a message
 
 
 class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
@@ -220,7 +191,7 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     seeds: int = option(
         3, "Runs, each with the next seed; the best on the development set is kept.", least=1)
     seed_list: str = option(
-        "", "Seeds of the runs instead, separated by commas, such as 13,42,100.", metavar="N,...")
+        "", "Seeds of the runs instead, such as 13,42,100.", metavar="N,...")
     epochs: int = option(20, "Most passes over the training set.", least=1)
     eval_steps: int = option(
         0, "Steps between evaluations on the development set; 0: after each epoch.")
@@ -230,24 +201,22 @@ class FinetuneConfig(Settings, title="Length and number of fine-tuning runs"):
     batch_size: int = option(16, "Inputs a step.", least=1)
     grid: str = option(
         "", "Settings to try, each with all seeds; the best mean on the development set is kept. "
-            'Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or '
-            "bioptimus for those that a paper tried.", metavar="NAME=X,...")
+            'Such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or bioptimus for those '
+            "that a paper tried.", metavar="NAME=X,...")
     dev_fold: int | None = option(
-        None, "Number of the fold whose test part chooses the epoch, and the settings of a grid, "
-              "for all others, which learn from all records outside of their own test part; by "
-              "default each fold's dev part chooses its own.")
+        None, "Number of the fold whose test part chooses epoch and grid settings for all others, "
+              "whose dev parts are learned; by default each fold's dev part chooses its own.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        listed = self.seed_list.split(",") if self.seed_list else []
-        require(all(one.strip().isdecimal() and int(one[:_DIGITS]) <= LAST_SEED for one in listed)
-                and len(set(listed)) == len(listed), "seed_list", repr(self.seed_list[:_SHOWN]),
+        listed = split_names(self.seed_list)
+        require(all(one.isdecimal() and int(one[:11]) <= LAST_SEED for one in listed)
+                and len(set(listed)) == len(listed), "seed_list", repr(self.seed_list),
                 f"different whole numbers up to {LAST_SEED}, such as 13,42,100")
 
     def seed_numbers(self, first: int) -> list[int]:
         """List the seeds of the runs, from `first` where they are not listed."""
-        return [int(number) for number in self.seed_list.split(",")] if self.seed_list \
-            else list(range(first, first + self.seeds))
+        return [*map(int, split_names(self.seed_list))] or [*range(first, first + self.seeds)]
 
 
 def uses_folds(sources: Mapping[str, object], config: FinetuneConfig) -> bool:
@@ -300,11 +269,6 @@ class FinetunePlan:
     overwrite: bool = False
     step: Step = field(default_factory=Step, compare=False)
 
-    def __post_init__(self) -> None:
-        first, seeds = self.optimization.seed, self.finetuning.seeds
-        require(bool(self.finetuning.seed_list) or first + seeds - 1 <= LAST_SEED, "seed", first,
-                f"{LAST_SEED - seeds + 1} at most beside {setting('seeds')} {seeds}")
-
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig,
               "optimization": OptimizationConfig, "regularization": RegularizationConfig,
@@ -316,11 +280,10 @@ class PredictConfig(Settings, title="Passage of records through a fine-tuned mod
     """Passage of records through a fine-tuned model."""
 
     into: str = option(
-        "predicted", "Key of the object that predictions are added as, beside annotations of the "
-                     "record; the task's own, such as entities or label, replaces the record's by "
-                     "them, and drops relations of replaced entities.")
-    max_length: int = option(0, "Longest input in tokens, special tokens included; 0 for the "
-                                "length it was trained with.")
+        "predicted", "Key of the object that predictions are added as; the task's own, such as "
+                     "entities or label, replaces the record's annotations, and relations of "
+                     "replaced entities go.")
+    max_length: int = option(0, "Longest input in tokens; 0 for the length it was trained with.")
     batch_size: int = option(32, "Inputs a pass.", least=1)
     device: str = option("auto", "Device of the model: auto (a GPU if there is one), cpu, cuda or "
                                  "cuda:N.", metavar="auto|cpu|cuda[:N]")
@@ -333,39 +296,22 @@ class PredictConfig(Settings, title="Passage of records through a fine-tuned mod
                 "0, or 8 or more")
 
 
-TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
-         "factoid")
-
-
 class TaskScoresConfig(Settings, title="Predictions"):
     """Predictions: where they are, and what they are predictions of."""
 
-    task: str = option(
-        "", "Whose metrics are computed: ner, pico, relations, classification (also of nli and "
-            "yesno), multilabel, similarity, qa, or BioASQ's factoid, which merges the answers "
-            "of a question's snippets; by default what the keys of gold records and "
-            "predictions belong to.", metavar="NAME")
-    predicted: str = option("predicted", "Key of the predictions: an object of them as `predict` "
-                                         "writes it, or the task's own key, such as entities, "
-                                         "where they took the place of annotations.", metavar="KEY")
+    task: Literal["ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
+                  "factoid"] | None = option(
+        None, "Whose metrics are computed: classification also of nli and yesno, BioASQ's factoid "
+              "with the answers of a question's snippets merged; by default the task whose key "
+              "gold records and predictions have.")
+    predicted: str = option("predicted", "Key of the predictions: an object as `predict` writes "
+                                         "it, or the task's own key.", metavar="KEY")
     negative: str = option(
         "", "Class that is no finding, such as a pair without a relation; it counts for accuracy "
-            "alone, and F1 is over the others; empty for none.", metavar="LABEL")
-    types: str = option(
-        "", "Types of entities or relations to score, such as CPR:3,CPR:4; all others are left out "
-            "of gold and predictions; empty for all.", metavar="NAME,...")
+            "alone, and F1 is over the others.", metavar="LABEL")
+    types: str = option("", "Types of entities or relations to score; all others are left out of "
+                            "gold and predictions.", metavar="NAME,...")
     undirected: bool = option(False, "Relations join two entities whichever of them is the head.")
-
-    def __post_init__(self) -> None:
-        meant = did_you_mean(self.task, TASKS)
-        require(not self.task or self.task in TASKS, "task", repr(self.task),
-                f"one of {', '.join(TASKS)}{meant and f'; {meant}'}")
-        require(bool(self.predicted), "predicted", repr(self.predicted), "a key")
-
-    @property
-    def chosen_types(self) -> frozenset[str]:
-        """Names of the types to score; none for all."""
-        return frozenset(filter(None, (name.strip() for name in self.types.split(","))))
 
 
 # Gu et al. 2021 (BLURB), section 6.2; Pavlova and Makhlouf 2023 (BIOptimus), table 9. Their numbers

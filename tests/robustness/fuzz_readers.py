@@ -18,7 +18,7 @@ from robustness.fuzz_documents import write_documents
 from robustness.fuzz_sets import REAL_FILES, Balance
 
 from bmtools.io.output import write_records
-from bmtools.tasks.settings import TASKS
+from bmtools.tasks.metrics.samples import TASK_METRICS
 
 TEXTS = ("Il paziente ha diabete mellito e asma.", "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")
@@ -204,7 +204,7 @@ READERS = (
            said=("no line has",)),
     *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
              weight=.2)
-      for task in TASKS for file in ("annotated.jsonl", "predicted.jsonl")),
+      for task in TASK_METRICS for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("in.jsonl", "score-translation in.jsonl in.jsonl --resamples 0", weight=.5),
     Reader("memory.tsv", "translate --engine command --command cat --source-lang en --target-lang "
            "it notes.jsonl --glossary memory.tsv", said=("the engine wrote nothing",)),

@@ -53,7 +53,6 @@ class Pairs:
         gold: records.
         predicted: the same ones with predictions in place of annotations.
         owners: (records,) number of the document of each.
-        documents: how many.
         kinds: types or labels of all models, so that columns agree.
         negative: class that is no finding.
     """
@@ -61,9 +60,13 @@ class Pairs:
     gold: Sequence[JsonObject]
     predicted: Sequence[JsonObject]
     owners: np.ndarray
-    documents: int
     kinds: Sequence[str] = ()
     negative: str | None = None
+
+    @property
+    def documents(self) -> int:
+        """Number of documents."""
+        return int(self.owners.max(initial=-1)) + 1
 
     def tally(self, entries: Iterable[Entry], columns: int) -> np.ndarray:
         """Add up entries, (documents, kinds, columns)."""
@@ -342,8 +345,7 @@ def measure(task: str, gold: Sequence[JsonObject], predicted: Sequence[JsonObjec
     metrics = TASK_METRICS[task]
     kinds = sorted({kind for record in (*gold, *predicted) for kind in metrics.kinds(record)})
     owners = number_documents(gold) if by_document else np.arange(len(gold))
-    sample = metrics.sample(Pairs(gold, predicted, owners, len({*owners.tolist()}), kinds,
-                                  negative))
+    sample = metrics.sample(Pairs(gold, predicted, owners, kinds, negative))
     scores: Scores = {name: rounded(0.0 if np.isnan(value) else value)
                       for name, value in sample.metrics().items()}
     counts = sample.counts.sum(axis=0)[:max(1, len(kinds))]

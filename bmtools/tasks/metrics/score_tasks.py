@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from os import PathLike
 from typing import NoReturn
 
-from msgspec.json import encode as encode_json
+import msgspec
 
 from bmtools import __version__
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting, suggestion
-from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.jsonl import as_records
 from bmtools.io.output import write_records
 from bmtools.io.sources import source_name, source_stem, split_name
 from bmtools.records import Record, RecordSource, check, distinct
@@ -38,7 +38,7 @@ from bmtools.tasks.metrics.seeds import (
     seeds_needed,
     summarize_seeds,
 )
-from bmtools.tasks.settings import TaskScoresConfig
+from bmtools.tasks.settings import TaskScoresConfig, split_names
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,13 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
                        for line in detail_lines(records, own, metrics.key)), details)
     owners = number_documents(records)
     last_keys = {**data_fields(sum(content_key(
-        record["id"], record["text"], encode_json(record[metrics.key]).decode())
+        record["id"], record["text"], msgspec.json.encode(record[metrics.key]).decode())
         for record in records)), "signature": _signature(task, config)}
     samples: dict[str, list[Sample]] = defaultdict(list)
     seeds = Counter(one.model for one in runs)
     lines = []
     for one, predicted in counted(zip(runs, matched, strict=True), "scoring", len(runs), "files"):
-        pairs = Pairs(records, predicted, owners, len(set(owners.tolist())), kinds,
-                      config.negative or None)
+        pairs = Pairs(records, predicted, owners, kinds, config.negative or None)
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
         broken_down = _by_kind(sample, pairs, metrics, statistics)
@@ -152,8 +151,9 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
         the task; gold records; for each of the runs, its predictions in their order.
     """
     name = _source_name(gold)
-    expected, *found = ({record["id"]: record for record in distinct(_read(one, reject), reject)}
-                        for one in (gold, *(one.source for one in runs)))
+    expected, *found = (
+        {record["id"]: record for record in distinct(as_records(one, reject), reject)}
+        for one in (gold, *(one.source for one in runs)))
     if not expected or not runs:
         raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
                         "at least one")
@@ -167,7 +167,7 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
     typed = metrics.by == "type"
     known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
         if typed and config.types else ()
-    for kind in sorted(config.chosen_types.difference(known)):
+    for kind in sorted({*split_names(config.types)}.difference(known)):
         raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
                         f"names, {suggestion(kind, sorted(known))}")
     chosen, *others = ([choose_annotations(record, metrics.key, config) if typed else record
@@ -177,12 +177,6 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
 
 def _source_name(source: RecordSource, other: str = "gold") -> str:
     return source_name(str(source)) if isinstance(source, str | PathLike) else other
-
-
-def _read(source: RecordSource, reject: Reject) -> Iterable[Record]:
-    """Read a file, which must hold records, or take records."""
-    return RecordReader([str(source)], reject) if isinstance(source, str | PathLike) \
-        else as_records(source, reject)
 
 
 def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
@@ -225,7 +219,7 @@ def _by_kind(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
 
 def _signature(task: str, config: TaskScoresConfig) -> str:
     fields = {"task": task, "units": "documents", "negative": config.negative or None,
-              "types": ",".join(sorted(config.chosen_types)) or None,
+              "types": ",".join(sorted(split_names(config.types))) or None,
               "undirected": "yes" if config.undirected else None, "bmtools": __version__}
     return "|".join(f"{name}:{value}" for name, value in fields.items() if value is not None)
 
@@ -277,8 +271,7 @@ def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
     return lines
 
 
-_KEYS = {"relations": "relations", "labels": "multilabel", "label": "classification",
-         "entities": "ner", "answers": "qa", "score": "similarity"}
+_KEYS = {metrics.key: task for task, metrics in reversed(TASK_METRICS.items())}
 """Task by the key of its annotations; a label's score is its probability."""
 _MOST_NAMED = 3
 
@@ -361,10 +354,6 @@ def match_predictions(gold: Record, record: Record, task: str, key: str) -> Reco
         made["entities"] = held.get("entities", record.get("entities", []))
     try:
         check(made)
-        for number, answer in enumerate(made.get("answers", ())):
-            if not isinstance(answer.get("score", 0), int | float):
-                raise RecordError(record.place, f"key 'answers[{number}].score': found "
-                                  f"{answer['score']!r}, expected a number")
     except RecordError as error:
         raise RecordError(record.place, error.reason.replace("key '", f"key '{key}.", 1)
                           if key != own else error.reason, record) from None
@@ -379,7 +368,7 @@ def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Re
         key: of its annotations.
         config: types and direction.
     """
-    types = config.chosen_types
+    types = split_names(config.types)
     kept = [one for one in record[key] if not types or one["type"] in types]
     if key == "relations" and config.undirected:
         order = {entity["id"]: (entity["start"], entity["end"], entity["type"])
@@ -410,13 +399,9 @@ def require_annotations(gold: Mapping[str, Record], task: str) -> None:
             raise RecordError(record.place, f"key {key!r} is missing; expected the gold annotation "
                               f"of {task}; {setting('task')} names another task", record)
         exact = record.get("meta", {}).get("exact_answer", [])
-        if key == "answers" and not _are_answers(exact):
+        try:
+            msgspec.convert(exact, list[str | list[str]])
+        except msgspec.ValidationError:
             raise RecordError(record.place, f"key 'meta.exact_answer': found {exact!r}, expected "
                               "spellings of an answer, or a list of spellings for each item",
-                              record)
-
-
-def _are_answers(exact: object) -> bool:
-    return isinstance(exact, list) and all(
-        isinstance(one, str) or (isinstance(one, list) and all(
-            isinstance(spelling, str) for spelling in one)) for one in exact)
+                              record) from None
