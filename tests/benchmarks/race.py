@@ -230,13 +230,4 @@ def note(benchmark: Any, side: Side, found: Mapping[str, Any], **more: Any) -> N
     benchmark.extra_info.update(found, architecture=side.architecture, max_length=side.max_length,
                                 precision=side.precision, device=side.device,
                                 real_text=bool(side.text), **more)
-    print(f"\n{side.architecture}, length {side.max_length}, {side.precision}:")
-    for name, ratios in found["times_faster"].items():
-        print(f"  {name}: " + ", ".join(
-            f"{one['median']} ({one['lowest']} to {one['highest']}, "
-            f"{one['processor']} by processor time) times as fast as {peer}"
-            for peer, one in ratios.items()))
-    for name, measured in found["sides"].items():
-        print(f"  {name}: " + ", ".join(f"{what} {one}" for what, one in measured.items()))
-    for words in found["failures"].values():
-        print(f"  failed: {words}")
+    print(f"\n{benchmark.name}: {json.dumps(benchmark.extra_info, indent=1)}")

@@ -12,7 +12,6 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from bmtools.corpus.formats.sets.conll import conll_records
 from bmtools.corpus.formats.sets.ddi import ddi_records
-from bmtools.corpus.formats.sets.squad import squad_records
 from bmtools.io.provenance.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.tasks.entity_pairs import find_candidates, label_candidates, mark
@@ -21,7 +20,7 @@ from bmtools.vocab.tokenizer import fingerprint
 
 Records = list[dict[str, Any]]
 _VOCABULARY = "vocab/bert-base-uncased.txt"
-MAX_LENGTH = {"ner": 128, "classification": 128, "relations": 128, "qa": 384}
+MAX_LENGTH = {"ner": 128, "classification": 128, "relations": 128}
 
 
 def _sentences(data: Path) -> Iterator[Mapping[str, Any]]:
@@ -43,13 +42,8 @@ def _interactions(data: Path) -> Iterator[Mapping[str, Any]]:
     yield from (record for record in ddi_records(map(str, files)) if len(record["entities"]) > 1)
 
 
-def _questions(data: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield BioASQ's factoid questions in SQuAD's form."""
-    yield from squad_records([str(data / "en/qa/bioasq/squad-answers.json")])
-
-
 _SETS: Mapping[str, Callable[[Path], Iterator[Mapping[str, Any]]]] = {
-    "ner": _sentences, "classification": _gad, "relations": _interactions, "qa": _questions}
+    "ner": _sentences, "classification": _gad, "relations": _interactions}
 
 
 def read_set(data: Path, task: str, size: int) -> Records:

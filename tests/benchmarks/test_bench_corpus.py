@@ -13,8 +13,6 @@ import itertools
 import json
 import re
 import statistics
-from collections import deque
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +22,7 @@ from timing import ROUNDS, in_turns, note
 
 from bmtools.corpus.cleaning.clean import Cleaner
 from bmtools.corpus.cleaning.settings import FilterConfig, PersonalDataConfig, RepairConfig
-from bmtools.errors import refuse
-from bmtools.io.jsonl import Block, RecordReader, parse_lines
+from bmtools.io.jsonl import Block
 from bmtools.io.workers import RecordWorker
 
 _CORPORA = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-reports.jsonl.gz")
@@ -86,52 +83,3 @@ def test_clean_against_a_script(benchmark: Any, data: Path) -> None:
     rates = {name: round(megabytes / statistics.median(own), 1) for name, own in seconds.items()}
     note(benchmark, megabytes=round(megabytes, 1), megabytes_per_second=rates,
          times_faster=round(rates["bmtools"] / rates["script"], 2))
-
-
-_TYPES = {"id": str, "text": str, "title": str, "lang": str, "source": str, "licence": str,
-          "text_pair": str, "label": str, "labels": list, "score": float, "entities": list,
-          "relations": list, "question": str, "answers": list, "target": str, "domain": str,
-          "meta": dict}
-
-
-def read_by_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read records by `json`, check the types of their keys, and name the line of each."""
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, 1):
-            record = json.loads(line)
-            if not (isinstance(record, dict) and "id" in record and "text" in record):
-                raise ValueError(f"{path}:{number}")
-            for key, value in record.items():
-                if key in _TYPES and not isinstance(value, _TYPES[key]):
-                    raise ValueError(f"{path}:{number}: {key}")
-            yield f"{path}:{number}", record
-
-
-def read_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read records, with all checks, and the hash of the file."""
-    for record in RecordReader([str(path)]):
-        yield record.place, record
-
-
-def parse_by_bmtools(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Parse and check records alone, as a worker does that gets them in blocks."""
-    with path.open("rb") as stream:
-        while content := stream.read(_BLOCK_BYTES):
-            for record in parse_lines(content + stream.readline(), str(path), refuse):
-                yield record.place, record
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", _CORPORA)
-def test_json_lines_against_json(benchmark: Any, name: str, data: Path, tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    with gzip.open(data / name) as stream:
-        path.write_bytes(b"".join(itertools.islice(stream, 150 if benchmark.disabled else None)))
-    sides = {"json": read_by_json, "bmtools": read_by_bmtools, "parsing alone": parse_by_bmtools}
-    seconds = in_turns({side: lambda read=read: deque(read(path), 0)
-                        for side, read in sides.items()}, 1 if benchmark.disabled else 5)
-    assert list(read_by_bmtools(path)) == list(read_by_json(path))
-    megabytes = path.stat().st_size / 1e6
-    rates = {side: round(megabytes / min(own)) for side, own in seconds.items()}
-    note(benchmark, megabytes=round(megabytes, 1), megabytes_per_second=rates,
-         times_faster=round(rates["bmtools"] / rates["json"], 2))

@@ -1,9 +1,8 @@
 """Whole-word masking against transformers: `pytest --benchmark-enable -s tests/benchmarks`.
 
 Both turn the same 32 sequences of English abstracts, encoded before, into inputs and labels: ours
-from arrays, as a corpus holds them, the collator from lists, as a dataset gives them. It is timed
-with and without the padding that it does first. Without that option each runs once, and only the
-shares of masked tokens are compared.
+from arrays, as a corpus holds them, the collator from lists, as a dataset gives them. Without that
+option each runs once, and only the shares of masked tokens are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from timing import in_turns, note
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
@@ -82,18 +80,17 @@ def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: l
     collate = DataCollatorForLanguageModeling(
         tokenizer, whole_word_mask=True, mlm_probability=_RATE, mask_replace_prob=1.0,
         random_replace_prob=0.0, seed=0)
-    ours, bare = our_masking(sequences, tokenizer), bare_masking(collate, sequences)
+    ours = our_masking(sequences, tokenizer)
 
     shown, theirs = ours(), collate(sequences.features)
     inner = sequences.ids[:, 1:-1].size
     assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.005)
     assert int((theirs["labels"] != IGNORED).sum()) / inner == pytest.approx(_RATE, abs=0.03)
     turns = in_turns({"bmtools": lambda: [ours() for _ in range(10)],
-                      "collator": lambda: collate(sequences.features), "masking alone": bare},
+                      "collator": lambda: collate(sequences.features)},
                      1 if benchmark.disabled else _ROUNDS, time.perf_counter)
-    own, whole, alone = map(statistics.median, turns.values())
-    note(benchmark, microseconds=round(own * 1e5), times_faster=round(10 * whole / own, 1),
-         times_faster_than_masking_alone=round(10 * alone / own, 1))
+    own, whole = map(statistics.median, turns.values())
+    note(benchmark, microseconds=round(own * 1e5), times_faster=round(10 * whole / own, 1))
 
 
 def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedTokens]:
@@ -109,12 +106,3 @@ def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedToke
         return corrupt(text, mask_words(text, _RATE), tokenizer.mask_token_id, ordinary)
 
     return run
-
-
-def bare_masking(collate: Any, sequences: Sequences) -> Callable[[], Any]:
-    """The collator's masking of tensors that are padded already; it changes its inputs."""
-    ids, special, offsets = (
-        torch.tensor([features[name] for features in sequences.features])
-        for name in ("input_ids", "special_tokens_mask", "offset_mapping"))
-    return lambda: collate.torch_mask_tokens(ids.clone(), special, offsets)
-

@@ -126,7 +126,6 @@ def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threa
         for program, one in (("bmtools", name), ("trainer", _peer_in(name)))}}
         for name, speed in speeds.items()}
     note(benchmark, ours, found, threads=_THREADS, default=_SHOWN[default], matrix_share=shares)
-    print(f"  the default is {_SHOWN[default]}; shares of the machine's speed: {shares}")
 
 
 def speed_of_products(dtype: torch.dtype) -> float:

@@ -79,7 +79,6 @@ def test_the_gpu_is_busy(benchmark: Any, text: tuple[str, str]) -> None:
     """Wall time in which a kernel or a copy runs, over some steps."""
     share = benchmark.pedantic(side.busy_share, (ours_on(text, "bert-base", 512),), rounds=1)
     benchmark.extra_info.update(gpu=describe_hardware("cuda").name, busy=round(share, 3))
-    print(f"\n  the GPU is busy for {share:.1%} of the time")
 
 
 def ours_on(text: tuple[str, str], architecture: str, max_length: int) -> Side:
@@ -98,12 +97,10 @@ def run_race(benchmark: Any, sides: dict[str, Side]) -> None:
     shares = dict(_shares_of_peak(ours, found["sides"]))
     device = describe_hardware("cuda")
     note(benchmark, ours, found, gpu=device.name, share_of_peak=shares, kernel=_kernel())
-    print(f"  {device.name}, share of its peak: {shares}; attention by {_kernel()}")
     if (ours.architecture, ours.max_length) == ("bert-base", 512):
         rate = found["sides"][first]["tokens_per_second"]
         hours = {what: round(tokens / rate / 3600, 1) for what, tokens in _PUBLISHED_RUNS.items()}
         benchmark.extra_info["gpu_hours"] = hours
-        print("  " + "; ".join(f"{what}: {one} GPU-hours" for what, one in hours.items()))
 
 
 def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterator[

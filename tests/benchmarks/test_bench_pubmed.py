@@ -1,10 +1,9 @@
 """PubMed's XML and articles of PMC beside pubmed_parser.
 
-`import pubmed` and `import pmc` make records, check them and, of PubMed, write them as JSON Lines;
-lxml alone takes PMID, title and labelled abstract. pubmed_parser makes dictionaries, with two calls
-for an article. It is installed by hand, as it needs a package under the GPL. PubMed's text is a
-real file of 2016 below the root of today, repeated under other PMIDs. Without `--benchmark-enable`
-each runs once on little input, and only the abstracts are compared.
+`import pubmed` and `import pmc` make records, check them and, of PubMed, write them as JSON Lines.
+pubmed_parser makes dictionaries, with two calls for an article. It is installed by hand, as it
+needs a package under the GPL. PubMed's text is a real file of 2016, repeated under other PMIDs.
+Without `--benchmark-enable` each runs once on little input, and only the abstracts are compared.
 """
 
 from __future__ import annotations
@@ -14,36 +13,22 @@ import importlib.util
 import json
 import re
 import statistics
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from perturbed import repeated_citations
 from timing import ROUNDS, in_turns, measured, note, program
 
 from bmtools.corpus.formats.texts.jats import jats_records
 
-_COPIES = 19
+_COPIES, _COPY_MEGABYTES = 19, 4
 _FILE = "en/pubmed-xml/medline16n0902.xml.gz"
 
 _WRITE = 'Path(sys.argv[2]).write_text("".join(json.dumps(one) + "\\n" for one in found))'
 _THEIRS = program("import pubmed_parser", """
 found = [{"id": one["pmid"], "text": one["abstract"]}
          for one in pubmed_parser.parse_medline_xml(sys.argv[1]) if one["abstract"]]
-""", _WRITE)
-_LXML = program("import gzip\nfrom lxml import etree", """
-found = []
-with gzip.open(sys.argv[1]) as stream:
-    for _, one in etree.iterparse(stream, tag="MedlineCitation"):
-        one.findtext("Article/ArticleTitle")
-        parts = [(part.get("Label"), "".join(part.itertext()))
-                 for part in one.iterfind("Article/Abstract/AbstractText")]
-        if parts:
-            found.append({"id": one.findtext("PMID"), "text": " ".join(
-                f"{label} {part}" if label else part for label, part in parts)})
-        one.clear()
-        while one.getparent().getprevious() is not None:
-            del one.getparent().getparent()[0]
 """, _WRITE)
 _OURS = program("""
 from bmtools.cli.main import main
@@ -59,12 +44,14 @@ except SystemExit as end:
 
 @pytest.mark.data
 def test_pubmed_against_pubmed_parser(benchmark: Any, data: Path, tmp_path: Path) -> None:
-    sides = {"lxml alone": _LXML, "bmtools": _OURS}
+    sides = {"bmtools": _OURS}
     if importlib.util.find_spec("pubmed_parser"):
         sides["pubmed_parser"] = _THEIRS
     path = tmp_path / "pubmed.xml.gz"
     copies, rounds = (1, 1) if benchmark.disabled else (_COPIES, ROUNDS)
-    megabytes = write_input(data, path, copies)
+    content = b"".join(repeated_citations(data / _FILE, _COPY_MEGABYTES * copies))
+    path.write_bytes(gzip.compress(content, 6))
+    megabytes = len(content) / 1e6
     runs = {name: [measured(code, path, tmp_path / name) for _ in range(rounds)]
             for name, code in sides.items()}
     found = [letters(tmp_path / name) for name in sides]
@@ -95,20 +82,3 @@ def letters(path: Path) -> dict[str, str]:
     """Return abstracts by PMID, without white space and the signs after labels."""
     records = map(json.loads, path.read_text("utf-8").splitlines())
     return {one["id"]: re.sub(r"[\s:]|UNLABELLED", "", one["text"]) for one in records}
-
-
-def write_input(data: Path, path: Path, copies: int) -> float:
-    """Write the file several times over; return its megabytes, uncompressed."""
-    text = gzip.decompress((data / _FILE).read_bytes())
-    head, first, rest = text.partition(b"<MedlineCitation ")
-    citations = (first + rest).partition(b"<DeleteCitation>")[0]
-    citations = citations.replace(first, b"<PubmedArticle>\n" + first).replace(
-        b"</MedlineCitation>", b"</MedlineCitation>\n</PubmedArticle>")
-    numbers = count(10_000_000)
-    again = (re.sub(rb'(<MedlineCitation [^>]*>\s*<PMID Version="1">)\d+',
-                    lambda match: match[1] + b"%d" % next(numbers), citations)
-             for _ in range(copies))
-    content = head.replace(b"MedlineCitationSet", b"PubmedArticleSet") + b"".join(again) + \
-        b"</PubmedArticleSet>"
-    path.write_bytes(gzip.compress(content, 6))
-    return len(content) / 1e6

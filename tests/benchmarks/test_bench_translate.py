@@ -1,4 +1,4 @@
-"""`translate` beside transformers' `generate`, bare CTranslate2 and one Apertium.
+"""`translate` beside transformers' `generate`.
 
 `pytest tests/benchmarks/test_bench_translate.py -s --benchmark-enable`: a random Marian of 6 + 6
 layers of 512, with a vocabulary of the size that OPUS-MT has, on two cores. Random models do not
@@ -21,17 +21,13 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
-from timing import ROUNDS, THREADS, in_turns, note, write
+from timing import ROUNDS, THREADS, in_turns, note
 from transformers import MarianConfig, MarianMTModel
 
-from bmtools.io.jsonl import as_records
-from bmtools.translation.documents import translate_records
-from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
 from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
-from bmtools.translation.engines.memory import SimilarSentences
-from bmtools.translation.engines.neural import Generated, Search
+from bmtools.translation.engines.neural import Generated
 from bmtools.translation.engines.transformers_engine import batches_by_length
-from bmtools.translation.settings import DocumentConfig, EngineConfig
+from bmtools.translation.settings import EngineConfig
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 _VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that size
@@ -39,14 +35,6 @@ _VOCABULARY = 58_101  # that of opus-mt-en-it and most others has about that siz
 _LENGTHS, _SHARES = (5, 9, 17, 26, 36, 58, 90), (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 _BIOBIT_WORDS = 4.5e9  # of PubMed's abstracts, as the authors of PubMedBERT count them
 _TOKENS_PER_WORD = 1.35
-
-
-class Forced(CTranslate2Translator):
-    """The engine, with translations as long as their sources."""
-
-    def generate(self, sources: Sequence[list[str]], longest: int,
-                 search: Search) -> list[Generated]:
-        return forced(self._model, sources, search.beam_size, self._batch_tokens(sources))
 
 
 def forced(model: Any, sources: Sequence[list[str]], beam_size: int,
@@ -166,76 +154,3 @@ def test_ctranslate2_against_generate(benchmark: Any, tmp_path: Path, beam_size:
     note(benchmark, threads=THREADS, sentences=len(ids), tokens_per_second=round(rate),
          times_faster={name: faster(turns, "bmtools", name) for name in ("file order", "sorted")},
          biobit_days=round(_BIOBIT_WORDS * _TOKENS_PER_WORD / rate / 86_400))
-
-
-def test_translate_against_bare_ctranslate2(benchmark: Any, tmp_path: Path) -> None:
-    """Records of a file go in and translated records come out; CTranslate2 gets tokens."""
-    _, settings = model_of(benchmark, tmp_path)
-    engine = Forced(settings)
-    texts = made_up_texts(4 if benchmark.disabled else 100)
-    records = [{"id": str(number), "text": text, "lang": "en"}
-               for number, text in enumerate(texts)]
-    output = tmp_path / "out.jsonl"
-    asked: list[str] = []
-
-    class Asked(Forced):
-        def translate(self, sentences: Sequence[str], attempt: int = 0) -> Any:
-            asked.extend(sentences)
-            return super().translate(sentences, attempt)
-
-    def run(translator: Forced) -> None:
-        write(output, list(translate_records(
-            as_records(records), translator, DocumentConfig("en", "it"))))
-
-    run(Asked(settings))
-    sources = [engine.subwords.encode(sentence) for sentence in asked]
-    assert len(output.read_text().splitlines()) == len(texts)
-    if benchmark.disabled:
-        benchmark(lambda: None)
-        return
-    turns = in_turns({"bmtools": lambda: run(engine), "bare": lambda: forced(
-        engine._model, sources, 1, engine._batch_tokens(sources[:engine.batch_sentences]))},
-        ROUNDS, time.perf_counter)
-    note(benchmark, threads=THREADS, sentences=len(asked),
-         times_faster=faster(turns, "bmtools", "bare"))
-
-
-_HAS_APERTIUM = shutil.which("apertium") is not None and \
-    {"eng-spa", "spa-ita"} <= set(installed_modes())
-
-
-@pytest.mark.data
-@pytest.mark.skipif(not _HAS_APERTIUM, reason="apertium with eng-spa and spa-ita is not installed")
-def test_two_apertiums_against_one(benchmark: Any, data: Path) -> None:
-    path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
-    sentences = [" ".join(line.split()[0] for line in block.split("\n") if line.strip())
-                 for block in path.read_text(encoding="utf-8").split("\n\n")]
-    sentences = sentences[:10] if benchmark.disabled else [one for one in sentences if one] * 3
-    one, two = (ApertiumTranslator(EngineConfig("apertium", "en", "it", via="es", workers=workers))
-                for workers in (1, 2))
-    assert one.translate(sentences[:10]) == two.translate(sentences[:10])  # both have begun
-    if benchmark.disabled:
-        benchmark(lambda: None)
-        return
-    turns = in_turns({"one": lambda: one.translate(sentences),
-                      "two": lambda: two.translate(sentences)}, ROUNDS, time.perf_counter)
-    note(benchmark, sentences=len(sentences), times_faster=faster(turns, "two", "one"),
-         sentences_per_second=round(len(sentences) / statistics.median(turns["two"])))
-
-
-def test_similar_sentences_of_a_large_memory(benchmark: Any) -> None:
-    rng = random.Random(0)
-    size = 200 if benchmark.disabled else 100_000
-    words = [f"w{number}" for number in range(20_000)]
-    memory = {" ".join(words[int(len(words) * rng.random() ** 4)] for _ in range(
-        rng.randint(5, 40))): str(number) for number in range(size)}
-    started = time.perf_counter()
-    index = SimilarSentences(memory, 0.7)
-    built = time.perf_counter() - started
-    known = list(memory)[:100]
-    changed = [" ".join(["other", *one.split()[1:]]) for one in known]
-    assert [index.find(one) for one in changed] == [memory[one] for one in known]
-    benchmark(lambda: [index.find(one) for one in changed])
-    if not benchmark.disabled:
-        print(f"\n{size} sentences: built in {built:.1f} s, found in "
-              f"{10 * benchmark.stats.stats.median:.2f} ms")
