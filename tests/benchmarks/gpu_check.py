@@ -155,15 +155,14 @@ def _run(part: Part, seconds: float, program: Sequence[str]) -> Outcome:
 
 def _wait(process: subprocess.Popen[Any], seconds: float) -> int | None:
     """Wait for a process; end it and its children after some seconds, and return None then."""
-    try:
-        return process.wait(max(seconds - _GRACE_SECONDS, seconds / 2))
-    except subprocess.TimeoutExpired:
-        # pytest then writes its files on the tests that are done.
-        os.killpg(process.pid, signal.SIGINT)
-    try:
-        process.wait(min(_GRACE_SECONDS, seconds / 2))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+    for left, number in ((max(seconds - _GRACE_SECONDS, seconds / 2), signal.SIGINT),
+                         (min(_GRACE_SECONDS, seconds / 2), signal.SIGKILL)):
+        try:
+            code = process.wait(left)
+            return code if number == signal.SIGINT else None
+        except subprocess.TimeoutExpired:
+            # After SIGINT pytest writes its files on the tests that are done.
+            os.killpg(process.pid, number)
     return None
 
 
@@ -197,28 +196,16 @@ def _read_object(path: Path) -> dict[str, Any]:
 def describe_machine() -> dict[str, Any]:
     """Describe the card, its driver and the software."""
     import torch
+    from torch.utils.collect_env import get_nvidia_driver_version, run
 
     gpu = torch.cuda.get_device_properties(0)
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    installed = {one.name: one.version for one in metadata.distributions()}
     return {"card": gpu.name, "cards": torch.cuda.device_count(),
             "memory_gib": round(gpu.total_memory / 2**30, 1),
-            "compute_capability": f"{gpu.major}.{gpu.minor}", "driver": _driver(),
-            "cuda": torch.version.cuda, "python": platform.python_version(), "versions": versions}
-
-
-def _driver() -> str | None:
-    """Return the version of NVIDIA's driver, None where it is not known."""
-    try:
-        told = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-                              capture_output=True, text=True, check=True, timeout=30).stdout
-        return told.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return None
+            "compute_capability": f"{gpu.major}.{gpu.minor}",
+            "driver": get_nvidia_driver_version(run),
+            "cuda": torch.version.cuda, "python": platform.python_version(),
+            "versions": {name: installed[name] for name in _PACKAGES if name in installed}}
 
 
 def reason_not_to_run() -> str:
