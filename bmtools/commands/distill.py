@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import masked_lm_directory, tokenizer_directory, usage_errors
+from bmtools.cli.options import masked_lm_directory, tokenizer_directory
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import (
     TRAINING_FILES,
@@ -17,7 +17,7 @@ from bmtools.commands.training_options import (
     run_training,
     trains,
 )
-from bmtools.training.plan import DISTILLATION_WARMUP, distillation_init
+from bmtools.training.plan import DISTILLATION_WARMUP, make_init
 
 
 @click.command("distill", cls=TrainingCommand, examples=(
@@ -49,6 +49,6 @@ def command(step: CommandStep, teacher: Path, student: Path | None, architecture
     --set changes the weights of the losses (mlm_weight, kl_weight, cosine_weight), the temperature
     and all other keys of the topic phases.
     """
-    with usage_errors():
-        init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
+    init = make_init(student or (teacher if take_layers else None), architecture, tokenizer,
+                     take_layers)
     run_training(step, init, teacher=teacher, **options)

@@ -63,9 +63,9 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     kept_directory,
+    make_init,
     make_plan,
     make_run_config,
-    pretraining_init,
     runs_directory,
 )
 from bmtools.values import format_figure
@@ -181,8 +181,9 @@ architecture = NameOrFile(SIZES.__contains__, lambda: SIZES)
 
 
 def _read_model_init(_step: CommandStep, values: Values) -> None:
-    values["model"] = pretraining_init(values["model"], values.pop("architecture"),
-                                       values.pop("tokenizer"), values["config"])
+    named = values.pop("architecture") or ("" if values["model"]
+                                           else values["config"].architecture)
+    values["model"] = make_init(values["model"], named, values.pop("tokenizer"))
 
 
 takes_model_init = partial(add_options, [

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
-from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
+from bmtools.errors import BmtoolsError, setting, suggestion
 from bmtools.installation import require_versions
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
-from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
+from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.families import positions, require_length
 from bmtools.models.model_files import read_config
@@ -97,24 +96,3 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
         if sharded and settings[name] not in works:
             raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
                                f"sharded weights; leave {setting('shard')} out")
-
-
-def check_corpus_files(files: Iterable[str]) -> None:
-    """Refuse directories without shards, and shards beside records.
-
-    Raises:
-        CheckpointError: names the directory or file.
-    """
-    from bmtools.data.shards import is_shards
-
-    paths = [Path(file) for file in files]
-    has_shards = any(is_shards(path) for path in paths)
-    for path in paths:
-        if has_shards and not is_shards(path):
-            raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
-                                  "shards alone or records alone; bmtools tokenize makes shards "
-                                  "of records")
-        if path.is_dir() and not has_shards:
-            raise CheckpointError(f"{path}: found a directory without shards, expected files of "
-                                  "records or the output of bmtools tokenize"
-                                  f"{describe_directory(path)}")

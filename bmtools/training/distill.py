@@ -49,8 +49,8 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     TrainingPlan,
-    distillation_init,
     make_data_config,
+    make_init,
     make_plan,
     make_run_config,
 )
@@ -95,7 +95,8 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
     """
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings, warmup_ratio=DISTILLATION_WARMUP)
-    init = distillation_init(teacher, student, architecture, tokenizer, take_layers)
+    init = make_init(student or (teacher if take_layers else None), architecture, tokenizer,
+                     take_layers)
     plan = make_plan(Path(output), config, init, data_config, resume, overwrite, Path(teacher))
     lines = partial(distill_lines, plan, init, Path(teacher), data_config, refuse)
     return run_to_end(plan, lines, on_report, dry_run)

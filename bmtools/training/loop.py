@@ -102,20 +102,18 @@ class Trainer:
         """
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
 
-        def make(number: int) -> RankBatch:
-            """Make a batch and what passes need beside it, ready to be moved without a wait."""
-            batch = batches.batch(number, rank, world_size)
-            prepared = []
-            for part in filter(None, (batch, batch.replayed)):
-                inputs = [self.objective.active.prepare(one, self._pads)
-                          for one in part.micro_batches]
-                if self.accelerator.device.type == "cuda":
-                    inputs = [{name: value.pin_memory() for name, value in one.items()}
-                              for one in inputs]
-                prepared.append(replace(part, micro_batches=inputs))
-            return replace(prepared[0], replayed=prepared[1] if batch.replayed else None)
+        def prepared(batch: RankBatch) -> RankBatch:
+            """Make what passes need beside a batch, ready to be moved without a wait."""
+            inputs = [self.objective.active.prepare(one, self._pads)
+                      for one in batch.micro_batches]
+            if self.accelerator.device.type == "cuda":
+                inputs = [{name: value.pin_memory() for name, value in one.items()}
+                          for one in inputs]
+            return replace(batch, micro_batches=inputs,
+                           replayed=batch.replayed and prepared(batch.replayed))
 
-        prefetcher = Prefetcher(make, 1, self.steps)
+        prefetcher = Prefetcher(
+            lambda number: prepared(batches.batch(number, rank, world_size)), 1, self.steps)
         for number in range(first, self.steps):
             yield self.step(number, prefetcher.get(number))
 

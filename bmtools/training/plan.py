@@ -256,30 +256,10 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
     return override(config, settings or {}, changes)
 
 
-def pretraining_init(model: str | Path | None, architecture: str | None,
-                     tokenizer: str | Path | None, config: RunConfig) -> ModelInit:
-    """Take the initial weights of pretraining from settings, or the architecture from a config."""
-    named = architecture or ("" if model else config.architecture)
-    return ModelInit(Path(model) if model else None, named or None,
-                     Path(tokenizer) if tokenizer else None)
-
-
-def distillation_init(teacher: str | Path, student: str | Path | None, architecture: str | None,
-                      tokenizer: str | Path | None, take_layers: str) -> ModelInit:
-    """Take a student's initial weights from settings, or layers from its teacher.
-
-    Raises:
-        ValueError: layers of an architecture, or a tokenizer without one.
-    """
-    if take_layers and architecture:
-        raise ValueError(f"{setting('take_layers')} takes weights of {setting('student')} or of "
-                         f"the teacher; leave {setting('architecture')} out")
-    if tokenizer and not architecture:
-        raise ValueError(f"{setting('tokenizer')} goes with {setting('architecture')}; a "
-                         "checkpoint has its own")
-    if take_layers:
-        student = student or teacher
-    return ModelInit(Path(student) if student else None, architecture or None,
+def make_init(checkpoint: str | Path | None, architecture: str | None,
+              tokenizer: str | Path | None, take_layers: str = "") -> ModelInit:
+    """Take initial weights from settings, of which empty ones count as not given."""
+    return ModelInit(Path(checkpoint) if checkpoint else None, architecture or None,
                      Path(tokenizer) if tokenizer else None, take_layers)
 
 
@@ -306,7 +286,9 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
     if (model.checkpoint is None) == (model.architecture is None):
         raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}"
                          + (f", or {setting('take_layers')}" if teacher else ""))
-    if not teacher and (model.architecture is None) != (model.tokenizer is None):
+    # A student's tokenizer is that of its teacher, unless it is given.
+    if (model.architecture is None) != (model.tokenizer is None) \
+            and (model.tokenizer or not teacher):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     if model.architecture and not Path(model.architecture).exists():
         named_size(model.architecture)  # refuses a wrong name before anything is loaded

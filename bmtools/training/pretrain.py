@@ -16,9 +16,9 @@ from bmtools.training.plan import (
     ModelInit,
     TrainingPlan,
     make_data_config,
+    make_init,
     make_plan,
     make_run_config,
-    pretraining_init,
 )
 from bmtools.training.run import StartRun, train
 
@@ -62,7 +62,7 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     """
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings)
-    init = pretraining_init(model, architecture, tokenizer, config)
+    init = make_init(model, architecture or ("" if model else config.architecture), tokenizer)
     plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
     return run_to_end(plan, partial(pretrain_lines, plan, init, data_config, refuse), on_report,
                       dry_run)
