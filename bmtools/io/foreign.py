@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import PurePath
 
 _STDIN = "<stdin>"
 HEAD_BYTES = 1 << 13
 """Bytes from the start of a source that are looked at."""
-_AROUND = 12  # characters shown on either side of a byte that is not UTF-8
 UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
 """Commands that unpack a file, by its ending."""
-_PANDOC = "pandoc -t plain --wrap=none {} | bmtools import text"
-# First bytes, what they mean, and how the text is had; `{}` is replaced by the file.
+# First bytes, their meaning, and the command that makes text; `{}` is replaced by the file.
 _BYTES = tuple((re.compile(pattern, re.DOTALL), found, remedy) for pattern, found, remedy in (
+    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 {}"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 {}"),
+    (rb"(?:[^\0]\0){4}", "UTF-16", "iconv -f UTF-16LE -t UTF-8 {}"),
+    (rb"(?:\0[^\0]){4}", "UTF-16", "iconv -f UTF-16BE -t UTF-8 {}"),
     (rb"%PDF", "a PDF", "bmtools import pdf {}"),
     (rb"PAR1", "a Parquet file", "bmtools import parquet {}"),
     (rb"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
     (rb"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
-    (rb"{\\rtf", "an RTF document", _PANDOC),
-    (rb"PK\x03\x04.*word/", "a Word document", f"{_PANDOC} --paragraphs"),
+    (rb"{\\rtf|PK\x03\x04.*word/", "a Word document",
+     "pandoc -t plain --wrap=none {} | bmtools import text --paragraphs"),
     (rb"PK\x03\x04.*xl/", "an Excel workbook", "save it as CSV in UTF-8 first"),
     (rb"PK\x03\x04.*application/epub", "an EPUB", "bmtools import epub {}"),
-    (rb"PK\x03\x04", "a zip archive", "unzip it and name its files"),
-    (rb".{257}ustar", "a tar archive", "unpack it and name its files"),
+    (rb"PK\x03\x04|.{257}ustar", "an archive", "unpack it and name its files"),
 ))
-# Marks of encodings, or the NUL bytes of Latin letters without one.
-_WIDE = tuple((re.compile(pattern), encoding) for pattern, encoding in (
-    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32"), (rb"\xff\xfe|\xfe\xff", "UTF-16"),
-    (rb"(?:[^\0]\0){4}", "UTF-16LE"), (rb"(?:\0[^\0]){4}", "UTF-16BE")))
-_XML = r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b"
-_TAGGED = r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$"
-# First lines, what they mean, and the command that makes records of the file.
-_LINES = tuple((re.compile(pattern, re.IGNORECASE if "html" in pattern else 0), found, remedy)
-               for pattern, found, remedy in (
-    (r"<document\b", "XML, expected records", "bmtools import ddi {}"),
-    (r"<(?:html|!doctype html)", "HTML, expected records", "bmtools import html {}"),
-    (_TAGGED, "tagged tokens, expected records", "bmtools import conll {}"),
-    (r"-DOCSTART-", "tagged tokens, expected records", "bmtools import conll {}"),
-    (r"[\w.-]+\|t\|", "PubTator's lines, expected records", "bmtools import pubtator {}"),
-    (r"[\w.-]+\|(?:[at]\|)?\S", "id|text, expected records",
-     "bmtools import standoff {} --annotations FILE"),
-    (r"\[", "a JSON list, expected one JSON object a line",
-     "jq -c '.[]' {} | bmtools import jsonl"),
-    (r'{(?:\s*$|"data"|"contexts"|"version")',
-     "one JSON object over several lines, expected one a line", "jq -c . {} | bmtools import "
-     "jsonl, or bmtools import curated {} for BioBIT's maskings")))
+_XML, _TAGS = "XML", "tagged tokens"
+# First lines, their meaning, and the command that makes records of the file.
+_LINES = tuple((re.compile(pattern), found, remedy) for pattern, found, remedy in (
+    (r"<document\b", _XML, "bmtools import ddi {}"),
+    (r"<\?xml|<(?:PubmedArticle|MedlineCitation)(?:Set)?\b", _XML,
+     "bmtools import pubmed {} if it is PubMed's"),
+    (r"<", "markup", "bmtools import html {}"),
+    (r"-DOCSTART-|\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*$", _TAGS,
+     "bmtools import conll {}"),
+    (r"[\w.-]+\|t\|", "PubTator's lines", "bmtools import pubtator {}"),
+    (r"[\w.-]+\|(?:[at]\|)?\S", "id|text", "bmtools import standoff {} --annotations FILE"),
+    (r"\[", "a JSON list", "jq -c '.[]' {} | bmtools import jsonl"),
+    (r'{(?:\s*$|"data"|"contexts"|"version")', "one JSON object over several lines",
+     "jq -c . {} | bmtools import jsonl, or bmtools import curated {} for BioBIT's maskings")))
+_TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
+_ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
 
 
 def foreign_bytes(head: bytes, name: str) -> str | None:
@@ -59,47 +53,30 @@ def foreign_bytes(head: bytes, name: str) -> str | None:
         name: of the source in messages.
 
     Returns:
-        one line, or None where nothing speaks against UTF-8.
+        one line, or None if the bytes may be UTF-8.
     """
-    for pattern, encoding in _WIDE:
-        if pattern.match(head):
-            return f"found {encoding[:6]} text, expected UTF-8; type {_iconv(encoding, name)}"
     for pattern, found, remedy in _BYTES:
         if pattern.match(head):
-            return f"found {found}, expected text; type {remedy.format(_quoted(name))}"
+            return f"found {found}, expected UTF-8 text; type {_command(remedy, name)}"
     if b"\0" in head:
         return f"found the NUL byte {head.index(0) + 1}, expected UTF-8 text, not a binary file"
     return None
 
 
 def not_utf8(line: bytes, start: int, name: str) -> str:
-    """Say which byte of a line is not UTF-8, and how to convert the file.
+    """Name the byte of a line that is not UTF-8, and the command that converts the file.
 
     Args:
         line: where decoding failed.
         start: the byte at which it failed.
         name: of the source in messages.
     """
-    decoded = line.decode("utf-8", "ignore")
-    if len(decoded) < len(decoded.encode()):
-        way_out = (f"the line has UTF-8 letters too, so this byte is damaged: mend it, or drop all "
-                   f"such bytes by {_iconv('UTF-8', name, '-c ')}")
+    if line.decode("utf-8", "ignore").isascii():
+        fix = "as Windows-1252 it is a letter: type iconv -f WINDOWS-1252 -t UTF-8 {}"
     else:
-        near = line[max(0, start - _AROUND):start + _AROUND].decode("cp1252", "replace").strip()
-        way_out = f"as Windows-1252 it reads {near!r}: type {_iconv('WINDOWS-1252', name)}"
-    return f"byte {start + 1} is not UTF-8; {way_out}"
-
-
-def _iconv(encoding: str, name: str, option: str = "") -> str:
-    call = f"iconv {option}-f {encoding} -t UTF-8"
-    if name == _STDIN:
-        return f"{call} before this command in the pipe"
-    unpack = UNPACK.get(PurePath(name).suffix)
-    return f"{unpack} {_quoted(name)} | {call}" if unpack else f"{call} {_quoted(name)}"
-
-
-def _quoted(name: str) -> str:
-    return "FILE" if name == _STDIN else shlex.quote(name)
+        fix = ("the line also has UTF-8 letters, so this byte is damaged: fix it, or drop all "
+               "such bytes by iconv -c -f UTF-8 -t UTF-8 {}")
+    return f"byte {start + 1} is not UTF-8; {_command(fix, name)}"
 
 
 def importer(line: str, name: str) -> str:
@@ -110,18 +87,12 @@ def importer(line: str, name: str) -> str:
         name: of the source in messages.
 
     Returns:
-        what was found, and the command to type; empty where it may be a record that went wrong.
+        what was found, and the command to type; empty if it may be a damaged record.
     """
-    file, start = _quoted(name), line.lstrip()
     for pattern, found, remedy in _LINES:
-        if pattern.match(start):
-            return f"found {found}; type {remedy.replace('{}', file)}"
-    if re.match(_XML, start):
-        return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
-    if start.startswith("<"):
-        return (f"found markup ({start[:20].rstrip()}), expected records; take the text out, then "
-                "type bmtools import text FILE")
-    return _table([line], name)
+        if pattern.match(line.lstrip()):
+            return f"found {found}, expected records; type {_command(remedy, name)}"
+    return _table(line, name)
 
 
 def not_plain_text(head: bytes, name: str) -> str | None:
@@ -132,48 +103,44 @@ def not_plain_text(head: bytes, name: str) -> str | None:
         name: of the source in messages.
 
     Returns:
-        one line, or None where nothing speaks against plain text.
+        one line, or None if it may be plain text.
     """
     fault = foreign_bytes(head, name)
     lines = head.decode("utf-8", "ignore").splitlines()
-    # The last line may be cut, where the head is not the whole file.
-    lines = [line for line in lines[:-1] or lines if line.strip()]
+    lines = [line for line in lines[:-1] or lines if line.strip()]  # the last may be cut
     if fault or not lines:
         return fault
-    start, file = lines[0].lstrip(), _quoted(name)
-    if re.match(_XML, start):
-        return f"found XML, expected plain text; for PubMed's, type bmtools import pubmed {file}"
-    if start.startswith('{"'):
-        return f"found JSON Lines, expected plain text; type bmtools import jsonl {file}"
-    if len(lines) > 2 and all(re.match(_TAGGED, line) for line in lines):
-        return f"found tagged tokens, expected plain text; type bmtools import conll {file}"
-    return _table(lines, name) or None
+    for pattern, found, remedy in ((re.compile(r'{"'), "JSON Lines", "bmtools import jsonl {}"),
+                                   *_LINES):
+        is_foreign = found in (_XML, "JSON Lines") or (found == _TAGS and len(lines) > 2)
+        if is_foreign and all(map(pattern.match, lines if found == _TAGS else lines[:1])):
+            return f"found {found}, expected plain text; type {_command(remedy, name)}"
+    return _table(lines[0], name) or None
 
 
-_TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
-_ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
+def _command(remedy: str, name: str) -> str:
+    """Insert the name of a source into a command, which gets it unpacked if it is iconv."""
+    file = "FILE" if name == _STDIN else shlex.quote(name)
+    if "iconv" in remedy and (unpack := UNPACK.get(PurePath(name).suffix)):
+        return remedy.replace("iconv", f"{unpack} {file} | iconv").replace(" {}", "")
+    return remedy.replace("{}", file)
 
 
-def _table(lines: Sequence[str], name: str) -> str:
-    """Describe a table by its first lines, and name the command that makes records of it.
+def _table(line: str, name: str) -> str:
+    """Describe a table by its first line, and name the command that makes records of it.
 
     A file is one if it is named .csv or .tsv and its first line has several columns, or if that
     line names a column of texts beside others.
     """
-    named = any(suffix.lower() in (".csv", ".tsv") for suffix in PurePath(name).suffixes[-2:])
+    is_named = {".csv", ".tsv"} & {suffix.lower() for suffix in PurePath(name).suffixes[-2:]}
     for separator in "\t,;":
-        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
-            if separator == "\t" else csv.reader(lines, delimiter=separator)
-        try:
-            header = next(filter(None, reader), [])
-        except csv.Error:  # cells too long for a table
-            continue
-        found = {column.lower(): column for column in reversed(header)}
-        text, number = ([found[known] for known in names if known in found][:1]
+        header = [column.strip().strip('"') for column in line.split(separator)]
+        columns = {column.lower(): column for column in reversed(header)}
+        text, number = ([columns[known] for known in names if known in columns][:1]
                         for names in (_TEXT_NAMES, _ID_NAMES))
-        if len(header) > 1 and (named or text):
-            columns = ",".join([*(f"id={column}" for column in number),
-                                f"text={(text or ['COLUMN'])[0]}"])
+        if len(header) > 1 and (is_named or text):
+            given = ",".join([*(f"id={column}" for column in number),
+                              f"text={(text or ['COLUMN'])[0]}"])
             return (f"found a table of {len(header)} columns ({', '.join(header)[:60]}); type "
-                    f"bmtools import table {_quoted(name)} --columns {shlex.quote(columns)}")
+                    + _command(f"bmtools import table {{}} --columns {shlex.quote(given)}", name))
     return ""
