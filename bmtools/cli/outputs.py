@@ -18,10 +18,10 @@ from bmtools.cli.parameters import NamedPath
 from bmtools.cli.streams import keep_going_without_stdout
 from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import BESIDE, beside, place_of, refuse_existing
+from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.failures import cannot_write, not_utf8_name
 from bmtools.io.output import STDOUT, descriptor_of, is_special
-from bmtools.io.unfinished import real_path, reserved
+from bmtools.io.unfinished import BESIDE, real_path, reserved
 
 OVERWRITE = "overwrite"
 _DATA = ("--output", "--rejects")

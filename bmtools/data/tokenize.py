@@ -35,7 +35,7 @@ from bmtools.data.shards import (
     stated_licences,
 )
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.directories import RUN, beside, discard_run, new_directory, refuse_existing
+from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import Block, RecordReader
@@ -44,7 +44,7 @@ from bmtools.io.parts import read_blocks
 from bmtools.io.provenance.manifest import Manifest, is_finished
 from bmtools.io.sources import source_name
 from bmtools.io.step import Step
-from bmtools.io.unfinished import remove_abandoned
+from bmtools.io.unfinished import RUN, remove_abandoned
 from bmtools.io.workers import map_parallel
 from bmtools.ragged import offsets
 from bmtools.records import ORIGINS, JsonObject, Record, full_text

@@ -11,21 +11,19 @@ from pathlib import Path
 from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.failures import WriteError, cannot_write, reason, write_error
+from bmtools.io.failures import WriteError, cannot_write, naming, reason, write_error
 from bmtools.io.system import interruption, read_system, signals_deferred
 from bmtools.io.unfinished import (
+    FINISHED,
+    MOVING,
+    RUN,
+    content_of,
+    exchange,
     hidden_path,
-    is_hidden,
-    locked_directory,
-    move_files,
+    move_in,
     real_path,
 )
 
-RUN = ".run"
-"""Ending of the directory beside an output that holds its unfinished run."""
-BESIDE = (RUN, ".kept")
-"""Endings of the directories beside an output that hold what leads to it, until it is there."""
-_LOGS = ".logs"
 # Mount points, and directories of a container's image.
 _NOT_AS_A_WHOLE = (errno.EBUSY, errno.EXDEV)
 _ESCAPED = str.maketrans({" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"})
@@ -46,24 +44,21 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
     refuse_existing(path, overwrite)
     target = real_path(path)
     partial = hidden_path(target, "partial", place_of(target))
-    try:
+    with naming(path):
         partial.mkdir(parents=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with locked_directory(partial):
-        try:
-            yield partial
-            _set_permissions(partial, target)
-            interruption.check()
-        except BaseException as error:
-            explained = _explained(error, partial, path)
-            with signals_deferred():
-                shutil.rmtree(partial, ignore_errors=True)
-            if explained is error:
-                raise
-            raise explained from error
+    try:
+        yield partial
+        _set_permissions(partial, target)
+        interruption.check()
+    except BaseException as error:
+        explained = _explained(error, partial, path)
         with signals_deferred():
-            _put_in_place(partial, target, path)
+            shutil.rmtree(partial, ignore_errors=True)
+        if explained is error:
+            raise
+        raise explained from error
+    with signals_deferred():
+        _put_in_place(partial, target, path)
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
@@ -71,7 +66,7 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
     target = real_path(path)
     if target.exists() and not target.is_dir():
         raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
-    if target.is_dir() and _content(target) and not overwrite:
+    if target.is_dir() and content_of(target) and not overwrite:
         raise BmtoolsError(f"{path} is not empty; give another name, or {setting('overwrite')} to "
                            "replace it")
 
@@ -82,7 +77,7 @@ def place_of(target: Path) -> Path:
     This is the one around it, or the target itself where that cannot be exchanged, or is empty and
     may have permissions of its own.
     """
-    return target if target.is_dir() and (_is_fixed(target) or not _content(target)) \
+    return target if target.is_dir() and (_is_fixed(target) or not content_of(target)) \
         else target.parent
 
 
@@ -119,13 +114,6 @@ def _is_fixed(target: Path) -> bool:
         or not os.access(target.parent, os.W_OK)
 
 
-def _content(target: Path) -> list[Path]:
-    """List what writing a directory would replace."""
-    names = {"lost+found", *(target.name + ending for ending in (*BESIDE, _LOGS))}
-    return [path for path in target.iterdir()
-            if path.name not in names and not is_hidden(path, target)]
-
-
 def _set_permissions(partial: Path, target: Path) -> None:
     if target.is_dir() and partial.parent != target:
         shutil.copystat(target, partial)
@@ -141,72 +129,24 @@ def _set_permissions(partial: Path, target: Path) -> None:
 
 def _put_in_place(partial: Path, target: Path, path: Path) -> None:
     """Give a finished directory its name; what was there gives way."""
+    finished = partial
     try:
-        if partial.parent == target:
-            _move_in(partial, target)
-        elif not target.exists():
-            partial.rename(target)
-        elif not _replace(partial, target):
-            _move_in(partial, target)
+        if partial.parent != target:
+            try:
+                exchange(partial, target) if target.exists() else partial.rename(target)
+                return
+            except OSError as error:
+                if error.errno not in _NOT_AS_A_WHOLE:
+                    raise
+            shutil.move(partial, target)
+            finished = target / partial.name
+        finished = finished.rename(finished.with_suffix(f".{FINISHED}"))
+        move_in(finished, target)
     except OSError as error:
-        kept = partial.with_name(f"{target.name}.finished-{os.getpid()}")
-        try:
-            partial.rename(kept)
-        except OSError:
-            kept = partial
+        left = finished if finished.exists() else finished.with_suffix(f".{MOVING}")
+        kept = left.rename(left.with_name(f"{target.name}.finished-{os.getpid()}"))
         raise WriteError(f"{path}: the last step failed ({reason(error)}); the finished files "
-                           f"are in {kept}, move them") from error
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    shutil.rmtree(partial, ignore_errors=True)  # whose files were moved
-
-
-def _replace(partial: Path, target: Path) -> bool:
-    """Exchange two directories in two steps; tells whether the system can.
-
-    After a kill between them, `remove_abandoned` goes back.
-    """
-    replaced = partial.with_suffix(".replaced")
-    try:
-        target.rename(replaced)
-    except OSError as error:
-        if error.errno in _NOT_AS_A_WHOLE:
-            return False
-        raise
-    try:
-        partial.rename(target)
-    except BaseException:
-        replaced.rename(target)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
-    return True
-
-
-def _move_in(partial: Path, target: Path) -> None:
-    """Move files into an existing directory in place of its own, and go back where that fails.
-
-    After a kill on the way, `remove_abandoned` goes back, or on where the old files were out.
-    """
-    old, new = _content(target), [path.name for path in partial.iterdir()]
-    leaving, replaced = (target / partial.with_suffix(ending).name
-                         for ending in (".replacing", ".replaced"))
-    leaving.mkdir()
-    try:
-        for path in old:
-            path.rename(leaving / path.name)
-        leaving.rename(replaced)
-        move_files(partial, target)
-    except BaseException:
-        if replaced.exists():
-            for name in new:
-                if not (partial / name).exists():
-                    (target / name).rename(partial / name)
-            replaced.rename(leaving)
-        move_files(leaving, target)
-        leaving.rmdir()
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
+                         f"are in {kept}, move them") from error
 
 
 def _explained(error: BaseException, partial: Path, path: Path) -> BaseException:

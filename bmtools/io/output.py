@@ -20,7 +20,7 @@ import msgspec
 from bmtools.errors import BmtoolsError
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
 from bmtools.io.system import interruption, signals_deferred
-from bmtools.io.unfinished import hidden_path, locked, real_path
+from bmtools.io.unfinished import hidden_path, real_path
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -74,7 +74,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
                                  0o600 if target.exists() else 0o666)
         raw = NamedFile(descriptor, "w", str(path))
-        with io.BufferedWriter(raw, _BUFFER_BYTES) as stream, locked(descriptor):
+        with io.BufferedWriter(raw, _BUFFER_BYTES) as stream:
             _keep_permissions(target, partial)
             yield stream
             stream.flush()

@@ -54,13 +54,14 @@ from bmtools.errors import (
     refuse,
     setting,
 )
-from bmtools.io.directories import RUN, beside, discard_run
+from bmtools.io.directories import beside, discard_run
 from bmtools.io.failures import NamedFile, naming, reading
 from bmtools.io.json_files import parse_json
 from bmtools.io.output import encode_lines
 from bmtools.io.parts import Part
 from bmtools.io.record_size import MEGABYTE
 from bmtools.io.step import Step
+from bmtools.io.unfinished import RUN
 from bmtools.io.workers import Outcome, Worker, Workers, results_of
 from bmtools.records import JsonMapping, JsonObject
 from bmtools.status import set_status

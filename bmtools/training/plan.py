@@ -16,11 +16,11 @@ from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import RUN, beside, place_of, refuse_existing
+from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.json_files import read_object
 from bmtools.io.provenance.manifest import DirectoryHashes
 from bmtools.io.step import Step
-from bmtools.io.unfinished import real_path, remove_abandoned
+from bmtools.io.unfinished import RUN, real_path, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import Phase, RunConfig, resolved, run_settings
 from bmtools.recipes.settings import (

@@ -22,7 +22,7 @@ from robustness.fuzz_readers import READERS, Reader
 from robustness.fuzz_sets import told
 
 from bmtools.cli.main import main
-from bmtools.io.directories import BESIDE
+from bmtools.io.unfinished import BESIDE
 
 REFUSED, READ, UNEXPECTED, DIED, LOST = "refused", "read", "unexpected", "died", "lost"
 _STDERR = os.dup(2)  # a command's own is a file

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
 
-from bmtools.io.directories import BESIDE
+from bmtools.io.unfinished import BESIDE
 from bmtools.text.languages import load_identifier
 
 Run = Callable[..., Any]

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bmtools.errors import BmtoolsWarning, CheckpointError
-from bmtools.io.directories import RUN
 from bmtools.io.json_files import NAME, read_object
 from bmtools.io.output import RECORD, record_of
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.provenance.manifest import hash_directory, without_places
 from bmtools.io.sources import open_bytes
 from bmtools.io.step import Step, versions_used
-from bmtools.io.unfinished import hidden_path
+from bmtools.io.unfinished import RUN, hidden_path
 from bmtools.records import JsonMapping, JsonObject
 
 _CHUNK_BYTES = 1 << 20

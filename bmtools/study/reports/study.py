@@ -15,12 +15,12 @@ from typing import TypedDict
 import msgspec
 
 from bmtools.errors import DataError
-from bmtools.io.directories import RUN
 from bmtools.io.json_files import NAME, read_manifest, read_object
 from bmtools.io.jsonl import read_objects
 from bmtools.io.output import RECORD
 from bmtools.io.provenance.fields import StepRecord
 from bmtools.io.sources import source_stem
+from bmtools.io.unfinished import RUN
 from bmtools.records import JsonMapping, JsonObject, readable
 from bmtools.study.cards.scores import find_model
 from bmtools.study.lineages.graph import Lineage
