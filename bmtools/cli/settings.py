@@ -13,13 +13,13 @@ import click
 
 from bmtools.cli.help import Choice, KeyOption, SettingOption
 from bmtools.cli.options import Decorator, Function, Values, add_options, together
-from bmtools.cli.parameters import InputDirectory, InputFile, InputPath, WorkDirectory
+from bmtools.cli.parameters import InputDirectory, InputFile, InputPath
 from bmtools.cli.step import CommandStep
 from bmtools.errors import choices
 from bmtools.models.device import check_device
 from bmtools.settings import Settings
 
-_PATHS = {"convert_to": WorkDirectory(), "model": InputDirectory(), "tokenizer": InputDirectory(),
+_PATHS = {"model": InputDirectory(), "tokenizer": InputDirectory(),
           "memory": InputFile(Path, allow_dash=False),
           "glossary": InputFile(Path, allow_dash=False)}
 """Types of settings that name files and are not paths to read."""
@@ -31,8 +31,8 @@ _KEYS = """
     overlapping oversampling max_answer_tokens whole_words no_relation_label
     placeholders pooling
     null_score_diff_threshold key_variable answer_tokens
-    retries timeout_seconds convert_to layer edges lost calibration pairing
-    memory_threshold model_licence max_source_tokens source_code target_code prompt
+    retries timeout_seconds layer edges lost calibration pairing
+    model_licence max_source_tokens prompt
     other_languages translate_mentions ray_cores
     focus_window focus_dim focus_min_count focus_max_tokens
     min_frequency max_alphabet unicode split_digits

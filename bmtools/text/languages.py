@@ -66,7 +66,7 @@ def nllb_code(code: str) -> str:
 
     language = primary_language(code)
     try:
-        script = langcodes.Language.get(language).maximize().script
+        script = langcodes.Language.get(code).maximize().script
     except langcodes.LanguageTagError:
         script = None
     return (f"{_NLLB_ALPHA3.get(language) or three_letters(language)}_"

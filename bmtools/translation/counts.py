@@ -14,7 +14,6 @@ COUNTED = {
     "passed_on": "records in other languages, left as they were",
     "cached": "sentences known from the cache",
     "memory": "sentences from the translation memory",
-    "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
     "lost_workers": "workers of the Ray cluster lost, whose work others did again",
     "restarts": "times that the engine stood still or ended, and was started again",
     "requests": "requests to the server",

@@ -105,10 +105,6 @@ class EngineConfig(Settings, title="Engine"):
     memory: Path | None = option(
         None, "Translation memory, asked before the engine: a TMX file, or a TSV with a column for "
               "each language.", metavar="FILE")
-    memory_threshold: float | None = option(
-        None, "Least similarity of a sentence in the memory, 0.5 to 1, from its words; what "
-              "differs in numbers alone has 1. By default, equal sentences alone.",
-              least=0.5, most=1)
     via: str | None = option(None, "Language in between, such as ca, for engine apertium.",
                              metavar="LANG")
     model: Path | None = option(
@@ -131,12 +127,6 @@ class EngineConfig(Settings, title="Engine"):
     max_source_tokens: int | None = option(
         None, "Tokens of the longest sentence that a model accepts, language tokens included; the "
               "model's own limit by default.", least=2)
-    source_code: str | None = option(
-        None, "The model's name of the source language; found automatically by default.")
-    target_code: str | None = option(None, "Likewise of the target language.")
-    convert_to: Path | None = option(
-        None, "Directory for the conversions that engine ctranslate2 makes of models; by default "
-              "bmtools/ctranslate2 in $XDG_CACHE_HOME or ~/.cache.")
     command: str | None = option(
         None, "Program of engine command, with its arguments; no shell reads it. It gets a "
               "sentence a line and answers each with a line. {source} and {target} are replaced.")
@@ -167,8 +157,6 @@ class EngineConfig(Settings, title="Engine"):
         faults = idle_settings(self.engine, self)
         faults += [f"{setting('engine')} {self.engine} needs {setting(name)}"
                    for name in _NEEDS.get(self.engine, ()) if not getattr(self, name)]
-        if self.memory_threshold is not None and not self.memory:
-            faults.append(f"{setting('memory_threshold')} needs {setting('memory')}")
         if self.engine == "transformers" and self.precision == "int8":
             faults.append(f"{setting('precision')} int8 needs {setting('engine')} ctranslate2")
         ends = map(primary_language, (self.source_lang, self.target_lang))
@@ -190,10 +178,10 @@ _NEEDS = {"memory": ("memory",), "ctranslate2": ("model",), "transformers": ("mo
 _NEURAL = ("ctranslate2", "transformers")
 _ENGINES_OF = {
     **dict.fromkeys(("model", "tokenizer", "precision", "device", "beam_size", "batch_tokens",
-                     "max_source_tokens", "source_code", "target_code"), _NEURAL),
+                     "max_source_tokens"), _NEURAL),
     **dict.fromkeys(("url", "served_model", "prompt", "key_variable", "answer_tokens", "retries"),
                     ("http",)),
-    "convert_to": ("ctranslate2",), "via": ("apertium",), "command": ("command",),
+    "via": ("apertium",), "command": ("command",),
     "timeout_seconds": ("apertium", "command", "http"),
     "workers": ("apertium", "command", "ctranslate2", "http")}
 """Engines by the settings that mean something to them alone."""

@@ -9,6 +9,7 @@ sides take turns. Without that option models are tiny, and only agreement is che
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import statistics
@@ -115,10 +116,11 @@ def faster(turns: dict[str, list[float]], own: str, peer: str) -> float:
 
 
 def model_of(benchmark: Any, tmp_path: Path) -> tuple[Path, EngineConfig]:
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path)
     shape = (1, 64, 500) if benchmark.disabled else (6, 512, _VOCABULARY)
     directory = build(tmp_path / "marian", *shape)
     return directory, EngineConfig("ctranslate2", "en", "it", model=directory, beam_size=1,
-                                   convert_to=tmp_path, workers=THREADS)
+                                   workers=THREADS)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

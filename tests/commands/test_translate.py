@@ -93,17 +93,13 @@ def test_a_memory_is_asked_before_a_program(
     (("--engine", "command", "--command", "cat", "--url", "http://x"),
      "--url means nothing to --engine command"),
     (("--engine", "http", "--url", "ftp://x"), "--url: found ftp://x, expected an address"),
-    (("--engine", "command", "--command", "cat", "--set", "memory_threshold=0.8"),
-     "--set memory_threshold needs --memory"),
     (("--engine", "command", "--command", "cat", "--workers", "-1"),
      "--workers: found -1, expected 0 or more"),
     (("--engine", "apertium", "--beam-size", "2", "--set", "retries=0"),
      "--beam-size means nothing to --engine apertium; --set retries means nothing to --engine "
      "apertium. See"),
     (("--engine", "memory", "--memory", __file__, "--workers", "2"),
-     "--workers means nothing to --engine memory. See"),
-    (("--engine", "transformers", "--model", str(Path(__file__).parent), "--set", "convert_to=x"),
-     "--set convert_to means nothing to --engine transformers. See")])
+     "--workers means nothing to --engine memory. See")])
 def test_options_that_do_not_belong_together_are_wrong_usage(
         run: Run, options: tuple[str, ...], message: str) -> None:
     outcome = run("translate", *PAIR, *options)

@@ -213,8 +213,9 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path
     root = tmp_path_factory.mktemp("converted")
 
     def conversion(model: Path) -> Path:
-        settings = EngineConfig("ctranslate2", "en", "it", model=model, precision="float32",
-                                convert_to=root)
-        return convert(settings, hash_model(model, None))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CACHE_HOME", str(root))
+            settings = EngineConfig("ctranslate2", "en", "it", model=model, precision="float32")
+            return convert(settings, hash_model(model, None))
 
     return conversion

@@ -7,15 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.provenance.manifest import hash_file
 from bmtools.text.languages import primary_language, three_letters
-from bmtools.translation.engines.engine import Translation
-from bmtools.translation.engines.programs import Program, ProgramTranslator, Protocol
+from bmtools.translation.engines.programs import Answer, Program, ProgramTranslator
 from bmtools.translation.settings import EngineConfig
 
 # Apertium marks words with the first three and reads the other two as its own. In texts,
@@ -38,7 +36,6 @@ _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|ni
 _GAP = "[-]"
 # Words that move away leave their space before a full stop or a comma.
 _LOOSE = re.compile(r" (?=[.,](?: |$))")
-_PART_SENTENCES = 500  # an answer to the first takes as long as some fifty sentences
 _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
 
@@ -55,6 +52,7 @@ class ApertiumTranslator(ProgramTranslator):
     """
 
     marks_unknown = True
+    part_sentences = 500  # an answer to the first takes as long as some fifty sentences
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config, **({"via": config.via} if config.via else {}))
@@ -62,26 +60,42 @@ class ApertiumTranslator(ProgramTranslator):
         steps = [one for one in (config.source_lang, config.via, config.target_lang) if one]
         chain = [_mode(left, right, modes) for left, right in pairwise(steps)]
         self.fingerprint = " ".join(["apertium", *steps, *map(_hash_mode, chain)])
-        self.programs = [Program(_protocol(mode), config.timeout_seconds) for mode in chain]
+        self.programs = [ApertiumMode(
+            ("apertium", "-z", "-f", "none", mode), f"apertium {mode}",
+            f"echo test | apertium {mode}", config.timeout_seconds) for mode in chain]
 
-    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
-        """Translate sentences, and count the words that some stage did not know."""
-        return self.map_parts(self._passed, sentences, _PART_SENTENCES)
 
-    def _passed(self, sentences: Sequence[str]) -> list[Translation]:
-        """Run sentences through the modes of the chain."""
-        passed: list[tuple[str, list[str]] | None] = [(sentence, []) for sentence in sentences]
-        for program in self.programs:
-            answers = program.ask([one[0] if one else "" for one in passed])
-            for number, (before, line) in enumerate(zip(passed, answers, strict=True)):
-                passed[number] = None
-                if before and line is not None:
-                    text, words = _shown(line)
-                    # A word that two stages do not know counts once.
-                    passed[number] = text, before[1] + [one for one in words
-                                                        if one not in before[1]]
-        return [Translation(one[0], len(one[1]), engine=self.name) if one else Translation(
-            "", fault="apertium gives nothing back; change the sentence") for one in passed]
+class ApertiumMode(Program):
+    """A mode of Apertium.
+
+    Each sentence goes in with a full stop, as Apertium's own reader of plain text adds one, and
+    with its number as an untranslatable blank, then NUL, at which every program of the pipe
+    flushes. So one that crashes or shifts is noticed.
+    """
+
+    ending = b"\0"
+    has_numbers = True
+
+    def pack(self, number: int, sentence: str) -> str:
+        """Escape signs; let parts of English compounds move, but not those in dictionaries."""
+        text = _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], sentence.translate(_HIDE)))
+        if self.arguments[-1].startswith("en"):
+            text = _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", text)
+        return f"{text} .[{number}]"
+
+    def unpack(self, number: int, line: bytes) -> Answer | None:
+        """Read an answer, and the words that Apertium marked as unknown."""
+        text, _, found = line.decode("utf-8", "replace").rpartition(".[")
+        return shown(text) if found == f"{number}]" else None
+
+
+def shown(line: str) -> Answer:
+    """Return the text of an answer, and the words that Apertium marked as unknown."""
+    line = _USELESS_GAP.sub("", line.replace(f"{_GAP}-{_GAP}", "-")).replace(_GAP, " ")
+    words = [core[0] if (core := _WORD.search(word)) else ""
+             for word in _MARKED.findall(line) if word]
+    plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
+    return Answer(_LOOSE.sub("", " ".join(plain.split())).translate(_SHOW), words)
 
 
 def _hash_mode(mode: str) -> str:
@@ -96,23 +110,6 @@ def _hash_mode(mode: str) -> str:
     for file in (pipe, *map(Path, _DATA_FILE.findall(pipe.read_text("utf-8")))):
         digest.update(hash_file(file).encode() if file.is_file() else b"-")
     return digest.hexdigest()
-
-
-def _protocol(mode: str) -> Protocol:
-    """Return how to speak to a mode.
-
-    Each sentence goes in with a full stop, as Apertium's own reader of plain text adds one, and
-    with its number as an untranslatable blank, then NUL, at which every program of the pipe
-    flushes. So one that crashes or shifts is noticed.
-    """
-    def unpack(number: int, line: bytes) -> str | None:
-        text, _, found = line.decode("utf-8", "replace").rpartition(".[")
-        return text if found == f"{number}]" else None
-
-    return Protocol(
-        ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0",
-        pack=lambda number, text: f"{_hidden(text, mode.startswith('en'))} .[{number}]",
-        unpack=unpack, has_numbers=True, hint=f"echo test | apertium {mode}")
 
 
 def installed_modes() -> list[str]:
@@ -142,18 +139,3 @@ def _mode(source: str, target: str, modes: list[str]) -> str:
     raise BmtoolsError(
         f"apertium has no mode {left}-{right} here; {hint}or install it, on Debian: apt install "
         f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")
-
-
-def _hidden(text: str, is_english: bool) -> str:
-    """Escape signs; let parts of English compounds move, but not those in the dictionaries."""
-    text = _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], text.translate(_HIDE)))
-    return _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", text) if is_english else text
-
-
-def _shown(line: str) -> tuple[str, list[str]]:
-    """Return the text of an answer, and the words that Apertium marked as unknown."""
-    line = _USELESS_GAP.sub("", line.replace(f"{_GAP}-{_GAP}", "-")).replace(_GAP, " ")
-    words = [core[0] if (core := _WORD.search(word)) else ""
-             for word in _MARKED.findall(line) if word]
-    plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
-    return _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW), words

@@ -75,15 +75,13 @@ class CTranslate2Translator(NeuralTranslator):
             with reading(path, "no vocabulary could be loaded", "convert the model again"):
                 content = path.read_text("utf-8")
                 known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
-        marks = {*self.subwords.prefix, self.subwords.target_token} - {None}
         own = set(self.subwords.vocabulary) - set(self.subwords.tokenizer.all_special_tokens)
-        foreign = sorted(own - known)
-        if marks - known or len(foreign) > len(own) / 100:
+        foreign = sorted(own.union(self.subwords.prefix) - known)
+        if len(foreign) > len(own) / 100:
             raise CheckpointError(
                 f"{directory}: lacks {len(foreign)} of the tokenizer's {len(own)} tokens, such as "
-                f"{', '.join([*map(str, marks - known), *foreign][:3])}; {setting('tokenizer')} "
-                "must name the directory that the model was converted from, which "
-                f"{setting('model')} also takes")
+                f"{', '.join(foreign[:3])}; {setting('tokenizer')} must name the directory that "
+                f"the model was converted from, which {setting('model')} also takes")
 
     def generate(self, sources: Sequence[list[str]], longest: int,
                  search: Search) -> list[Generated]:
@@ -95,9 +93,8 @@ class CTranslate2Translator(NeuralTranslator):
             max_decoding_length=longest, return_end_token=True, return_scores=True,
             **search._asdict())
         # The score is a mean over all tokens, with a language token that was given.
-        return [Generated(tokens := result.hypotheses[0],
-                          result.scores[0] * len(tokens) / (len(tokens) - bool(mark)))
-                for result in results]
+        return [Generated(tokens := result.hypotheses[0], round(
+            result.scores[0] * len(tokens) / (len(tokens) - bool(mark)), 4)) for result in results]
 
     def _batch_tokens(self, sources: Sequence[list[str]]) -> int:
         """Return the size of batches of which each worker gets some."""
@@ -112,15 +109,15 @@ def convert(settings: EngineConfig, files: str) -> Path:
     whole.
 
     Args:
-        settings: name the model, the type of the weights, and where conversions are.
+        settings: name the model and the type of the weights.
         files: hash of the model's files.
 
     Raises:
         CheckpointError: no model that CTranslate2 can convert.
         WriteError: no room, or no permission to write.
     """
-    place = settings.convert_to or Path(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools", "ctranslate2")
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bmtools",
+                 "ctranslate2")
     name = f"{settings.directory.resolve().name}-{settings.precision}-{files[:16]}"
     target = place / name
     if not is_converted(target):
@@ -173,11 +170,7 @@ def _convert(settings: EngineConfig, partial: Path) -> None:
             return tokenizer
 
     logging.disable_progress_bar()
-    made = partial / "made"  # a directory that the converter makes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Converter(str(settings.directory)).convert(str(made), quantization=TYPES.get(
+        Converter(str(settings.directory)).convert(str(partial), force=True, quantization=TYPES.get(
             settings.precision, settings.precision))
-    for path in made.iterdir():
-        path.rename(partial / path.name)
-    made.rmdir()

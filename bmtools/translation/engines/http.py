@@ -27,13 +27,6 @@ _MOST_FAILURES = 8  # in a row, after which it is the server's fault and not a s
 _BUSY = frozenset((408, 409, 425, 429, *range(500, 600)))
 _REFUSES_SENTENCE = frozenset((400, 413, 422))
 _TEMPERATURES = (0.0, 0.5)
-_NAMES = dict(re.findall(r"(\w+)=(\w+)",
-    "ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish de=German el=Greek "
-    "en=English es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French gl=Galician "
-    "he=Hebrew hi=Hindi hr=Croatian hu=Hungarian id=Indonesian it=Italian ja=Japanese ko=Korean "
-    "lt=Lithuanian lv=Latvian nl=Dutch no=Norwegian pl=Polish pt=Portuguese ro=Romanian "
-    "ru=Russian sk=Slovak sl=Slovenian sr=Serbian sv=Swedish th=Thai tr=Turkish uk=Ukrainian "
-    "ur=Urdu vi=Vietnamese zh=Chinese"))
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`", "\u2018": "\u2019"}
@@ -90,8 +83,8 @@ class HttpTranslator(Translator):
             raise BmtoolsError(f"{setting('key_variable')}: the environment variable "
                                f"{config.key_variable} is empty; expected the server's key in it")
         self._url = f"{(config.url or '').rstrip('/')}/chat/completions"
-        self._prompt = config.prompt.replace("{source}", _language(config.source_lang)).replace(
-            "{target}", _language(config.target_lang))
+        self._prompt = config.prompt.replace("{source}", _name_of(config.source_lang)).replace(
+            "{target}", _name_of(config.target_lang))
         self.fingerprint = json.dumps(["http", self._url, config.served_model, self._prompt,
                                        config.answer_tokens])
         self._opener = build_opener(_NoRedirect)
@@ -201,8 +194,12 @@ class HttpTranslator(Translator):
             self.counts.update(counts)
 
 
-def _language(code: str) -> str:
-    return _NAMES.get(primary_language(code), code)
+def _name_of(code: str) -> str:
+    """Name a language in English as Whisper's tokenizer does; an unknown one stays a code."""
+    from transformers.models.whisper.tokenization_whisper import LANGUAGES
+
+    name = LANGUAGES.get(primary_language(code))
+    return name.title() if name else code
 
 
 def clean(answer: str, sentence: str) -> str:

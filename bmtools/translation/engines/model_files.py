@@ -36,14 +36,24 @@ def is_converted(directory: Path) -> bool:
 
 
 def check_translation_model(directory: Path, engine: str) -> None:
-    """Refuse a directory without a model that an engine reads, before torch is imported.
+    """Refuse a directory without a whole model that an engine reads, before torch is imported.
 
     Raises:
-        CheckpointError: see `check_sequence_to_sequence`.
+        CheckpointError: files are missing, or are those of another kind of model.
     """
     check_directory(directory)
-    if engine != "ctranslate2" or not is_converted(directory):
-        check_sequence_to_sequence(directory, may_be_pickled=engine == "ctranslate2")
+    if engine == "ctranslate2" and is_converted(directory):
+        return
+    if not (directory / CONFIG).is_file():
+        raise CheckpointError(f"{directory}: no model for translation (no {CONFIG}); expected "
+                              f"{CONFIG} and model.safetensors")
+    names = read_config(directory).get("architectures") or []
+    if names and not names[0].endswith(_TRANSLATES):
+        raise CheckpointError(f"{directory}: no model for translation (it is a {names[0]}); "
+                              "expected one that writes text, such as MarianMTModel: hf download "
+                              "Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
+    if engine != "ctranslate2" or not pickled_files(directory):
+        weight_bytes(directory)
 
 
 def hash_model(directory: Path, tokenizer: Path | None) -> str:
@@ -54,29 +64,6 @@ def hash_model(directory: Path, tokenizer: Path | None) -> str:
             if path.suffix in _READ or re.fullmatch(r"(pytorch_)?model.*\.bin", path.name):
                 digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
-
-
-def check_sequence_to_sequence(directory: Path, may_be_pickled: bool = False) -> None:
-    """Refuse a directory without a whole sequence-to-sequence model of transformers.
-
-    Args:
-        directory: of the model.
-        may_be_pickled: whether weights that are no safetensors will do.
-
-    Raises:
-        CheckpointError: files are missing, or are those of another kind of model.
-    """
-    check_directory(directory)
-    if not (directory / CONFIG).is_file():
-        raise CheckpointError(f"{directory}: no model for translation (no {CONFIG}); expected "
-                              f"{CONFIG} and model.safetensors")
-    names = read_config(directory).get("architectures") or []
-    if names and not names[0].endswith(_TRANSLATES):
-        raise CheckpointError(f"{directory}: no model for translation (it is a {names[0]}); "
-                              "expected one that writes text, such as MarianMTModel: hf download "
-                              "Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it")
-    if not (may_be_pickled and pickled_files(directory)):
-        weight_bytes(directory)
 
 
 class Subwords:
@@ -93,7 +80,6 @@ class Subwords:
     """
 
     def __init__(self, settings: EngineConfig) -> None:
-        source, target = settings.source_lang, settings.target_lang
         self._directory = settings.tokenizer or settings.directory
         self.tokenizer = load_tokenizer(self._directory)
         self.vocabulary: dict[str, int] = {
@@ -110,30 +96,24 @@ class Subwords:
         self.prefix: list[str] = []
         self.target_token: str | None = None
         if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
-            token = self._language_token(target, settings.target_code, "target_code")
+            token = self._language_token(settings.target_lang)
             if token.startswith(_BEFORE_SOURCE):
                 self.prefix = [token]
             else:
-                self.prefix = [self._language_token(source, settings.source_code, "source_code")]
-                self.target_token = token
-        elif settings.source_code or settings.target_code:
-            raise CheckpointError(f"{self._directory}: knows no languages by name, it has one "
-                                  f"pair; leave out {setting('source_code')} and "
-                                  f"{setting('target_code')}")
+                self.prefix, self.target_token = [
+                    self._language_token(settings.source_lang)], token
         self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_token}
 
-    def _language_token(self, language: str, code: str | None, option: str) -> str:
+    def _language_token(self, language: str) -> str:
         """Find the token of a language."""
-        short, long = primary_language(code or language), code or three_letters(language)
-        names = [code] if code else [nllb_code(language)]
-        names += [f"__{short}__", f">>{long}<<", f">>{short}<<", f"<2{short}>"]
-        for name in names:
+        short, long = primary_language(language), three_letters(language)
+        for name in (nllb_code(language), f"__{short}__", f">>{long}<<", f">>{short}<<",
+                     f"<2{short}>"):
             if name in self.vocabulary:
                 return name
         some = sorted(token for token in self.vocabulary if _LANGUAGE_TOKEN.fullmatch(token))[:4]
-        raise CheckpointError(f"{self._directory}: found no language token for "
-                              f"{code or language!r}, only some like {', '.join(some)}; "
-                              f"{setting(option)} names one")
+        raise CheckpointError(f"{self._directory}: found no language token for {language!r}, only "
+                              f"some like {', '.join(some)}; translate by another model")
 
     def encode(self, sentence: str) -> list[str]:
         """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""

@@ -26,7 +26,7 @@ TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 _UNSPACED = frozenset(("zh", "ja", "th", "lo", "my", "km"))
 # Settings that change translations, beside the directories, whose files are hashed.
 _CHOSEN = ("engine", "source_lang", "target_lang", "precision", "beam_size",
-           "max_source_tokens", "source_code", "target_code")
+           "max_source_tokens")
 
 
 class Search(NamedTuple):
@@ -38,10 +38,10 @@ class Search(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """Tokens of a translation, and their log-probability per token in nats."""
+    """Tokens of a translation, and their log-probability per token in nats, if it is known."""
 
     tokens: list[str]
-    log_probability: float
+    log_probability: float | None = None
 
 
 class NeuralTranslator(Translator):
@@ -99,7 +99,7 @@ class NeuralTranslator(Translator):
             elif self.subwords.tokenizer.eos_token in (found := next(generated)).tokens:
                 translations.append(Translation(
                     self.subwords.decode(found.tokens), engine=self.name,
-                    log_probability=round(found.log_probability, 4)))
+                    log_probability=found.log_probability))
                 continue
             else:
                 fault = f"the model does not find an end; try another {setting('beam_size')}"

@@ -15,7 +15,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.families import positions
 from bmtools.models.hardware import resolve_device
 from bmtools.models.model_files import read_config
-from bmtools.translation.engines.model_files import Subwords, check_sequence_to_sequence
+from bmtools.translation.engines.model_files import Subwords, check_translation_model
 from bmtools.translation.engines.transformers_engine import batches_by_length, load_model, pad
 from bmtools.translation.projection.links import linked_place, softmax_links, word_spans
 from bmtools.translation.projection.pairs import Places, SentencePair, Span
@@ -111,7 +111,7 @@ class EmbeddingsProjector:
             ValueError: the encoder has not so many layers.
         """
         if read_config(directory).get("is_encoder_decoder"):
-            check_sequence_to_sequence(directory)
+            check_translation_model(directory, "transformers")
             left, right = (Subwords(EngineConfig("transformers", *languages, model=directory))
                            for languages in ((source, target), (target, source)))
             if not (left.target_token or "".join(left.prefix).startswith("<2")):

@@ -42,9 +42,8 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         act = run or (lambda _mode, lines: lines)
 
         def pretended(program: programs.Program, sentences: list[str]) -> Any:
-            protocol = program._protocol
-            lines = [protocol.pack(number, one) for number, one in enumerate(sentences)]
-            found = act(protocol.name.split()[-1], lines)
+            lines = [program.pack(number, one) for number, one in enumerate(sentences)]
+            found = act(program.name.split()[-1], lines)
             return [line.encode() for line in found], "ended" * (len(found) < len(lines)), False
 
         monkeypatch.setattr(programs.Program, "_run", pretended)
@@ -90,7 +89,7 @@ def test_signs_of_the_text_survive_and_apertium_s_own_are_counted(
     ("studio[-]di[-]12 mesi", "studio di 12 mesi", []), ("bambino[-].", "bambino.", []),
     ("uno[-]-[-]due", "uno-due", []), ("*(a.b), *?", "(a.b), ?", ["a.b", ""])])
 def test_the_stream_is_read_back(line: str, text: str, unknown: list[str]) -> None:
-    assert apertium._shown(line) == (text, unknown)
+    assert apertium.shown(line) == (text, unknown)
 
 
 def test_a_word_unknown_to_two_stages_counts_once(modes: Callable[..., None]) -> None:
@@ -159,7 +158,7 @@ def test_a_program_that_stands_still_is_started_again() -> None:
     assert [one["text"] for one in found] == [
         one["text"] for one in records if one["text"] != "HANG."]
     [error] = rejected
-    assert error.reason.startswith("no translation of 'HANG.': apertium gives nothing back")
+    assert error.reason.startswith("no translation of 'HANG.': apertium eng-ita gives no text")
     assert counts["restarts"] == 3
     assert "3 times that the engine stood still or ended, and was started again" in list(
         translation_lines(counts))
@@ -188,7 +187,7 @@ def test_real_sentences_stay_in_place(via: str) -> None:
 def test_translations_depend_on_the_batch_alone(
         data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tagger learns ambiguities from what it reads."""
-    monkeypatch.setattr(apertium, "_PART_SENTENCES", 6)
+    monkeypatch.setattr(ApertiumTranslator, "part_sentences", 6)
     path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
     blocks = path.read_text(encoding="utf-8").split("\n\n")[:12]
     sentences = [" ".join(line.split()[0] for line in block.split("\n")) for block in blocks]

@@ -101,20 +101,9 @@ def test_marks_are_found_by_the_code_of_the_language(
     assert (subwords.prefix, subwords.target_token) == (prefix, mark)
 
 
-def test_a_mark_can_be_named(nllb: Path) -> None:
-    settings = config(model=nllb, source_code="ita_Latn", target_code="cat_Latn")
-    subwords = Subwords(settings)
-    assert (subwords.prefix, subwords.target_token) == (["ita_Latn"], "cat_Latn")
-    with pytest.raises(CheckpointError,
-                       match=r"no language token for 'fra_Latn'.*target_code names one"):
-        Subwords(config(model=nllb, target_code="fra_Latn"))
-    with pytest.raises(CheckpointError, match=r"no language token for 'fr'.*cat_Latn"):
+def test_a_language_without_a_mark_is_named(nllb: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no language token for 'fr', only some.*cat_Latn"):
         Subwords(EngineConfig("transformers", "en", "fr", model=nllb))
-
-
-def test_a_pair_of_languages_takes_no_codes(marian: Path) -> None:
-    with pytest.raises(CheckpointError, match="leave out source_code"):
-        Subwords(config(model=marian, source_code="en"))
 
 
 def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_path: Path) -> None:
