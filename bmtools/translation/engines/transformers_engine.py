@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -43,7 +43,7 @@ class TransformersTranslator(NeuralTranslator):
                  search: Search) -> list[Generated]:
         """Translate tokens in batches of similar length, and restore the order."""
         tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
-        ids = [tokenizer.convert_tokens_to_ids(tokens) for tokens in sources]
+        ids = cast("list[list[int]]", list(map(tokenizer.convert_tokens_to_ids, sources)))
         results: dict[int, Generated] = {}
         for batch in batches_by_length(list(map(len, ids)), self.config.batch_tokens):
             inputs, mask = pad([ids[index] for index in batch], tokenizer.pad_token_id,
