@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bmtools.errors import DataError, did_you_mean
@@ -31,7 +31,7 @@ def gather_rows(lines: Iterable[Mapping[str, object]], key: str,
     known: dict[str, None] = {}
     for line in lines:
         if key in line:
-            known |= dict.fromkeys(_names(line))
+            known |= dict.fromkeys(name for name, _ in _keys(line))
             cells = rows.setdefault(str(line[key]), {})
             found = {column: get_nested(line, column) for column in columns}
             cells |= {column: format_cell(value) for column, value in found.items()
@@ -50,18 +50,8 @@ def number_keys(lines: Iterable[Mapping[str, object]], key: str) -> list[str]:
         lines: objects.
         key: whose value identifies a row.
     """
-    found: dict[str, None] = {}
-
-    def add(line: Mapping[str, object], prefix: str) -> None:
-        for name, value in line.items():
-            if isinstance(value, Mapping) and name not in _BREAKDOWNS:
-                add(value, f"{prefix}{name}.")
-            elif isinstance(value, int | float) and prefix + name != key:
-                found[prefix + name] = None
-
-    for line in lines:
-        if key in line:
-            add(line, "")
+    found = {name: None for line in lines if key in line for name, value in _keys(line, _BREAKDOWNS)
+             if isinstance(value, int | float) and name != key}
     return [*found]
 
 
@@ -79,9 +69,10 @@ def get_nested(line: object, path: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-def _names(line: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Yield the keys of an object, and with dots those of the objects in it."""
+def _keys(line: Mapping[str, object], without: Collection[str] = (),
+          prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the keys of an object with their values, and with dots those of the objects in it."""
     for name, value in line.items():
-        yield prefix + name
-        if isinstance(value, Mapping):
-            yield from _names(value, f"{prefix}{name}.")
+        yield prefix + name, value
+        if isinstance(value, Mapping) and name not in without:
+            yield from _keys(value, without, f"{prefix}{name}.")

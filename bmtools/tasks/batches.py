@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,10 +136,15 @@ def make_loss(config: LabelConfig, labels: Sequence[np.ndarray], outputs: int,
     table = [balanced_weights(np.array([len(labels) - count, count])) for count in counts] \
         if label_sets else [balanced_weights(counts)]
     weights = torch.stack(table) if config.class_weights == "balanced" else None
-    losses_of = _LOSSES[config.loss, label_sets]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        losses = losses_of(logits.float(), targets)
+        logits = logits.float()
+        if config.loss == "dice":
+            losses = dice_losses(logits, targets, label_sets)
+        elif label_sets:
+            losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        else:
+            losses = functional.cross_entropy(logits, targets, reduction="none")
         if weights is None:
             return losses.sum()
         own = weights.to(losses)
@@ -161,7 +165,7 @@ def balanced_weights(counts: np.ndarray) -> Tensor:
     return torch.from_numpy(weights)
 
 
-def dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
+def dice_losses(logits: Tensor, targets: Tensor, label_sets: bool = False) -> Tensor:
     """Compute the self-adjusting dice loss of each item, (items,), a mean over labels.
 
     With q = (1 - p) p, where p is a label's probability, and y = 1 for the right label alone, a
@@ -170,23 +174,14 @@ def dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
 
     Source: Li et al. 2020 (Dice Loss for Data-imbalanced NLP Tasks), section 3.3, with a smoothing
     of 1, each label against the others.
+
+    Args:
+        logits: (items, labels).
+        targets: label ids, or 1 and 0 of labels that do not exclude each other.
+        label_sets: whether they are the latter, whose losses are (items, labels).
     """
-    right = functional.one_hot(targets, logits.shape[-1]).to(logits)
-    return _dice(logits.softmax(dim=-1), right).mean(dim=-1)
-
-
-def binary_dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute `dice_losses` of labels that do not exclude each other, (items, labels)."""
-    return _dice(logits.sigmoid(), targets)
-
-
-def _dice(probabilities: Tensor, right: Tensor) -> Tensor:
+    probabilities = logits.sigmoid() if label_sets else logits.softmax(dim=-1)
+    right = targets if label_sets else functional.one_hot(targets, logits.shape[-1]).to(logits)
     adjusted = (1 - probabilities.detach()) * probabilities
-    return 1 - (2 * adjusted * right + _SMOOTHING) / (adjusted + right + _SMOOTHING)
-
-
-_LOSSES: dict[tuple[str, bool], Loss] = {
-    ("cross-entropy", False): partial(functional.cross_entropy, reduction="none"),
-    ("cross-entropy", True): partial(functional.binary_cross_entropy_with_logits,
-                                     reduction="none"),
-    ("dice", False): dice_losses, ("dice", True): binary_dice_losses}
+    losses = 1 - (2 * adjusted * right + _SMOOTHING) / (adjusted + right + _SMOOTHING)
+    return losses if label_sets else losses.mean(dim=-1)

@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.data.masking.corruption import IGNORED
 from bmtools.errors import RecordError, setting
 from bmtools.records import Entity, Record
 from bmtools.tasks.settings import RelationsConfig, split_names
-from bmtools.tasks.task import encode_texts
+from bmtools.tasks.task import ModelInput, encode_texts
 from bmtools.text.segment import sentence_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Ends = tuple[str, str]
-
 Span = tuple[int, int]
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class PairInput:
-    """A text about two entities, ready for a model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairInput(ModelInput):
+    """A text about two entities, ready for a model, special tokens included.
 
     Args:
-        ids: (tokens,) int32, special tokens included.
         mentions: tokens of the head and of the tail whose states are pooled, by index; the first
             token of the input where a mention has none.
-        truncated: tokens that were cut off.
-        target: label id; IGNORED where there is no label, or the training set lacks it.
     """
 
-    ids: np.ndarray
     mentions: tuple[np.ndarray, np.ndarray]
-    truncated: int
-    target: np.ndarray = field(default_factory=lambda: np.array(IGNORED))
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -92,8 +82,7 @@ def names_in_text(candidate: Candidate, config: RelationsConfig) -> list[str]:
 
 def _edit(text: str, edits: Iterable[tuple[int, int, str]]) -> tuple[str, list[Span]]:
     """Replace spans of a text, in order; return it, and the spans of what is new."""
-    made, before = "", 0
-    found = []
+    made, before, found = "", 0, []
     for start, end, new in edits:
         made += text[before:start]
         found.append((len(made), len(made) + len(new)))
@@ -146,9 +135,10 @@ def encode_pairs(tokenizer: PreTrainedTokenizerBase, texts: Sequence[MarkedText]
                            max_length - 2)
         head, tail = (np.flatnonzero(np.isin(kept, tokens_of(offsets, span))) + 1
                       for span in marked.pooled)
-        yield PairInput(np.array([tokenizer.cls_token_id, *ids[kept], tokenizer.sep_token_id],
-                                 dtype=np.int32),
-                        (_or_first(head), _or_first(tail)), len(ids) - len(kept))
+        yield PairInput(ids=np.array([tokenizer.cls_token_id, *ids[kept], tokenizer.sep_token_id],
+                                     dtype=np.int32),
+                        mentions=(head if len(head) else _FIRST, tail if len(tail) else _FIRST),
+                        truncated=len(ids) - len(kept))
 
 
 def tokens_of(offsets: np.ndarray, span: Span) -> np.ndarray:
@@ -159,10 +149,6 @@ def tokens_of(offsets: np.ndarray, span: Span) -> np.ndarray:
         span: start and end.
     """
     return np.flatnonzero((offsets[:, 0] < span[1]) & (offsets[:, 1] > span[0]))
-
-
-def _or_first(tokens: np.ndarray) -> np.ndarray:
-    return tokens if len(tokens) else np.zeros(1, dtype=np.int64)
 
 
 def keep_around(length: int, mentions: Sequence[np.ndarray], size: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from unicodedata import category
 import numpy as np
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.tasks.task import Outputs, encode_texts, pad, pad_ids
+from bmtools.tasks.task import ModelInput, Outputs, encode_texts, pad, pad_ids
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -29,25 +29,20 @@ _LONGEST_STOP = 4
 _MARKS = ("Mn", "Mc", "Me", "Cf")
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A part of a text, as one input of the model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(ModelInput):
+    """A part of a text, as one input of the model, without special tokens.
 
     Args:
-        ids: (tokens,) int32, no special tokens added.
         firsts: (words,) int32, index of each word's first token.
-        target: (words,) int64, or (words, groups) where a word has several labels, IGNORED
-            where there is none; empty in prediction.
         blanks: (tokens of white space,) int32, their indices.
+        target: (words,) int64, or (words, groups) where a word has several labels; empty in
+            prediction.
     """
 
-    ids: np.ndarray
     firsts: np.ndarray
+    blanks: np.ndarray
     target: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    blanks: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
@@ -74,10 +69,9 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
         windows, start = [], 0
         for end in _borders(text, words, leads, len(ids), max_length - 2):
             first, after = np.searchsorted(firsts, (start, end))
-            window = Window(ids[start:end], firsts[first:after] - start)
-            if blank_tokens:
-                window = replace(window, blanks=blanks[(blanks >= start) & (blanks < end)] - start)
-            windows.append(window)
+            windows.append(Window(
+                ids=ids[start:end], firsts=firsts[first:after] - start,
+                blanks=blanks[(blanks >= start) & (blanks < end)] - start))
             start = end
         yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
@@ -189,25 +183,15 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
         yield total
 
 
-@dataclass(frozen=True, slots=True)
-class TextInput:
-    """A text, or a pair of texts, ready for a model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextInput(ModelInput):
+    """A text, or a pair of texts, ready for a model, special tokens included.
 
     Args:
-        ids: (tokens,) int32, special tokens included.
         token_type_ids: (tokens,) int32, 1 on the second text and its last special token.
-        truncated: tokens that were cut off.
-        target: what the outputs are trained towards; IGNORED where there is no label, or the
-            training set lacks it.
     """
 
-    ids: np.ndarray
     token_type_ids: np.ndarray
-    truncated: int
-    target: np.ndarray = field(default_factory=lambda: np.array(IGNORED))
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 class PairEncoder:
@@ -248,7 +232,8 @@ class PairEncoder:
         sizes = longest_first(len(texts[0]), len(texts[1]), self._max_length - 2 - len(between))
         kept = [text[:size] for text, size in zip(texts, sizes, strict=True)]
         ids, types = self.frame(kept[0], None if second is None else kept[1])
-        return TextInput(ids, types, sum(map(len, texts)) - sum(sizes))
+        return TextInput(ids=ids, token_type_ids=types,
+                         truncated=sum(map(len, texts)) - sum(sizes))
 
     def frame(self, first: Sequence[int] | np.ndarray,
               second: Sequence[int] | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -287,7 +272,7 @@ def longest_first(first: int, second: int, size: int) -> tuple[int, int]:
     return (shorter, longer) if first <= second else (longer, shorter)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWindow(TextInput):
     """A question and a part of its text, ready for a model.
 
@@ -297,9 +282,9 @@ class AnswerWindow(TextInput):
         size: tokens of the text.
     """
 
-    place: int = 0
-    first: int = 0
-    size: int = 0
+    place: int
+    first: int
+    size: int
 
     def aimed_at(self, answer: tuple[int, int] | None) -> AnswerWindow:
         """Train towards the places of an answer, first and last token of the text.
@@ -381,8 +366,9 @@ def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np
     for first in range(0, max(len(text) - size, 0) + step, step) if len(text) else ():
         part = text[first:first + size]
         ids, types = encoder.frame(question, part)
-        yield AnswerWindow(ids, types, truncated, np.full(2, IGNORED), len(ids) - len(part) - 1,
-                           first, len(part))
+        yield AnswerWindow(ids=ids, token_type_ids=types, truncated=truncated,
+                           target=np.full(2, IGNORED), place=len(ids) - len(part) - 1,
+                           first=first, size=len(part))
 
 
 def score_spans(windows: Sequence[AnswerWindow], outputs: Outputs,

@@ -286,15 +286,13 @@ def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers
         gains.append(answered - silent)
     order = np.argsort(differences, kind="stable")
     limits = differences[order]
-    totals = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
-    borders = [count for count in range(len(limits) + 1)
-               if count in (0, len(limits)) or limits[count - 1] < limits[count]]
-    best = max(borders, key=totals.__getitem__)
     finite = limits[np.isfinite(limits)]
     below, above = (finite[0] - 1, finite[-1] + 1) if len(finite) else (0.0, 0.0)
-    sides = [max(below, limits[best - 1]) if best else below,
-             min(above, limits[best]) if best < len(limits) else above]
-    return round(float(np.mean(sides)), 6)
+    sides = np.clip([-np.inf, *limits, np.inf], below, above)  # of the thresholds to choose from
+    totals = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
+    best = max((count for count in range(len(totals)) if count in (0, len(limits))
+                or sides[count] < sides[count + 1]), key=totals.__getitem__)
+    return round(float(sides[best:best + 2].mean()), 6)
 
 
 def _loss(examples: Sequence[QuestionedText], outputs: Sequence[Outputs]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -46,18 +46,23 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 
 
-class ModelInput(Protocol):
-    """A sequence that a model reads; its length is in tokens."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInput:
+    """A sequence that a model reads; its length is in tokens.
 
-    @property
-    def ids(self) -> np.ndarray:
-        """Ids of its tokens, (tokens,)."""
+    Args:
+        ids: (tokens,) int32.
+        target: what its outputs are trained towards; IGNORED where there is no label, or the
+            training set lacks it.
+        truncated: tokens that were cut off.
+    """
 
-    @property
-    def target(self) -> np.ndarray:
-        """What its outputs are trained towards."""
+    ids: np.ndarray
+    target: np.ndarray = field(default_factory=lambda: np.array(IGNORED))
+    truncated: int = 0
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 InputT = TypeVar("InputT", bound=ModelInput)

@@ -9,7 +9,6 @@ import torch
 
 from bmtools.tasks.batches import (
     balanced_weights,
-    binary_dice_losses,
     dice_losses,
     make_loss,
     repeat_rare,
@@ -56,7 +55,7 @@ LABEL_SETS = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
 
 def test_dice_of_label_sets_equals_its_definition_and_has_the_right_direction() -> None:
     logits = LOGITS.clone().requires_grad_()
-    found = binary_dice_losses(logits, LABEL_SETS)
+    found = dice_losses(logits, LABEL_SETS, label_sets=True)
     for row, right, losses in zip(LOGITS.tolist(), LABEL_SETS.tolist(), found.tolist(),
                                   strict=True):
         for logit, y, loss in zip(row, right, losses, strict=True):
