@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bmtools.statistics.resampling import FEWEST_UNITS
 from bmtools.statistics.samples import PairSample, Sample, compare_samples, estimate_metrics
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.tasks.metrics.samples import matches
@@ -130,21 +129,6 @@ def outcomes(rng: np.random.Generator, chances: np.ndarray, seeds: int) -> list[
                                  axis=1).astype(float), accuracy) for _ in range(seeds)]
 
 
-def test_other_numbers_of_seeds_exchange_each_document_s_means() -> None:
-    rng = np.random.default_rng(2)
-    first, second = outcomes(rng, np.full(7, 0.9), 2), outcomes(rng, np.full(7, 0.3), 3)
-    found = compare_samples(first, second, SETTINGS)["accuracy"]
-    means = [np.mean([seed.counts[:, 0] for seed in seeds], axis=0)
-             for seeds in (first, second)]
-    differences = means[0] - means[1]
-    assert found.value == pytest.approx(differences.mean())
-    signs = np.array([*product([1, -1], repeat=7)])
-    extreme = np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9
-    assert found.p_value == pytest.approx(extreme.mean())
-    assert compare_samples(second, first, SETTINGS)["accuracy"].p_value == found.p_value
-    assert compare_samples(first[::-1], second, SETTINGS)["accuracy"].p_value == found.p_value
-
-
 def test_f1_of_other_numbers_of_seeds_is_exchanged_by_every_pair() -> None:
     first = [f1_counts(seed, 6) for seed in (1, 2)]
     second = [f1_counts(3, 6)]
@@ -182,22 +166,3 @@ def test_models_that_do_not_differ_are_told_apart_as_seldom_as_p_says(
         expected = level * len(p_values)
         tolerance = 3 * math.sqrt(expected * (1 - level))
         assert abs(np.count_nonzero(np.array(p_values) <= level) - expected) < tolerance
-
-
-@pytest.mark.parametrize("settings", [StatisticsConfig(resamples=0), SETTINGS])
-def test_few_documents_or_no_resamples_bound_nothing(settings: StatisticsConfig) -> None:
-    few = FEWEST_UNITS - 1 if settings.resamples else 40
-    samples: list[Sample] = [Sample(random_counts(seed, few), accuracy) for seed in (1, 2)]
-    one = estimate_metrics(samples[:1], settings)["accuracy"]
-    assert (one.interval, one.error) == (None, None) and 0 < one.value < 1
-    both = compare_samples(samples[:1], samples[1:], settings)["accuracy"]
-    assert both.interval is None
-    assert (both.p_value is None) == (settings.resamples == 0)
-
-
-def test_documents_without_anything_do_not_count() -> None:
-    counts = random_counts(1, 20)
-    padded = np.concatenate([counts, np.zeros((30, 2))])
-    one, other = (estimate_metrics([Sample(own, accuracy)], SETTINGS)["accuracy"]
-                  for own in (counts, padded))
-    assert one == other

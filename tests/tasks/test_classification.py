@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import random
 import subprocess
 import sys
@@ -13,8 +12,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from sklearn.metrics import f1_score
-from sklearn.preprocessing import MultiLabelBinarizer
 from toy_models import learn_wordpiece, save_random
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
@@ -103,25 +100,6 @@ def test_the_first_loss_is_that_of_transformers(bert: Path, name: str) -> None:
     assert loss.item() / labels.numel() == pytest.approx(theirs.item())
     outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
-
-
-def test_f1_leaves_out_the_negative_class(bert: Path) -> None:
-    """With two classes that is the F1 of the positive one, as GAD and EU-ADR are scored."""
-    task = ClassificationTask(ClassificationConfig(32, negative="0"),
-                              load_encoder(bert, ClassificationTask.model_class))
-    rng = np.random.default_rng(0)
-    gold = rng.integers(0, 2, 50)
-    examples = task.read("train", [Record(id=str(n), text="il", label=str(one))
-                                   for n, one in enumerate(gold)]).examples
-    outputs = np.log(rng.dirichlet([1, 1], 50))
-    found = task.score(examples, [[row] for row in outputs])
-    assert found.scores["micro_f1"] == found.scores["macro_f1"] == pytest.approx(
-        f1_score(gold, outputs.argmax(axis=1)), abs=1e-6)
-    assert found.scores["accuracy"] == np.mean(gold == outputs.argmax(axis=1))
-    assert list(found.details["by_label"]) == ["1"]
-    with pytest.raises(DataError, match="negative: found 'none', expected one of 0, 1"):
-        ClassificationTask(ClassificationConfig(32, negative="none"), task.checkpoint).read(
-            "train", [Record(id=str(n), text="il", label=str(n % 2)) for n in range(4)])
 
 
 @pytest.mark.parametrize(("metric", "best"), [("accuracy", 1), ("macro_f1", 2)])
@@ -264,19 +242,6 @@ def scored(bert: Path, probabilities: np.ndarray, **settings: Any) -> Evaluation
     return task.score(examples, [[row] for row in np.log(probabilities / (1 - probabilities))])
 
 
-def test_scores_are_those_of_scikit_learn(bert: Path) -> None:
-    probabilities = np.random.default_rng(0).uniform(0.01, 0.99, (40, 3))
-    found = scored(bert, probabilities, threshold=0.6).scores
-    gold = MultiLabelBinarizer(classes=sorted(SIGNS.values())).fit_transform(
-        [one["labels"] for one in signed(4, 40)]).astype(bool)
-    given = probabilities >= 0.6
-    documents = [side.reshape(20, 2, 3).any(axis=1) for side in (gold, given)]
-    for kind in ("micro", "macro"):
-        assert found[f"record_{kind}_f1"] == pytest.approx(
-            f1_score(gold, given, average=kind), abs=1e-6)
-        assert found[f"{kind}_f1"] == pytest.approx(f1_score(*documents, average=kind), abs=1e-6)
-
-
 def test_the_threshold_is_the_best_on_the_development_set(bert: Path) -> None:
     probabilities = np.random.default_rng(0).uniform(0.01, 0.99, (40, 3))
     fixed = {threshold: scored(bert, probabilities, threshold=threshold).scores["micro_f1"]
@@ -401,16 +366,6 @@ def test_coefficients_equal_scipy(shape: np.ufunc) -> None:
     for size in (3, 20, 500):
         gold = rng.normal(size=size)
         assert_equals_scipy(gold, shape(gold + rng.normal(size=size)))
-
-
-@pytest.mark.data
-def test_coefficients_equal_scipy_on_real_scores(data: Path) -> None:
-    with (data / "en/sts/BIOSSES/biosses.tsv").open(encoding="utf-8", newline="") as stream:
-        rows = [*csv.DictReader(stream, delimiter="\t")]
-    gold = np.array([float(row["score"]) for row in rows])
-    assert len(gold) == 100
-    for annotator in "ABCDE":
-        assert_equals_scipy(gold, np.array([float(row[annotator]) for row in rows]))
 
 
 @pytest.mark.parametrize(("gold", "found"), [([], []), ([1], [2]), ([1, 2], [3, 3]),

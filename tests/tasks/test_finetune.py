@@ -16,7 +16,7 @@ import torch
 from toy_models import learn_wordpiece, save_random
 
 from bmtools.corpus.split import SplitConfig, write_split
-from bmtools.errors import BmtoolsError, CheckpointError, refuse
+from bmtools.errors import BmtoolsError, refuse
 from bmtools.io.json_files import read_manifest
 from bmtools.io.jsonl import RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
@@ -229,21 +229,6 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
     chosen = [lengths[batch] for batch in shuffle_batches(lengths, 32, 0, 0)[:100]]
     filled = sum(batch.sum() for batch in chosen) / sum(batch.max() * 32 for batch in chosen)
     assert filled > 0.95
-
-
-def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    with pytest.raises(CheckpointError, match=r"no config\.json"):
-        load_encoder(tmp_path, TAGGER)
-    for path in checkpoint.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    weights = load_file(tmp_path / "model.safetensors")
-    lost = next(name for name in weights if "layer.0.attention" in name)
-    save_file({name: value for name, value in weights.items() if name != lost},
-              tmp_path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(CheckpointError, match=r"no fitting weights for bert\.encoder"):
-        load_encoder(tmp_path, TAGGER)
 
 
 def test_seeds_are_summarized_with_students_interval() -> None:

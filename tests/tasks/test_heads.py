@@ -137,10 +137,3 @@ def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str
 def test_a_head_without_one_output_layer_is_refused(checkpoint: Path) -> None:
     with pytest.raises(CheckpointError, match=r"the head of a .*ForMaskedLM is not known"):
         load_encoder(checkpoint, "AutoModelForMaskedLM")
-
-
-def test_dropout_comes_back_after_inference(checkpoint: Path) -> None:
-    task = tagger(checkpoint, 40)
-    model = task.checkpoint.model.train()
-    run_model(task, model, task.encode(records()), 8)
-    assert model.training

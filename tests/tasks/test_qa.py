@@ -345,33 +345,3 @@ def test_records_without_a_question_are_refused_or_collected(bert: Path, tmp_pat
 
 
 # Several texts and models
-
-
-def test_snippets_of_a_question_are_merged(bert: Path) -> None:
-    task = qa(bert, max_length=400, top_k=1)
-    texts = ["asma e febbre", "asma grave", "dolore"]
-    given = [Record(id=str(number), text=text, question="chi", answers=[{"text": gold}],
-                    meta={"question": "q", **({"exact_answer": ["Asma", "x"]} if number else {})})
-             for number, (text, gold) in enumerate(zip(texts, ("asma", "ASMA", "x"), strict=True))]
-    examples = task.read("dev", given).examples
-    tokenizer: Any = AutoTokenizer.from_pretrained(bert)
-    outputs = []
-    for example, (word, sure) in zip(examples, (("febbre", 3), ("asma", 1), ("dolore", 9)),
-                                     strict=True):
-        [window] = example.inputs
-        logits = np.zeros((len(window), 2), dtype=np.float32)
-        first, last = window.aimed_at(example.tokens.find(*find_answer(
-            example.record["text"], {"text": word}) or (0, 0))).target
-        assert tokenizer.decode(window.ids[first:last + 1]) == word
-        logits[first, 0] = logits[last, 1] = sure
-        outputs.append([logits])
-    scores = task.score(examples, outputs).scores
-    assert (scores["questions"], scores["support"]) == (1, 3)
-    assert (scores["strict_accuracy"], scores["lenient_accuracy"]) == (0, 1)
-    assert scores["mrr"] == pytest.approx(1 / 3, abs=1e-4)
-    assert scores["exact_match"] == pytest.approx(1 / 3, abs=1e-4)
-
-
-def test_italian_keeps_words_that_look_like_english_articles() -> None:
-    assert match_answer(["vitamina a"], "vitamina", "en") == (1.0, 1.0)
-    assert match_answer(["vitamina a"], "vitamina", "it")[0] == 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -248,28 +247,3 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
             RelationsConfig(**settings)
     with pytest.raises(CheckpointError, match="found labels A, B, expected 'false' among them"):
         make_task(bert).accept_labels(["A", "B"])
-
-
-@pytest.mark.data
-def test_chemprot_s_development_set(bert: Path, data: Path) -> None:
-    """Of the file that its origin cut, 475 relations have both entities, of CHEMICAL and GENE."""
-    directory = data / "en/re/chemprot-official"
-
-    def rows(name: str) -> list[list[str]]:
-        text = (directory / f"chemprot_development_{name}.tsv").read_text(encoding="utf-8")
-        return [line.split("\t") for line in text.splitlines()]
-
-    made = {pmid: Record(id=pmid, lang="en", text=f"{title} {abstract}", entities=[], relations=[])
-            for pmid, title, abstract in rows("abstracts")}
-    for pmid, name, kind, start, end, _ in rows("entities"):
-        made[pmid]["entities"].append({"id": name, "start": int(start), "end": int(end),
-                                       "type": kind})
-    for pmid, group, *_, head, tail in rows("relations"):
-        arc = {"head": head[5:], "tail": tail[5:], "type": group}
-        if {arc["head"], arc["tail"]} <= {one["id"] for one in made[pmid]["entities"]}:
-            made[pmid]["relations"].append(arc)
-    task = make_task(bert, head_types="CHEMICAL", tail_types="GENE-Y,GENE-N", within="sentence",
-                     max_length=256)
-    counts = task.read("train", made.values()).counts
-    print(json.dumps(counts))
-    assert counts["relations"] == 475

@@ -15,7 +15,7 @@ from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
-from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of, pack
+from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of
 from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.score_tasks import task_scores
 from bmtools.tasks.ner import NerTask
@@ -298,13 +298,6 @@ def test_forbidden_transitions_are_in_no_path() -> None:
     emissions = 9 * torch.randn(200, 6, 1, 4)
     path = crf.viterbi(emissions, torch.ones(200, 6, dtype=torch.bool))[..., 0]
     assert (crf.penalties[path[:, :-1], path[:, 1:]] == 0).all()
-
-
-def test_marked_positions_are_moved_to_the_beginning() -> None:
-    positions, mask = pack(torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]]).bool())
-    assert mask.tolist() == [[True, True], [False, False], [True, False]]
-    assert positions[mask].tolist() == [1, 3, 3]
-    assert pack(torch.zeros(2, 3).bool())[0].shape == (2, 1)
 
 
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "overlapping": True}], ids=str)

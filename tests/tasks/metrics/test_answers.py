@@ -105,17 +105,6 @@ def answers(*texts: str) -> dict[str, Any]:
     return {"answers": [{"text": text} for text in texts]}
 
 
-def test_questions_without_answer_are_also_scored_apart() -> None:
-    # An article alone is no word: "a b" is "b".
-    scores, by_answer = measure("qa", [answers("a b"), answers(), answers()],
-                                [answers("b"), answers(), answers("x")])
-    assert scores == {
-        "exact_match": pytest.approx(2 / 3, abs=1e-6), "f1": pytest.approx(2 / 3, abs=1e-6),
-        "support": 3}
-    assert by_answer == {"yes": {"exact_match": 1.0, "f1": 1.0, "support": 1},
-                         "no": {"exact_match": 0.5, "f1": 0.5, "support": 2}}
-
-
 @pytest.mark.parametrize(("synonyms", "ranked", "expected"), [
     (["NF1"], ["nf1", "x"], (1, 1, 1)),
     (["NF1", "neurofibromin"], ["x", "Neurofibromin ", "NF1"], (0, 1, 0.5)),

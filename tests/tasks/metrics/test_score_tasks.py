@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -14,13 +13,11 @@ import pytest
 from simple_task_scores import score_characters, score_matches, score_spans
 from sklearn.metrics import (
     accuracy_score,
-    confusion_matrix,
     f1_score,
     precision_recall_fscore_support,
 )
 
 from bmtools.corpus.formats.sets.conll import conll_records
-from bmtools.corpus.formats.sets.hoc import hoc_records
 from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, task_scores
@@ -285,86 +282,6 @@ def test_untyped_and_typed_tags_score_as_in_seqeval(data: Path, name: str, suppo
     assert shows(line, {"precision": precision, "recall": recall, "f1": f1})
 
 
-@pytest.mark.data
-def test_words_of_real_abstracts_score_as_in_scikit_learn(data: Path) -> None:
-    """BLURB's measure of EBM-NLP; the file's tags are the words' labels."""
-    metrics = pytest.importorskip("sklearn.metrics")
-    gold = [*conll_records([str(data / "en/pico/EBM-NLP/test.txt")], ConllConfig())]
-    rng = random.Random(0)
-    found = predicted(gold, lambda record: {"entities": [
-        {**entity, "type": rng.choice([entity["type"], "OUT", "PAR"]), "text": text}
-        for entity in record["entities"] if rng.random() < 0.9
-        for text in [record["text"][entity["start"]:entity["end"]]]]})
-    [line] = score(gold, found, task="pico")
-    tags = [[tag for record, own in zip(gold, side, strict=True)
-             for tag in labels_of_words(record["text"], own)]
-            for side in ([record["entities"] for record in gold],
-                         [record["predicted"]["entities"] for record in found])]
-    kinds = sorted({*tags[0]} - {"O"})
-    assert (len(gold), line["documents"], len(kinds)) == (2064, 191, 3)
-    assert line["macro_f1"] == pytest.approx(
-        metrics.f1_score(*tags, labels=kinds, average="macro"), abs=1e-6)
-    assert [line["by"]["type"][kind]["f1"] for kind in kinds] == pytest.approx(
-        metrics.f1_score(*tags, labels=kinds, average=None).tolist(), abs=1e-6)
-
-
-def chemprot_labels(data: Path, rng: random.Random) -> tuple[list[Line], list[Line], list[str]]:
-    """3,469 pairs, each with one of twelve classes."""
-    lines = (data / "en/re/chemprot/test.txt").read_text(encoding="utf-8").splitlines()
-    gold = [{"id": str(number), **json.loads(line)} for number, line in enumerate(lines)]
-    labels = sorted({record["label"] for record in gold})
-    assert (len(gold), len(labels)) == (3469, 12)
-    return gold, predicted(gold, lambda record: {
-        "label": record["label"] if rng.random() < 0.7 else rng.choice(labels)}), labels
-
-
-def hallmarks(data: Path, rng: random.Random) -> tuple[list[Line], list[Line], list[str]]:
-    """17,464 sentences of 1,852 abstracts with ten labels, some of which are exchanged."""
-    gold: list[Line] = [*hoc_records([str(data / "en/cls/HoC/hoc-original.tar.gz")])]
-    labels = sorted({label for record in gold for label in record["labels"]})
-    documents = {record["meta"]["document"] for record in gold}
-    assert (len(gold), len(documents), len(labels)) == (17464, 1852, 10)
-    return gold, predicted(gold, lambda record: {"labels": [
-        name for name in labels if (name in record["labels"]) != (rng.random() < 0.05)]}), labels
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.parametrize("read", [chemprot_labels, hallmarks])
-def test_real_labels_score_as_in_scikit_learn(data: Path, read: Any) -> None:
-    gold, found, labels = read(data, random.Random(0))
-    several = read is hallmarks
-    [line] = score(gold, found, negative="" if several else labels[0])
-    sides: list[Any] = []
-    for side in (gold, [record["predicted"] for record in found]):
-        if several:  # the labels of a document are those of its sentences
-            sets: dict[str, set[str]] = {record["meta"]["document"]: set() for record in gold}
-            for record, own in zip(gold, side, strict=True):
-                sets[record["meta"]["document"]].update(own["labels"])
-            sides.append(np.array([[name in own for name in labels] for own in sets.values()]))
-        else:
-            sides.append([own["label"] for own in side])
-    positive = None if several else labels[1:]
-    assert line["accuracy"] == pytest.approx(accuracy_score(*sides), abs=1e-6)
-    for average in ("micro", "macro"):
-        assert line[f"{average}_f1"] == pytest.approx(
-            f1_score(*sides, labels=positive, average=average), abs=1e-6)
-    if several:
-        kept = sides[0].any(axis=1)
-        precision, recall, *_ = precision_recall_fscore_support(
-            *(side[kept] for side in sides), average="samples", zero_division=0)
-        assert line["example_f1"] == pytest.approx(
-            2 * precision * recall / (precision + recall), abs=1e-6)
-    else:
-        assert [[line["confusion"][one].get(other, 0) for other in labels]
-                for one in labels] == confusion_matrix(*sides, labels=labels).tolist()
-
-
-def labels_of_words(text: str, spans: list[Line]) -> list[str]:
-    return [next((one["type"] for one in spans if one["start"] <= start < one["end"]), "O")
-            for start, _ in find_words(text)]
-
-
 def bio(text: str, spans: list[Line]) -> list[str]:
     """A tag for each word of tokens joined by a space."""
     tags = []
@@ -488,13 +405,6 @@ def test_predictions_may_have_taken_the_place_of_annotations() -> None:
     assert score(GOLD, other, predicted="mine")[0]["accuracy"] == 1.0
     with pytest.raises(RecordError, match="it; predicted label takes others"):
         score(GOLD, other)
-
-
-def test_offsets_of_predictions_are_checked() -> None:
-    gold = texts(1, entities=lambda number: [])
-    found = predicted(gold, lambda record: {"entities": [{"start": 5, "end": 500, "type": "X"}]})
-    with pytest.raises(RecordError, match=r"key 'predicted\.entities\[0\]': found start 5"):
-        score(gold, found)
 
 
 def test_scoring_needs_no_torch() -> None:

@@ -21,15 +21,6 @@ stats = pytest.importorskip("scipy.stats")
 SETTINGS = StatisticsConfig(resamples=300)
 
 
-def test_the_interval_over_seeds_is_students() -> None:
-    values = [0.81, 0.83, 0.80, 0.84, 0.82]
-    theirs = stats.t.interval(0.95, 4, loc=fmean(values), scale=stdev(values) / math.sqrt(5))
-    assert t_interval(values, 0.95) == pytest.approx(theirs)
-    # 1.96 standard errors would be narrower by a third.
-    assert theirs[1] - fmean(values) == pytest.approx(2.776 * stdev(values) / 5**0.5, rel=1e-3)
-    assert t_interval(values[:1], 0.95) is None
-
-
 def test_one_source_of_variance_gives_its_own_interval() -> None:
     values = [0.8, 0.82, 0.85]
     assert interval_over_both(fmean(values), 0.0, 100, [values], 0.9) == pytest.approx(
