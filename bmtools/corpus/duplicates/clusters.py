@@ -12,9 +12,9 @@ import numpy as np
 
 from bmtools.corpus.duplicates.settings import Bands, DedupConfig
 from bmtools.corpus.duplicates.sketches import Records
-from bmtools.corpus.duplicates.words import mix
 from bmtools.io.output import temporary_file
 from bmtools.status import set_status
+from bmtools.text.hashing import mix
 
 _MOST_NEIGHBOURS = 128
 """Records that one is compared with in a band, of those that agree in it: enough for all but the

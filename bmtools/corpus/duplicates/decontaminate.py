@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from bmtools.corpus.duplicates.settings import ContaminationConfig
-from bmtools.corpus.duplicates.words import HashIndex, Words, batches, fold_texts, run_hashes
+from bmtools.corpus.duplicates.words import Words, batches, fold_texts, run_hashes
 from bmtools.corpus.record_files import as_lines, read_texts
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import Block, as_records
@@ -23,6 +23,7 @@ from bmtools.io.output import encode_lines
 from bmtools.io.workers import Outcome
 from bmtools.records import MASK, Record, RecordSource
 from bmtools.settings import split_settings
+from bmtools.text.hashing import HashIndex
 
 _RECORDS = 100  # that are looked at together
 
@@ -138,11 +139,15 @@ class ContaminationFinder:
         words = Words.of(fold_texts(texts))
         found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         for size, hashes in run_hashes(words.hashes, [*self._indices]):
-            for first, numbers in self._indices[size].find(hashes):
+            index = self._indices[size]
+            places, equals = index.find(hashes)
+            ends = np.searchsorted(index.hashes, hashes[places], side="right")
+            for first, equal, end in zip(places.tolist(), equals.tolist(), ends.tolist(),
+                                         strict=True):
                 text = int(np.searchsorted(words.offsets, first, side="right")) - 1
                 if first + size > words.offsets[text + 1]:
                     continue  # it goes on in the next text
-                for evaluation in self._runs.runs[size][1][numbers].tolist():
+                for evaluation in self._runs.runs[size][1][index.order[equal:end]].tolist():
                     own = found.setdefault((text, evaluation), {})
                     own.setdefault(int(hashes[first]), (first, size))
         for (text, evaluation), own in sorted(found.items()):

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 
 from bmtools.corpus.overlap import folded
+from bmtools.text.hashing import CHUNK, FACTOR, hash_spans, mix
 
 END = b"\xff"
 """Byte after each text; UTF-8 has none such."""
@@ -29,12 +30,6 @@ _NO_WORD = bytes.maketrans(string.punctuation.encode(), b" " * len(string.punctu
 # Scripts without spaces, by the first bytes of their characters.
 _UNSPACED = re.compile(rb"[\xe3-\xe9]..|\xef[\xa4-\xab].|\xf0[\xa0-\xb3]..|\xe0[\xb8-\xbb].|"
                        rb"\xe1(?:[\x80-\x82]|[\x9e\x9f]).", re.DOTALL)
-_CHUNK = 8
-_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_CHUNK + 1)], np.uint64)
-_ODD, _FACTOR = np.uint64(0xD6E8FEB86659FD93), np.uint64(0xFF51AFD7ED558CCD)
-_HALF = np.uint64(32)
-_LEAST_BITS, _MOST_BITS = 14, 23  # of a place in the tables of an index: up to 8 MB a table
-_SHIFTS = np.uint64(0), np.uint64(40)
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -125,8 +120,7 @@ class Words:
     def of(cls, content: bytes) -> Words:
         """Find the words of texts that `fold_texts` has folded."""
         content = _separate(content.translate(_NO_WORD))
-        # Eight more bytes, since words are read in chunks of eight.
-        codes = np.frombuffer(content + bytes(_CHUNK), np.uint8)
+        codes = np.frombuffer(content + bytes(CHUNK), np.uint8)
         is_end = codes == END[0]
         in_word = (codes > ord(" ")) ^ is_end
         borders = np.flatnonzero(in_word[1:] != in_word[:-1]) + 1
@@ -134,7 +128,7 @@ class Words:
             borders = np.concatenate(([0], borders))
         starts, ends = borders[::2], borders[1::2]
         offsets = np.concatenate(([0], np.searchsorted(starts, np.flatnonzero(is_end))))
-        return cls(content, starts, ends, _hash(codes, starts, ends - starts), offsets)
+        return cls(content, starts, ends, hash_spans(codes, starts, ends - starts), offsets)
 
     def ngrams(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Hash the runs of so many words in each text; a shorter text is one run.
@@ -148,7 +142,7 @@ class Words:
         short_ends = ends[(firsts < ends) & (ends - firsts < size)]
         sums = self.hashes[short]
         for step in range(1, size):
-            factor = np.uint64(pow(int(_FACTOR), step, 1 << 64))
+            factor = np.uint64(pow(int(FACTOR), step, 1 << 64))
             hashes[:-step] += self.hashes[step:] * factor
             has_more = short + step < short_ends
             sums[has_more] += self.hashes[short[has_more] + step] * factor
@@ -175,17 +169,9 @@ def run_hashes(hashes: np.ndarray, sizes: Sequence[int]) -> Iterator[tuple[int, 
     for size in range(1, max(sizes) + 1):
         if size > 1:
             sums = sums[:-1] if len(sums) else sums
-            sums += hashes[size - 1:][:len(sums)] * np.uint64(pow(int(_FACTOR), size - 1, 1 << 64))
+            sums += hashes[size - 1:][:len(sums)] * np.uint64(pow(int(FACTOR), size - 1, 1 << 64))
         if size in sizes:
             yield size, mix(sums + np.uint64(size))
-
-
-def mix(hashes: np.ndarray) -> np.ndarray:
-    """Have the bits of 64-bit numbers depend on each other; in place."""
-    hashes ^= hashes >> _HALF
-    hashes *= _ODD
-    hashes ^= hashes >> _HALF
-    return hashes
 
 
 def _separate(content: bytes) -> bytes:
@@ -203,47 +189,3 @@ def _separate(content: bytes) -> bytes:
     content = codes.tobytes()
     is_rare = (found >= 0xE3) & (found < END[0]) | (found == 0xE0) | (found == 0xE1)
     return _UNSPACED.sub(rb" \g<0> ", content) if is_rare.any() else content
-
-
-def _hash(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Hash words, eight bytes at a time."""
-    chunks = np.ndarray(len(codes) - _CHUNK + 1, "<u8", codes, strides=(1,))
-    hashes = chunks[starts]
-    hashes &= _MASKS.take(lengths, mode="clip")
-    for place in range(_CHUNK, int(lengths.max(initial=0)), _CHUNK):
-        longer = np.flatnonzero(lengths > place)
-        chunk = chunks[starts[longer] + place]
-        chunk &= _MASKS.take(lengths[longer] - place, mode="clip")
-        hashes[longer] = hashes[longer] * _ODD + chunk
-    hashes += lengths.astype(np.uint64) * _FACTOR
-    return mix(hashes)
-
-
-class HashIndex:
-    """Index of hashes, of which some may be equal.
-
-    Two tables of bits answer for all but a fiftieth of those that are not there, so that few are
-    searched for.
-
-    Args:
-        hashes: uint64, well mixed.
-    """
-
-    def __init__(self, hashes: np.ndarray) -> None:
-        bits = int(np.clip(np.ceil(np.log2(8 * len(hashes) + 1)), _LEAST_BITS, _MOST_BITS))
-        self._mask = np.uint64((1 << bits) - 1)
-        self._tables = [np.zeros(1 << bits, dtype=bool) for _ in _SHIFTS]
-        for table, shift in zip(self._tables, _SHIFTS, strict=True):
-            table[hashes >> shift & self._mask] = True
-        self._order = np.argsort(hashes)
-        self._sorted = hashes[self._order]
-
-    def find(self, values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the places of the values that are there, each with the numbers of its hashes."""
-        first_table, second_table = self._tables
-        places = np.flatnonzero(first_table[values & self._mask])
-        places = places[second_table[values[places] >> _SHIFTS[1] & self._mask]]
-        first, last = (np.searchsorted(self._sorted, values[places], side)
-                       for side in ("left", "right"))
-        for number in np.flatnonzero(first < last).tolist():
-            yield int(places[number]), self._order[first[number]:last[number]]

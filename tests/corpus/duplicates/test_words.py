@@ -1,4 +1,4 @@
-"""Folding, hashes of words and of runs of words, and an index of hashes, against plain Python."""
+"""Folding, and hashes of words and of runs of words, against plain Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from bmtools.corpus.duplicates.words import END, HashIndex, Words, batches, fold_texts
+from bmtools.corpus.duplicates.words import END, Words, batches, fold_texts
 from bmtools.corpus.overlap import folded
 
 ALPHABET = "ab .,-\u2019«é\n"
@@ -97,18 +97,3 @@ def test_batches_have_all_texts_in_order() -> None:
     found = list(batches(texts))
     assert found == [(0, 2), (2, 5), (5, 6), (6, 7)]
     assert list(batches([])) == []
-
-
-@pytest.mark.parametrize("size", [0, 1, 100, 50_000])
-def test_all_that_are_there_are_found(size: int) -> None:
-    rng = np.random.default_rng(size)
-    hashes = rng.integers(0, 1 << 64, size, dtype=np.uint64)
-    hashes[size // 2:] = hashes[:size - size // 2]  # each twice
-    values = np.append(hashes[::7], rng.integers(0, 1 << 64, 20_000, dtype=np.uint64))
-    rng.shuffle(values)
-    expected: dict[int, list[int]] = {}
-    for number, value in enumerate(hashes.tolist()):
-        expected.setdefault(value, []).append(number)
-    found = {place: sorted(numbers.tolist()) for place, numbers in HashIndex(hashes).find(values)}
-    assert found == {place: expected[value] for place, value in enumerate(values.tolist())
-                     if value in expected}
