@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import pytest
+
 from bmtools.settings import Settings, option
 
 
 class Paint(Settings, title="Paint"):
     layers: int = option(2, "Coats.")
     color: str = option("red", "Hue.", metavar="NAME")
+    water: float | None = option(None, "Share of water.", below=1)
+    gloss: float = option(0.5, "Share of light thrown back.", above=0, most=1)
+    grains: int = option(80, "Grain of the paper.", least=40, most=2000)
 
 
 class Varnish(Paint, title="Varnish"):
     layers: int = option(1, "Coats, thin ones.")
 
 
-def test_a_field_holds_its_default_help_and_metavar() -> None:
-    assert [(field.name, field.default, *field.metadata.values()) for field in fields(Paint)] == [
-        ("layers", 2, "Coats.", None), ("color", "red", "Hue.", "NAME")]
+def test_a_field_holds_its_default_help_metavar_and_bounds() -> None:
+    found = [(field.name, field.default, *field.metadata.values()) for field in fields(Paint)]
+    assert found[:3] == [("layers", 2, "Coats.", None, {}), ("color", "red", "Hue.", "NAME", {}),
+                         ("water", None, "Share of water.", None, {"below": 1})]
+
+
+@pytest.mark.parametrize(("setting", "expected"), [
+    ({"layers": -1}, "layers: found -1, expected 0 or more"),
+    ({"water": 1.0}, "water: found 1.0, expected 0 to below 1"),
+    ({"gloss": 0}, "gloss: found 0, expected above 0, at most 1"),
+    ({"grains": 39}, "grains: found 39, expected 40 to 2000")])
+def test_numbers_beyond_their_bounds_are_refused(setting: dict[str, float], expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        Paint(**setting)  # type: ignore[arg-type]
+    assert Paint(layers=0, gloss=1, grains=40).water is None
 
 
 def test_a_field_described_again_keeps_its_place() -> None:
-    assert [(field.name, field.metadata["help"]) for field in fields(Varnish)] == [
+    assert [(field.name, field.metadata["help"]) for field in fields(Varnish)][:2] == [
         ("layers", "Coats, thin ones."), ("color", "Hue.")]
     assert (Paint.title, Varnish.title) == ("Paint", "Varnish")

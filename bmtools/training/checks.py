@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
-from bmtools.errors import BmtoolsError, setting, suggestion
+from bmtools.data.shards import is_shards
+from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
 from bmtools.installation import require_versions
 from bmtools.io.provenance.licence_check import check_licences, known_licences
 from bmtools.io.provenance.manifest import directories
-from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer
+from bmtools.models.checkpoint_files import check_masked_lm, check_tokenizer, describe_directory
 from bmtools.models.device import missing_for_cuda
 from bmtools.models.families import positions, require_length
 from bmtools.models.model_files import read_config
@@ -35,6 +36,8 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
     """
     require_versions()
     check_settings(plan, data, processes, sharded)
+    for files in (*data.train.values(), *data.auxiliary.values()):
+        check_corpus_files([*map(Path, files)])
     check_licences({**parent_licences(plan), **{
         file: known_licences(file) for name, files in {**data.auxiliary, **data.train}.items()
         if name in (REPLAY, *data.train) for file in files}})
@@ -49,8 +52,32 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         name = "the teacher" if checkpoint == teacher else "the model"
         longest = max(phase.batch.max_length for phase in plan.config.phases)
         require_length(longest, positions(read_config(checkpoint)), name)
+    if model.checkpoint and not model.take_layers:
+        layers = read_config(model.checkpoint).get("num_hidden_layers")
+        for phase in plan.config.phases:
+            if isinstance(layers, int):
+                phase.freeze.require_layers(layers)
     if model.tokenizer is not None:
         check_tokenizer(model.tokenizer)
+
+
+def check_corpus_files(paths: list[Path]) -> bool:
+    """Tell whether files are shards; refuse directories without them, and both kinds together.
+
+    Raises:
+        CheckpointError: names the directory or file.
+    """
+    has_shards = any(map(is_shards, paths))
+    for path in paths:
+        if has_shards and not is_shards(path):
+            raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
+                                  "shards alone or records alone; bmtools tokenize makes shards "
+                                  "of records")
+        if path.is_dir() and not has_shards:
+            raise CheckpointError(f"{path}: found a directory without shards, expected files of "
+                                  "records or the output of bmtools tokenize"
+                                  f"{describe_directory(path)}")
+    return has_shards
 
 
 def parent_licences(plan: TrainingPlan) -> dict[str, list[str]]:

@@ -13,15 +13,14 @@ from accelerate import Accelerator
 
 from bmtools.data.masking.strategies import MaskStrategy, TermList, make_strategy, spellings
 from bmtools.data.settings import ShardConfig
-from bmtools.data.shards import Corpus, is_shards
+from bmtools.data.shards import Corpus
 from bmtools.data.tokenize import tokenize
 from bmtools.errors import CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.provenance.licence_check import check_licences, warn_of_no_derivatives
 from bmtools.io.sources import read_list
-from bmtools.models.checkpoint_files import describe_directory
 from bmtools.status import counted
-from bmtools.training.checks import parent_licences
+from bmtools.training.checks import check_corpus_files, parent_licences
 from bmtools.training.distributed import others_wait
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 from bmtools.vocab.tokenizer import require_same_vocabulary
@@ -106,25 +105,6 @@ def _open_shards(paths: list[Path], vocabulary: str, needs_sentences: bool = Fal
         raise CheckpointError(f"{paths[0]}: the shards have no sentence boundaries, which sentence "
                               "pairs need; make them with bmtools tokenize --sentences")
     return corpus
-
-
-def check_corpus_files(paths: list[Path]) -> bool:
-    """Tell whether files are shards; refuse directories without them, and both kinds together.
-
-    Raises:
-        CheckpointError: names the directory or file.
-    """
-    has_shards = any(map(is_shards, paths))
-    for path in paths:
-        if has_shards and not is_shards(path):
-            raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
-                                  "shards alone or records alone; bmtools tokenize makes shards "
-                                  "of records")
-        if path.is_dir() and not has_shards:
-            raise CheckpointError(f"{path}: found a directory without shards, expected files of "
-                                  "records or the output of bmtools tokenize"
-                                  f"{describe_directory(path)}")
-    return has_shards
 
 
 def _encode(files: tuple[str, ...], initial: InitialModel, target: Path, settings: ShardConfig,
