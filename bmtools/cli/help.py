@@ -24,19 +24,18 @@ _MOST_NAMES = 10
 # Kept apart by the wrapping of lines, which would break `--held-out` and `[default: 1]` in two.
 _UNBREAKABLE = str.maketrans({"-": "\u2011"})
 _BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
-# Groups of options without settings behind them; those of settings come in between.
-_FIRST = {
+# Titles of options that several commands share; those of settings come before the last ones.
+_TITLES = {
     "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
              "rejects max-record-megabytes",
-    "Model": "model teacher student base architecture tokenizer",
+    "Options": "",  # the command's own
+    "Models": "model teacher student base architecture tokenizer",
     "Output": "output json table details overwrite resume",
-}
-_LAST = {
     "Processes": "workers part processes shard ray",
     "Settings from files": "recipe phases set config",
     "Messages": "quiet traceback help",
 }
-_OTHER = "Other options"
+_LAST = ("Processes", "Settings from files", "Messages")
 _FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
 _TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "completion")
 
@@ -108,19 +107,17 @@ class DocumentedCommand(click.Command):
     Args:
         examples: command lines; each runs in a directory that holds the files it names.
         essential: the options that `--help` lists first, by long name.
-        groups: names of options by the title of a group, where that is not the common one.
         meanings: what an option that several commands share means in this one, by long name.
         topics: topics of `bmtools help` that explain more.
+        next_command: to type after this one; {output} stands for the value of --output.
     """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), essential: str = "",
-                 groups: Mapping[str, str] | None = None,
                  meanings: Mapping[str, str] | None = None, topics: str = "",
-                 **settings: Any) -> None:
+                 next_command: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.examples, self.topics = examples, topics.split()
-        self._essential, self._groups = essential.split(), groups or {}
-        self._meanings = meanings or {}
+        self.examples, self.topics, self.next_command = examples, topics.split(), next_command
+        self.essential, self.meanings = essential.split(), meanings or {}
         self.params.append(click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False,
             allow_from_autoenv=False, callback=_show_all, help="Show all options and exit."))
@@ -129,10 +126,6 @@ class DocumentedCommand(click.Command):
         """Return the keys of `--set`: settings that have no option."""
         return [one.name or "" for one in self.params if isinstance(one, KeyOption)]
 
-    def declared_names(self) -> set[str]:
-        """Return the names of options that the declaration of the help contains."""
-        return {*self._essential, *" ".join(self._groups.values()).split(), *self._meanings}
-
     def get_help(self, ctx: click.Context) -> str:
         """Return all of the help after `--help-all`, otherwise what fits a screen."""
         whole, found = super().get_help(ctx), list(self.records(ctx))
@@ -140,7 +133,7 @@ class DocumentedCommand(click.Command):
             return whole.translate(_BREAKABLE)
         required = [long_name(one) for one in self.params if one.required]
         names = [name for _, name, _ in found]
-        first = [name for name in dict.fromkeys(["files", *required, *self._essential, *names])
+        first = [name for name in dict.fromkeys(["files", *required, *self.essential, *names])
                  if name in names]
         for few in range(_MOST_OPTIONS + ("files" in names), 0, -1):
             ctx.meta[_FIRST_NAMES] = first[:few]
@@ -184,31 +177,20 @@ class DocumentedCommand(click.Command):
 
     def records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
         """Yield the group, the name, and flags and help of each parameter, in the order of help."""
-        options = {long_name(one): one for one in self.get_params(ctx)
-                   if isinstance(one, click.Option) and not one.hidden}
-        options.pop("help-all")  # the last line of help names it where it lists more
-        for name, title in self._titles(options).items():
-            term, text = self._record(options[name], name, ctx) if name in options else (
-                "FILES", self._meanings.get(name, _FILES_ARE))
-            yield title, name, (term, text)
-
-    def _titles(self, options: Mapping[str, click.Option]) -> dict[str, str]:
-        """Return the group of each option and of FILES, by name, in the order of help."""
-        common = {name: title for title, names in {**_FIRST, **_LAST}.items()
-                  for name in names.split()}
-        titles = {name: getattr(one, "group", "") or common.get(name, _OTHER)
-                  for name, one in options.items()}
+        common = {name: title for title, names in _TITLES.items() for name in names.split()}
+        found = []
         if any(one.name == "files" for one in self.params):
-            titles = {"files": "Input", **titles}
-        own = {name: title for title, names in self._groups.items() for name in names.split()}
-        # What replaces or formats the output stands beside it.
-        titles |= {name: own.get("output", titles[name]) for name in ("overwrite", "table")
-                   if name in titles}
-        titles = {name: title for name, title in {**own, **titles, **own}.items()
-                  if name in titles}
-        middle = [title for title in titles.values() if title not in _LAST]
-        places = list(dict.fromkeys(["Input", *self._groups, *_FIRST, *middle, *_LAST]))
-        return dict(sorted(titles.items(), key=lambda item: places.index(item[1])))
+            found.append(("Input", "files", ("FILES", self.meanings.get("files", _FILES_ARE))))
+        for one in self.get_params(ctx):
+            name = long_name(one)
+            # The last line of help names --help-all where it lists more.
+            if isinstance(one, click.Option) and not one.hidden and name != "help-all":
+                title = getattr(one, "group", "") or common.get(name, "Options")
+                found.append((title, name, self._record(one, name, ctx)))
+        order = [title for title in _TITLES if title not in _LAST]
+        order = list(dict.fromkeys([*order, *(
+            title for title, *_ in found if title not in _LAST), *_LAST]))
+        yield from sorted(found, key=lambda record: order.index(record[0]))
 
     def _record(self, option: click.Option, name: str, ctx: click.Context) -> tuple[str, str]:
         """Return an option's flags with its values, and its meaning with its default."""
@@ -216,7 +198,7 @@ class DocumentedCommand(click.Command):
                  and isinstance(one, click.Option)}
         text = re.sub(r"`(\w+)`|\b([a-z]+(?:_[a-z0-9]+)+)\b",
                       lambda found: flags.get(found[1] or found[2], found[1] or found[2]),
-                      self._meanings.get(name, option.help or "")).replace("`", "")
+                      self.meanings.get(name, option.help or "")).replace("`", "")
         return _term(option, ctx), f"{text}{_remark(option, ctx)}"
 
 

@@ -23,9 +23,6 @@ from bmtools.io.sources import STDIN
 from bmtools.io.workers import Workers
 from bmtools.records import JsonMapping
 
-PASS_OPTIONS = "workers part ray resume"
-"""The options, for the groups of a command's help."""
-
 
 class ShardParam(click.ParamType):
     """A part and how many there are, such as 2/8."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -19,13 +21,11 @@ from bmtools.cli.tables import (
     terminal_width,
 )
 from bmtools.errors import count_of
-from bmtools.io.output import STDOUT, is_special, write_records
+from bmtools.io.output import STDOUT, write_records
 from bmtools.records import JsonMapping
 from bmtools.values import format_duration, format_figure, heading
 
 Line = JsonMapping
-Closing = tuple[str, str]
-"""Sentence that ends a command, and the command to type next."""
 MISSING_NAMED = 5
 """How many missing things a closing sentence names."""
 _AS_TABLE = "bmtools.as_table"
@@ -96,17 +96,27 @@ def report_printer(step: CommandStep) -> Callable[[Line], None]:
     return _GrowingTable(step).print if shows_tables(step) else partial(_write_line, step)
 
 
-def finish(step: CommandStep, what: str, next_command: str = "") -> None:
+def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
     """Print the sentence that ends a command: what it did, how long it took, what comes next.
 
     Args:
         step: the command.
         what: what was written, and the figure that matters.
-        next_command: to type next.
+        leads_on: whether the next command of the declaration can follow.
     """
     if step.display is not None:
-        hint = f"; next: {next_command}" if next_command else ""
+        hint = _next_command(step.context) if leads_on else ""
         click.echo(f"bmtools: {what} in {format_duration(step.display.seconds)}{hint}", err=True)
+
+
+def _next_command(context: click.Context) -> str:
+    """Name the command to type next; none without the files and directories that it reads."""
+    text = getattr(context.command, "next_command", "")
+    paths = {name: str(context.params[name] or STDOUT) for name in re.findall(r"{(\w+)}", text)}
+    if not text or any(path == STDOUT or Path(path).is_char_device() for path in paths.values()):
+        return ""
+    quoted = {name: shlex.quote(path) for name, path in paths.items()}
+    return f"; next: bmtools {text.format_map(quoted)}"
 
 
 def _write_line(step: CommandStep, line: Line) -> None:
@@ -176,13 +186,3 @@ def records_written(records: int, counts: Mapping[str, int], output: str) -> str
 def to_output(output: str) -> str:
     """Return " to FILE" for a file, and nothing for stdout."""
     return "" if output == STDOUT else f" to {output}"
-
-
-def with_file(command: str, output: str, *paths: object) -> str:
-    """Return the command that reads an output; empty where that is no file."""
-    return "" if output == STDOUT or is_special(output) else command_line(command, output, *paths)
-
-
-def command_line(text: str, *paths: object) -> str:
-    """Return a command of bmtools with paths in its gaps, quoted for the shell."""
-    return f"bmtools {text.format(*(shlex.quote(str(path)) for path in paths))}"

@@ -16,14 +16,14 @@ from bmtools.cli.options import (
     writes_file,
 )
 from bmtools.cli.parameters import InputFile
-from bmtools.cli.results import Closing, Line, reports, with_file
+from bmtools.cli.results import Line, reports
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import count_of
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.statistics.settings import StatisticsConfig
 from bmtools.status import counted
-from bmtools.values import format_estimate, format_figure, heading
+from bmtools.values import format_estimate, heading
 
 takes_models = click.option(
     "--model", "models", type=scored_directory, multiple=True, required=True, metavar="CKPT",
@@ -62,43 +62,24 @@ def scores_checkpoints(kind: type, item: str) -> Decorator:
         takes_values(*kinds)], prepare)
 
 
-def scoring_closing(lines: Sequence[Line], metric: str, unit: str, output: str,
-                  lowest: bool = True) -> Closing:
+def scoring_closing(lines: Sequence[Line], metric: str, unit: str, lowest: bool = True) -> str:
     """Close a `score-*` command: the best checkpoint's score, with its interval.
 
     Args:
         lines: those of checkpoints have the metric.
         metric: key that checkpoints are ranked by.
-        unit: key of what was counted; models that count others than each other are not ranked.
-        output: file of the lines.
+        unit: key of what was counted.
         lowest: whether lower is better.
     """
     scored = [line for line in lines if line.get(metric) is not None and "model" in line]
-    next_command = with_file("table {}", output)
-    if not scored:
-        return f"scored {count_of(len(lines), 'checkpoints')}", next_command
-    models, counted = len({line["model"] for line in scored}), unit.replace("_", " ")
-    if len({line.get("data") for line in scored}) > 1:
-        return (f"scored {models} models, each on other {counted}; their comparisons are over "
-                "those that both count"), next_command
-    ranked = metric
-    per_token = metric in ("pppl", "perplexity")
-    if per_token and len({line.get("vocabulary") for line in scored}) > 1:
-        # Tokens of different vocabularies do not compare, nor characters of different texts.
-        ranked = "bits_per_character"
-        if metric != "pppl" or len({_text_read(line) for line in scored}) > 1:
-            return (f"scored {len(scored)} checkpoints that have no measure in common",
-                    next_command)
-    best = (min if lowest else max)(scored, key=lambda line: line[ranked])
+    # Models that count other units than each other, or tokens of other vocabularies, do not rank.
+    keys = ("data", "vocabulary") if metric in ("pppl", "perplexity") else ("data",)
+    if len({tuple(map(line.get, keys)) for line in scored}) != 1:
+        return f"scored {count_of(len(scored or lines), 'checkpoints')}"
+    best = (min if lowest else max)(scored, key=lambda line: line[metric])
     bounds = best.get("interval") or best.get("intervals", {}).get(metric)
-    score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
-    if ranked != metric:
-        score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
+    models = len({line["model"] for line in scored})
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
-    return f"{best['model']} has {among}{score} over {count_of(best[unit], counted)}", next_command
-
-
-def _text_read(line: Line) -> tuple[str, ...]:
-    """Find what a signature says of the text that a model reads."""
-    return tuple(field for field in line.get("signature", "").split("|")
-                 if field.startswith(("case:", "accents:")))
+    return (f"{best['model']} has {among}{heading(metric)} "
+            f"{format_estimate(metric, best[metric], bounds)} over "
+            f"{count_of(best[unit], unit.replace('_', ' '))}")

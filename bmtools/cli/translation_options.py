@@ -13,14 +13,6 @@ from bmtools.cli.settings import takes_values
 from bmtools.translation.projection.settings import Method, ProjectionConfig
 from bmtools.translation.settings import Engine, EngineConfig
 
-ENGINE_GROUPS = {
-    "Languages": "source-lang target-lang abbreviations",
-    "Engine": "engine memory via model-licence workers",
-    "Models": "model tokenizer precision device beam-size batch-tokens max-source-tokens",
-    "Programs and servers": "command url served-model prompt key-variable answer-tokens retries "
-                            "timeout-seconds"}
-PROJECTION_OPTIONS = "method edges min-confidence lost calibration embeddings layer"
-
 
 def takes_engine(required: bool) -> Decorator:
     """Add the options of engines; the function gets the values of `EngineConfig`.

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import command_line, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject, count_of, setting
@@ -25,11 +25,8 @@ _WITH_EXTEND = {"size", "min_frequency", "max_alphabet", "allow_fewer",
 @click.command("build-vocab", cls=Command, examples=(
     "bmtools build-vocab corpus.jsonl --size 8000 --allow-fewer -o words",
     "bmtools build-vocab corpus.jsonl --extend model --size 8000 --allow-fewer -o more"),
+    next_command="pretrain FILE --architecture bert-small --tokenizer {output} -o model",
     essential="output overwrite size extend tokenizer-type special-tokens uncased allow-fewer",
-    groups={"Vocabulary": "size extend tokenizer-type special-tokens allow-fewer min-frequency "
-                          "max-alphabet",
-            "Normalization of text": "uncased strip-accents unicode split-digits",
-            "Text to train on": "sample-megabytes seed"},
     meanings={"output": "Directory for the tokenizer."})
 @reads_records
 @writes_directory
@@ -61,6 +58,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     what = f"wrote {output}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
     if "sample" in line:
         what += f" from {count_of(line['sample']['documents'], 'documents')}"
-    finish(step, what, command_line(
-        "pretrain FILE --architecture bert-small --tokenizer {} -o model" if extend is None else
-        "init-weights FILE --base CKPT --tokenizer {} -o initialised", output))
+    finish(step, what, leads_on=extend is None)

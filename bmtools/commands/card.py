@@ -17,8 +17,6 @@ from bmtools.io.provenance.manifest import CARD
 @click.command("card", cls=Command, examples=(
     "bmtools card model -o model/README.md --overwrite",
     "bmtools card base --about about.toml --scores scores.jsonl --bom bom.json"),
-    groups={"Sources": "about scores search",
-            "Further files": "bom"},
     meanings={"output": "Write the card here."})
 @click.argument("model", type=existing_directory, metavar="CKPT")
 @click.option("--about", type=InputFile(Path, allow_dash=False),

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
-from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.pass_options import Passes, takes_passes
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -28,9 +28,7 @@ from bmtools.io.workers import RecordWorker
     "--languages it,en --dropped dropped.jsonl -o clean.jsonl.zst"),
     essential="repairs min-words max-words languages drop-truncated from-year to-year licences "
               "personal-data dropped output",
-    groups={"Output": "output dropped rejects",
-            "Repairs of text": "repairs remove", "Workers": PASS_OPTIONS},
-    topics="records")
+    topics="records", next_command="dedup {output} -o distinct.jsonl")
 @passes_records("the records that stay")
 @writes_file("--dropped", "Write the records left out, with the rule and what it found under "
              "meta.dropped.")
@@ -71,4 +69,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         facts += [f"{what}: {', '.join(listed)}"] if rules else []
     lost = sum(count for name, count in counts.items() if name.startswith("dropped "))
     kept = f"{run.records:,} of {count_of(run.records + lost, 'records')}{to_output(output)}"
-    finish(step, "; ".join([kept, *facts]), with_file("dedup {} -o distinct.jsonl", output))
+    finish(step, "; ".join([kept, *facts]))

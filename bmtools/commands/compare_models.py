@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, inference_directory, input_file
-from bmtools.cli.results import finish, print_results, reports, with_file
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.models.settings import SpeedConfig
@@ -17,8 +17,8 @@ from bmtools.models.settings import SpeedConfig
 @click.command("compare-models", cls=Command, examples=(
     "bmtools compare-models model --texts notes.jsonl --turns 1",
     "bmtools compare-models base model --texts notes.jsonl --turns 1"),
-    groups={"Scores": "output", "Speed": "texts batch-size max-length turns workers"},
-    topics="checkpoints devices")
+    topics="checkpoints devices",
+    next_command="table {output} --columns parameters,megabytes,cpu.tokens_per_second")
 @click.argument("models", nargs=-1, required=True, type=inference_directory, metavar="CKPT...")
 @click.option("--texts", type=input_file, metavar="FILE", required=True,
               help="Records whose first texts are read.")
@@ -39,5 +39,4 @@ def command(step: CommandStep, models: tuple[Path, ...], texts: str,
     speed, fastest = max(others, default=first)
     fact = f"{fastest} runs {speed / first[0]:.2g} times as fast as {first[1]} on the CPU" \
         if others else f"{first[1]} reads {first[0]:,} tokens a second on the CPU"
-    finish(step, fact,
-           with_file("table {} --columns parameters,megabytes,cpu.tokens_per_second", output))
+    finish(step, fact)

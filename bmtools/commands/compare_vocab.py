@@ -9,22 +9,19 @@ import click
 
 from bmtools.cli.options import Command, named_paths, takes_rejects
 from bmtools.cli.parameters import InputFile, NamedInput
-from bmtools.cli.results import Closing, Line, command_line, finish, print_results, reports
+from bmtools.cli.results import Line, finish, print_results, reports
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_tables
 from bmtools.errors import Reject, count_of
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.sources import STDIN
-from bmtools.records import JsonMapping
 from bmtools.status import counted
 from bmtools.values import format_figure
 
 
 @click.command("compare-vocab", cls=Command, examples=(
     "bmtools compare-vocab corpus.jsonl --vocab old=base --vocab new=vocabulary",
-    "bmtools compare-vocab --terms terms.txt --vocab base --vocab vocabulary --worst 3"),
-    groups={"Vocabularies": "vocab", "Text and terms": "files terms segmenter rejects",
-            "Report": "worst table plot output"})
+    "bmtools compare-vocab --terms terms.txt --vocab base --vocab vocabulary --worst 3"))
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=InputFile())
 @click.option("--vocab", "vocabs", multiple=True, required=True, metavar="[NAME=]PATH",
@@ -75,18 +72,16 @@ def command(step: CommandStep, files: tuple[str, ...], vocabs: tuple[str, ...], 
     print_results(step, lines, output, lambda lines: print_tables(tables_of(lines)))
     if plot is not None:
         plot_lines(lines, plot)
-    finish(step, *closing(lines, paths))
+    finish(step, closing(lines))
 
 
-def closing(lines: Sequence[Line], paths: JsonMapping) -> Closing:
+def closing(lines: Sequence[Line]) -> str:
     """Close `compare-vocab`."""
     scope = lines[0]["scope"]
     pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
               if line.get("scope") == scope and line.get("pieces_per_word") is not None}
     if not pieces:
-        return f"compared {count_of(len(paths), 'vocabularies')}", ""
+        return f"compared {count_of(len(lines), 'vocabularies')}"
     best = min(pieces, key=pieces.__getitem__)
     count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
-    return (f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})",
-            command_line("pretrain FILE --architecture bert-small --tokenizer {} -o model",
-                         paths[best]) if Path(paths[best]).is_dir() else "")
+    return f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})"

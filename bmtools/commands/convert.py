@@ -22,8 +22,7 @@ from bmtools.models.settings import Casing
 
 @click.command("convert", cls=Command, examples=(
     "bmtools convert published --casing cased -o model",
-    "bmtools convert published --tokenizer vocabulary -o model"),
-    groups={"Checkpoint": "output overwrite tokenizer casing"})
+    "bmtools convert published --tokenizer vocabulary -o model"))
 @click.argument("checkpoint", type=existing_directory, metavar="DIR")
 @writes_directory
 @click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",

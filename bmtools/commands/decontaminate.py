@@ -9,8 +9,8 @@ from functools import partial
 import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
-from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.pass_options import Passes, takes_passes
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -26,8 +26,7 @@ from bmtools.io.output import open_output
     "bmtools decontaminate corpus.jsonl --evaluation test.jsonl --least-words 4 --action report "
     "--hits hits.jsonl > /dev/null"),
     essential="evaluation hits ngram-words least-words keys action output workers resume rejects",
-    groups={"Contamination": "evaluation hits ngram-words least-words keys action",
-            "Speed": PASS_OPTIONS}, topics="records")
+    topics="records", next_command="build-vocab {output} -o vocabulary")
 @passes_records()
 @click.option("--evaluation", multiple=True, required=True, type=input_file, metavar="FILE",
               help="Records that models are evaluated on; may be repeated.")
@@ -61,4 +60,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     hold = "holds" if found == 1 else "hold"
     finish(step, f"{found:,} of {count_of(run.counts.get('all', 0), 'records')} {hold} "
            f"{contaminated_texts(run.counts):,} of {count_of(texts, 'evaluation texts')}"
-           f"{to_output(output)}", with_file("build-vocab {} -o vocabulary", output))
+           f"{to_output(output)}")

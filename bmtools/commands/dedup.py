@@ -8,8 +8,8 @@ from dataclasses import asdict
 import click
 
 from bmtools.cli.options import Command, input_file, passes_records, writes_file
-from bmtools.cli.pass_options import PASS_OPTIONS, Passes, takes_passes
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.pass_options import Passes, takes_passes
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -25,9 +25,7 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
     "bmtools dedup corpus.jsonl --dropped duplicates.jsonl -o distinct.jsonl",
     "bmtools dedup corpus.jsonl --against english.jsonl -o distinct.jsonl"),
     essential="duplicates threshold ngram-words against dropped output workers resume",
-    groups={"Duplicates": "duplicates threshold ngram-words against permutations seed",
-            "Output": "output dropped", "Speed": PASS_OPTIONS},
-    topics="records")
+    topics="records", next_command="build-vocab {output} -o vocabulary")
 @passes_records()
 @writes_file("--dropped", "Collect duplicates here; meta.dropped has the id that stays in their "
                           "place and the similarity.")
@@ -58,5 +56,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     kept, exact, near = (run.counts.get(name, 0) for name in (
         "kept", "exact-duplicate", "near-duplicate"))
     finish(step, f"{kept:,} of {count_of(kept + exact + near, 'records')}{to_output(output)}; left "
-           f"out {exact:,} exact and {count_of(near, 'near duplicates')}",
-           with_file("build-vocab {} -o vocabulary", output))
+           f"out {exact:,} exact and {count_of(near, 'near duplicates')}")

@@ -21,9 +21,7 @@ from bmtools.study.corpora.settings import DescribeConfig
 
 @click.command("describe", cls=Command, examples=(
     "bmtools describe train.jsonl dev.jsonl test.jsonl --total",
-    "bmtools describe corpus.jsonl --topics medicine --table"),
-    groups={"Counts": "topics total bands uncased keys most",
-            "Report": "table plot output workers ray"}, topics="records")
+    "bmtools describe corpus.jsonl --topics medicine --table"), topics="records")
 @takes_files
 @takes_rejects
 @click.option("--topics", metavar="medicine|FILE",

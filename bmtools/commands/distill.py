@@ -11,7 +11,6 @@ from bmtools.cli.options import masked_lm_directory, tokenizer_directory
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import (
     TRAINING_FILES,
-    TRAINING_GROUPS,
     TrainingCommand,
     architecture,
     run_training,
@@ -24,8 +23,9 @@ from bmtools.training.plan import DISTILLATION_WARMUP, make_init
     "bmtools distill corpus.jsonl --teacher model --architecture bert-tiny -o small",
     "bmtools distill shards --teacher model --architecture bert-1x64 --epochs 2 --resume -o small"),
     essential="teacher student architecture output resume dry-run set epochs max-length "
-              "batch-size learning-rate", groups=TRAINING_GROUPS,
+              "batch-size learning-rate",
     topics="phases checkpoints devices",
+    next_command="score-pppl FILE --model {output}",
     meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
 @trains(without=["objective"], warmup_ratio=DISTILLATION_WARMUP)
 @click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",

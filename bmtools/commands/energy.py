@@ -20,8 +20,7 @@ from bmtools.values import format_duration, format_figure
 
 @click.command("energy", cls=Command, examples=(
     "bmtools energy model",
-    "bmtools energy model scores.jsonl --watts 350 --country ITA --statement"),
-    groups={"Report": "statement output"})
+    "bmtools energy model scores.jsonl --watts 350 --country ITA --statement"))
 @click.argument("paths", nargs=-1, required=True, type=InputPath(Path),
                 metavar="PATH...")
 @takes_settings(EnergyConfig, "config")

@@ -43,7 +43,7 @@ def command() -> None:
 def _format(name: str, options: str, *examples: str) -> Callable[..., click.Command]:
     return command.command(
         name, cls=Command, examples=[f"bmtools export {name} {example}" for example in examples],
-        groups={"Format": options} if options else {}, topics="records")
+        topics="records")
 
 
 @_format("conll", "scheme tokenization", "train.jsonl -o train.tsv",
@@ -108,7 +108,7 @@ def brat(step: CommandStep, records: RecordReader, reject: Reject, output: Path,
 @command.command("model", cls=Command, examples=(
     "bmtools export model tagger -o deployed",
     "bmtools export model tagger --int8 --calibration notes.jsonl -o ward"),
-    groups={"Model": "int8 calibration"}, topics="checkpoints devices")
+    topics="checkpoints devices")
 @click.argument("model", type=checkpoint_directory, metavar="CKPT")
 @click.option("--calibration", type=input_file, multiple=True, metavar="FILE",
               help="Records whose texts int8 is calibrated on, and outputs are compared on.")

@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import Command, passes_records, writes_file
 from bmtools.cli.parameters import InputFile, InputPath
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
@@ -25,8 +25,7 @@ _existing = InputPath(Path)
 @click.command("find-contexts", cls=Command, examples=(
     "bmtools find-contexts corpus.jsonl --words terms.txt -o contexts.jsonl",
     "bmtools find-contexts corpus.jsonl --tokenizer vocabulary --base base -o contexts.jsonl"),
-    groups={"Words": "words tokenizer base uncased",
-            "Sentences": "max-sentences lang seed", "Output": "output report"})
+    next_command="init-weights {output} --base CKPT --tokenizer {tokenizer} -o initialised")
 @passes_records("the sentences")
 @click.option("--words", metavar="FILE",
               type=InputFile(),
@@ -70,6 +69,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     missing = summary["words"] - summary["found"]
     finish(step, f"{summary['found']} of {count_of(summary['words'], 'words')} found, {missing} "
            f"not found; {count_of(summary['occurrences'], 'occurrences')}, "
-           f"{count_of(sentences, 'sentences')} sampled{to_output(output)}",
-           with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
-                     tokenizer or "vocabulary"))
+           f"{count_of(sentences, 'sentences')} sampled{to_output(output)}")

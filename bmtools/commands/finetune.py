@@ -17,7 +17,7 @@ from bmtools.cli.options import (
     writes_directory,
 )
 from bmtools.cli.parameters import InputRecords
-from bmtools.cli.results import Closing, Line, command_line, finish, prints_results
+from bmtools.cli.results import Line, finish, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import interruptible, metric_printer
@@ -106,7 +106,7 @@ class TaskGroup(Group):
                     reject)
                 write_cards(output)
                 print_metric(summary)
-                finish(step, *closing(summary))
+                finish(step, closing(summary), leads_on="folds" not in summary)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[
@@ -114,11 +114,8 @@ class TaskGroup(Group):
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "
                       "learning-rate max-length",
-            groups={"Data": "train dev test dev-fold rejects",
-                    "Model": "model output overwrite",
-                    "Learning rate": "learning-rate schedule warmup-ratio warmup-steps "
-                                     "decay-ratio min-lr-ratio"},
-            meanings=_MEANINGS, topics="devices")(run)
+            meanings=_MEANINGS, topics="devices",
+            next_command="predict FILE --model {output}")(run)
 
 
 @click.group("finetune", cls=TaskGroup, examples=(
@@ -134,7 +131,7 @@ def command() -> None:
     """
 
 
-def closing(line: Line) -> Closing:
+def closing(line: Line) -> str:
     """Close `finetune`."""
     name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
     seeds, folds = line["seeds"], line.get("folds", 0)
@@ -142,5 +139,4 @@ def closing(line: Line) -> Closing:
     spread = f"mean and deviation of {of}" if seeds > 1 or folds else "one seed"
     lost = [f"{count_of(line['diverged'], 'seeds')} diverged"] if "diverged" in line else []
     return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
-            f"({'; '.join([spread, *lost])})",
-            "" if folds else command_line("predict FILE --model {}", line["checkpoint"]))
+            f"({'; '.join([spread, *lost])})")

@@ -16,7 +16,7 @@ from bmtools.cli.options import (
     tokenizer_directory,
     writes_directory,
 )
-from bmtools.cli.results import command_line, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject
@@ -34,11 +34,8 @@ from bmtools.status import counted
     "bmtools init-weights corpus.jsonl --base base --tokenizer vocabulary -o start",
     "bmtools init-weights --base base --grow 2x128 -o larger"),
     essential="base tokenizer output overwrite grow method layers max-sentences rescale",
-    groups={"Models": "base tokenizer output overwrite",
-            "Size": "grow",
-            "Embeddings of new tokens": "method average-of layers rescale max-sentences "
-                                        "lang batch-tokens seed"},
-    meanings={"output": "Directory for the checkpoint."})
+    meanings={"output": "Directory for the checkpoint."},
+    next_command="pretrain FILE --model {output} -o model")
 @takes_files
 @takes_rejects
 @writes_directory
@@ -83,5 +80,4 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: P
         kept = line.get("copied", 0) + line.get("folded", 0)
         facts.append(f"{kept:,} of {line['tokens']:,} tokens keep their weights, the rest are made "
                      f"by {line['method']}")
-    finish(step, f"wrote {output}: {'; '.join(facts)}",
-           command_line("pretrain FILE --model {} -o model", output))
+    finish(step, f"wrote {output}: {'; '.join(facts)}")

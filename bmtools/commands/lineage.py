@@ -18,8 +18,7 @@ from bmtools.io.output import STDOUT, encode_lines, open_output
 
 @click.command("lineage", cls=Command, examples=(
     "bmtools lineage model",
-    "bmtools lineage scores.jsonl --search . --format json -o lineage.json"),
-    groups={"Places": "search", "Output": "format output"})
+    "bmtools lineage scores.jsonl --search . --format json -o lineage.json"))
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...",
                 type=InputPath(Path, exists=False))
 @click.option("--search", multiple=True, metavar="DIR",

@@ -16,7 +16,7 @@ from bmtools.training.plan import last_kept
 
 @click.command("merge", cls=Command, examples=(
     "bmtools merge seed-0 seed-1 -o merged",
-    "bmtools merge model --kept 3 -o merged"), groups={"Weights": "kept"})
+    "bmtools merge model --kept 3 -o merged"))
 @click.argument("models", nargs=-1, required=True, type=checkpoint_directory, metavar="CKPT...")
 @click.option("--kept", type=click.IntRange(min=1), metavar="N",
               help="Average the last N checkpoints that --keep-steps kept of each run instead.")

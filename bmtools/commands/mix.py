@@ -23,8 +23,7 @@ from bmtools.values import format_figure
 
 @click.command("mix", cls=Command, examples=(
     "bmtools mix --corpus old=corpus.jsonl --corpus new=notes.jsonl --weights old=0.3,new=0.7",
-    "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records",
-    groups={"Mixture": "corpus weights size repeat seed", "Output": "output workers ray"})
+    "bmtools mix --corpus corpus.jsonl --corpus notes.jsonl -o all.jsonl"), topics="records")
 @click.option("--corpus", "files", multiple=True, required=True, metavar="[NAME=]PATH",
               type=NamedInput(),
               help="A file of records, and its name if it is another one; repeat it.")

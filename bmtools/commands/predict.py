@@ -8,7 +8,7 @@ import click
 
 from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, inference_directory, passes_records, usage_errors
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_stream
@@ -20,9 +20,8 @@ from bmtools.tasks.settings import PredictConfig
 
 @click.command("predict", cls=Command, examples=(
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
-    "bmtools import text notes.txt | bmtools predict --model tagger"),
-    groups={"Model": "model task max-length batch-size device precision",
-            "Output": "into output overwrite"}, topics="records devices")
+    "bmtools import text notes.txt | bmtools predict --model tagger"), topics="records devices",
+    next_command="score-tasks FILE {output}")
 @passes_records("the records")
 @click.option("--model", type=inference_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
@@ -43,5 +42,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
 
     found = Predictor(model, config, task or "").predict(records)
     written = write_stream(step, found, output, "predicting")
-    finish(step, f"{count_of(written, 'records')} with predictions of {model}{to_output(output)}",
-           with_file("score-tasks FILE {}", output))
+    finish(step, f"{count_of(written, 'records')} with predictions of {model}{to_output(output)}")

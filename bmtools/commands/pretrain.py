@@ -9,7 +9,6 @@ import click
 from bmtools.cli.step import CommandStep
 from bmtools.commands.training_options import (
     TRAINING_FILES,
-    TRAINING_GROUPS,
     TrainingCommand,
     run_training,
     takes_model_init,
@@ -23,8 +22,9 @@ from bmtools.training.plan import ModelInit
     "bmtools pretrain shards --architecture bert-tiny --tokenizer vocabulary "
     "--steps 100 --max-length 64 -o new"),
     essential="model architecture tokenizer output resume dry-run recipe set epochs max-length "
-              "learning-rate", groups=TRAINING_GROUPS,
+              "learning-rate",
     topics="phases masking checkpoints devices",
+    next_command="score-pppl FILE --model {output}",
     meanings={"files": TRAINING_FILES, "output": "Directory for the checkpoint."})
 @trains(takes_model_init)
 def command(step: CommandStep, model: ModelInit, **options: Any) -> None:

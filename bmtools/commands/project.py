@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bmtools.cli.options import Command, input_file, passes_records, usage_errors, writes_file
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import (
-    ENGINE_GROUPS,
-    PROJECTION_OPTIONS,
     takes_engine,
     takes_projection,
 )
@@ -38,10 +36,7 @@ if TYPE_CHECKING:
     "-o annotated.jsonl"),
     essential="translations method engine min-confidence rejects review review-page "
               "accept output",
-    groups={"Projection": f"translations pairing {PROJECTION_OPTIONS} glossary "
-                          "fit-confidence rejects",
-            "Review": "review review-page accept", **ENGINE_GROUPS},
-    topics="records devices")
+    topics="records devices", next_command="split {output} -o parts")
 @passes_records("the records")
 @click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
               help="Translations of the records, under the same ids.")
@@ -89,7 +84,7 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
         write_review_page(items, Path(review_page))
     counts["annotations to review"] += len(items) if review or review_page else 0
     facts = [count_of(number, "records") + to_output(output), *count_lines(counts)]
-    finish(step, "; ".join(facts), with_file("split {} -o parts", output))
+    finish(step, "; ".join(facts))
 
 
 def _engine(options: JsonObject) -> EngineConfig | None:

@@ -13,8 +13,7 @@ from bmtools.errors import count_of
 
 @click.command("report", cls=Command, examples=(
     "bmtools report base model scores.jsonl -o report.html",
-    "bmtools report . -o report.html --title 'Italian study'"),
-    groups={"Page": "title output"})
+    "bmtools report . -o report.html --title 'Italian study'"))
 @click.argument("paths", nargs=-1, required=True, type=InputPath(), metavar="PATH...")
 @click.option("--title", default="", metavar="TEXT",
               help="Title of the page; the names of the paths without.")

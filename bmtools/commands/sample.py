@@ -19,7 +19,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.pass_options import takes_workers
-from bmtools.cli.results import Closing, Line, finish, print_results, to_output
+from bmtools.cli.results import Line, finish, print_results, to_output
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 @click.command("sample", cls=Command, examples=(
     "bmtools sample corpus.jsonl --share 0.1 -o tenth.jsonl",
-    "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records",
-    groups={"Sample": "size words records share by allow-fewer seed",
-            "Output": "output ladder rest workers ray"})
+    "bmtools sample corpus.jsonl --size 1kB,2kB,3kB --ladder ladder"), topics="records")
 @takes_files
 @takes_rejects
 @writes_records("one sample")
@@ -71,12 +69,12 @@ def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: s
     if ladder is not None:
         [line] = print_results(step, [write_ladder(records, ladder, config, workers=workers,
                                                    overwrite=overwrite, step=step)])
-        finish(step, *closing(line["samples"], line["output"]))
+        finish(step, closing(line["samples"], line["output"]))
         return
     with opened_sample(records, config, workers) as chosen, \
             nullcontext() if rest is None else open_output(rest) as others:
         write_lines(step, _without_rest(chosen, others), output)
-        finish(step, *closing(chosen.rungs, output))
+        finish(step, closing(chosen.rungs, output))
 
 
 def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
@@ -90,8 +88,8 @@ def _without_rest(chosen: Sample, others: IO[bytes] | None) -> Iterator[bytes]:
             others.write(line)
 
 
-def closing(rungs: Sequence[Line], output: str) -> Closing:
+def closing(rungs: Sequence[Line], output: str) -> str:
     """Close `sample`."""
     facts = [f"{rung['sample']}: {count_of(rung['records'], 'records')}, "
              f"{format_figure('', rung['megabytes'])} MB of text" for rung in rungs]
-    return "; ".join(facts) + to_output(output), ""
+    return "; ".join(facts) + to_output(output)

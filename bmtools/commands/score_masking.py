@@ -27,9 +27,7 @@ from bmtools.status import counted
     "bmtools score-masking notes.jsonl --model model --masking words,spans "
     "--mask-rate 0.15,0.4"),
     essential="model masking mask-rate corruption repeats max-length terms by output device",
-    groups={"Model": "model", "Masking": "masking mask-rate corruption repeats terms segmenter "
-                                         "max-length", "Scores": "by output"},
-    topics="masking devices")
+    topics="masking devices", next_command="table {output}")
 @reads_records
 @takes_models
 @reports("the scores")
@@ -60,4 +58,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
         progress=partial(counted, activity="scoring", unit="passes"),
         **asdict(config), **asdict(statistics), **asdict(inference))
     print_results(step, lines, output)
-    finish(step, *scoring_closing(lines, "perplexity", "masked_tokens", output))
+    finish(step, scoring_closing(lines, "perplexity", "masked_tokens"))

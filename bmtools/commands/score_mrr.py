@@ -24,10 +24,7 @@ from bmtools.scoring.settings import MrrConfig
     "bmtools score-mrr notes.jsonl --terms terms.txt --model model "
     "--details words.jsonl"),
     essential="model terms top-k multi-token ignore-case baseline by output fail-under plot",
-    groups={"Model": "model baseline", "Masked words": "terms",
-            "Measure": "top-k multi-token ignore-case beam-size like",
-            "Scores": "by details output fail-under fail-below-baseline",
-            "Plots": "plot"}, topics="masking devices")
+    topics="masking devices", next_command="table {output}")
 @scores_checkpoints(MrrConfig, "masked word")
 @reads_records
 @click.option("--terms", type=InputFile(allow_dash=False), metavar="FILE",
@@ -82,4 +79,4 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...],
         check_bound(checkpoints, "mrr", at_least=fail_under)
     if fail_below_baseline:
         check_regression(fail_below_baseline, reference, lines, len(models))
-    finish(step, *scoring_closing(lines, "mrr", "maskings", output, lowest=False))
+    finish(step, scoring_closing(lines, "mrr", "maskings", lowest=False))

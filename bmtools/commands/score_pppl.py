@@ -19,8 +19,7 @@ from bmtools.scoring.settings import PpplConfig
     "bmtools score-pppl notes.jsonl --model model",
     "bmtools score-pppl notes.jsonl --model base --model model --by source"),
     essential="model variant like baseline by details output fail-over device",
-    groups={"Model": "model baseline", "Measure": "variant like",
-            "Scores": "by details output fail-over"}, topics="masking devices")
+    topics="masking devices", next_command="table {output}")
 @scores_checkpoints(PpplConfig, "sentence")
 @reads_records
 @click.option("--fail-over", type=float, metavar="X",
@@ -41,4 +40,4 @@ def command(step: CommandStep, records: RecordReader, models: tuple[Path, ...], 
     print_results(step, lines, output)
     if fail_over is not None:
         check_bound(lines[:len(models)], "pppl", at_most=fail_over)
-    finish(step, *scoring_closing(lines, "pppl", "sentences", output))
+    finish(step, scoring_closing(lines, "pppl", "sentences"))

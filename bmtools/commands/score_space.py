@@ -25,11 +25,7 @@ from bmtools.status import counted
     "bmtools score-space corpus.jsonl --model model --bands 2 --set words_per_band=6 "
     "--set single_token_words=true"),
     essential="model bands occurrences layers plot output",
-    groups={"Model": "model layers",
-            "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
-                     "context-characters seed",
-            "Measures": "neighbours resamples projection",
-            "Scores": "plot output"}, topics="devices")
+    topics="devices", next_command="table {output}")
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")
@@ -73,4 +69,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, models: tu
         from bmtools.study.reports.space_plot import space_charts
 
         plot_lines(lines, plot, space_charts([line["model"] for line in lines], spaces, config))
-    finish(step, *scoring_closing(lines, "average_cosine", "words", output))
+    finish(step, scoring_closing(lines, "average_cosine", "words"))

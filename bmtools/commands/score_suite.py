@@ -13,13 +13,11 @@ from bmtools.cli.options import Command, usage_errors
 from bmtools.cli.parameters import InputRecords, NamedInput, NameOrFile
 from bmtools.cli.results import (
     MISSING_NAMED,
-    Closing,
     Line,
     as_tables,
     finish,
     print_results,
     reports,
-    with_file,
 )
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import print_table, terminal_width
@@ -33,8 +31,7 @@ _WIDEST = 10_000
 @click.command("score-suite", cls=Command, examples=(
     "bmtools score-suite --suite blurb NCBI-disease=scores.jsonl",
     "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
-    groups={"Suite": "suite sets published compare-with name",
-            "Report": "table format plot output"})
+    next_command="table {output}")
 @click.argument("results", nargs=-1, metavar="[[SET=]RESULTS]...",
                 type=NamedInput(InputRecords(Path.is_dir)))
 @click.option("--suite", required=True, metavar="NAME|FILE",
@@ -78,7 +75,7 @@ def command(step: CommandStep, results: tuple[str, ...], suite: str, published: 
         from bmtools.study.reports.report import plot_lines
 
         plot_lines(lines, plot)
-    finish(step, *closing(lines, len(chosen.sets), output))
+    finish(step, closing(lines, len(chosen.sets)))
 
 
 def _describe(one: SuiteSet) -> JsonObject:
@@ -101,7 +98,7 @@ def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
             print_table(header, rows, title)
 
 
-def closing(lines: Sequence[Line], sets: int, output: str) -> Closing:
+def closing(lines: Sequence[Line], sets: int) -> str:
     """Close `score-suite`: how complete each model is, and what its paper makes of it."""
     facts = []
     for line in lines:
@@ -116,4 +113,4 @@ def closing(lines: Sequence[Line], sets: int, output: str) -> Closing:
         facts.append(", ".join([has, *averages, *([
             f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
             if others else [])]))
-    return "; ".join(facts), with_file("table {}", output)
+    return "; ".join(facts)

@@ -22,8 +22,7 @@ from bmtools.tasks.settings import TaskScoresConfig
 @click.command("score-tasks", cls=Command, examples=(
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
-    groups={"Predictions": "predicted task negative types undirected",
-            "Scores": "details plot output fail-under"}, topics="records")
+    topics="records", next_command="table {output}")
 @click.argument("gold", type=InputRecords())
 @click.argument("predictions", nargs=-1, type=NamedInput(InputRecords()),
                 metavar="[[NAME=]PREDICTIONS]...")
@@ -63,4 +62,4 @@ def command(step: CommandStep, gold: str, predictions: tuple[str, ...], reject: 
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:
         check_bound(scored, main, at_least=fail_under)
-    finish(step, *scoring_closing(lines, main, "records", output, lowest=False))
+    finish(step, scoring_closing(lines, main, "records", lowest=False))

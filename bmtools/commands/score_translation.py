@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import Command, takes_rejects, usage_errors
 from bmtools.cli.parameters import InputFile, InputRecords
-from bmtools.cli.results import finish, print_results, reports, with_file
+from bmtools.cli.results import finish, print_results, reports
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.errors import Reject, count_of
@@ -23,9 +23,7 @@ from bmtools.values import format_estimate
     "bmtools score-translation translated.jsonl italian.jsonl",
     "bmtools score-translation translated.jsonl italian.jsonl english.jsonl "
     "--glossary terms.tsv --baseline earlier.jsonl"),
-    groups={"Comparison": "source-lang target-lang glossary baseline",
-            "Scores": "resamples output"},
-    topics="records")
+    topics="records", next_command="table {output}")
 @click.argument("hypotheses", type=InputRecords())
 @click.argument("references", type=InputRecords(), default=STDIN)
 @click.argument("sources", type=InputRecords(), required=False)
@@ -57,5 +55,4 @@ def command(step: CommandStep, hypotheses: str, references: str, sources: str | 
     print_results(step, lines, output)
     best = max((line for line in lines if "chrf" in line), key=lambda line: line["chrf"])
     score = format_estimate("chrf", best["chrf"], best.get("intervals", {}).get("chrf"))
-    finish(step, f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}",
-           with_file("table {}", output))
+    finish(step, f"{best['model']} has chrF {score} over {count_of(best['segments'], 'segments')}")

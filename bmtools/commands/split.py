@@ -26,8 +26,7 @@ _COLUMNS = ("of", "in", "records", *SHARED)
 
 @click.command("split", cls=Command, examples=(
     "bmtools split train.jsonl --ratios 0.6,0.2,0.2 --stratify label -o parts",
-    "bmtools split --check train.jsonl test.jsonl"),
-    groups={"Split": "ratios counts folds stratify together seed by check"}, topics="records",
+    "bmtools split --check train.jsonl test.jsonl"), topics="records",
     meanings={"output": "Directory for the parts; required without --check."})
 @reads_records
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",

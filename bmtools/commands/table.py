@@ -15,7 +15,6 @@ from bmtools.statistics.table import gather_rows, get_nested, number_keys
 @click.command("table", cls=Command, examples=(
     "bmtools table scores.jsonl --columns pppl,bits_per_character",
     "bmtools score-pppl notes.jsonl --model model | bmtools table --bars pppl"),
-    groups={"Table": "columns key bars title"},
     meanings={"files": "JSON Lines of any command, plain, .gz or .zst; none or - means stdin."})
 @takes_files
 @click.option("--key", default="model", show_default=True, metavar="KEY",

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
-from bmtools.cli.results import command_line, finish, print_results, prints_results
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
 from bmtools.data.settings import ShardConfig
@@ -20,8 +20,8 @@ from bmtools.status import counted
 @click.command("tokenize", cls=Command, examples=(
     "bmtools tokenize corpus.jsonl --tokenizer vocabulary -o shards",
     "bmtools tokenize corpus.jsonl --tokenizer model --sentences --lang it -o pairs"),
-    groups={"Shards": "tokenizer segmenter sentences lang shard-tokens"},
-    meanings={"output": "Directory for the shards."})
+    meanings={"output": "Directory for the shards."},
+    next_command="pretrain {output} --architecture bert-base --tokenizer {tokenizer} -o model")
 @reads_records
 @writes_directory
 @click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
@@ -45,5 +45,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: Pa
     [line] = print_results(step, [{"output": str(output), **manifest["results"],
                              "vocabulary": manifest["vocabulary"]}])
     finish(step, f"wrote {output}: {count_of(line['tokens'], 'tokens')} of "
-           f"{count_of(line['documents'], 'documents')}", command_line(
-               "pretrain {} --architecture bert-base --tokenizer {} -o model", output, tokenizer))
+           f"{count_of(line['documents'], 'documents')}")

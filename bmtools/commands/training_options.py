@@ -32,9 +32,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.parameters import InputFile, InputPath, NamedInput, NameOrFile
 from bmtools.cli.results import (
-    Closing,
     Line,
-    command_line,
     finish,
     print_results,
     prints_results,
@@ -70,13 +68,6 @@ from bmtools.training.plan import (
 )
 from bmtools.values import format_figure
 
-TRAINING_GROUPS = {
-    "Text": "files corpus replay evaluate retain lang segmenter terms rejects",
-    "Models": "teacher student take-layers model architecture tokenizer output overwrite resume "
-              "dry-run",
-    "Settings from files": "recipe phases set config",
-}
-"""Options of the training commands in the groups of their help, beside those of settings."""
 TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
@@ -370,14 +361,14 @@ def print_metrics(step: CommandStep, lines: Iterable[JsonObject]) -> None:
         print_metric(line)
         last = last if "note" in line else line
     if "checkpoint" in last:
-        finish(step, *training_closing(last))
+        finish(step, training_closing(last))
     if "stopped" in last:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             raise click.exceptions.Exit(STOPPED)
 
 
-def training_closing(line: Line) -> Closing:
+def training_closing(line: Line) -> str:
     """Close `pretrain` and `distill`."""
     facts = []
     for name, label in (("evaluate", "held-out loss"), ("last", "loss")):
@@ -387,5 +378,4 @@ def training_closing(line: Line) -> Closing:
             facts = [f"{label} {format_figure('loss', loss)}"]
             break
     return (f"wrote {line['checkpoint']}: {', '.join(facts)} after "
-            f"{count_of(line['steps'], 'steps')} and {count_of(line['tokens_seen'], 'tokens')}",
-            command_line("score-pppl FILE --model {}", line["checkpoint"]))
+            f"{count_of(line['steps'], 'steps')} and {count_of(line['tokens_seen'], 'tokens')}")

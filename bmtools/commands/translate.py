@@ -22,12 +22,10 @@ from bmtools.cli.pass_options import (
     takes_part,
     takes_resume,
 )
-from bmtools.cli.results import finish, to_output, with_file
+from bmtools.cli.results import finish, to_output
 from bmtools.cli.settings import takes_values
 from bmtools.cli.step import CommandStep
 from bmtools.cli.translation_options import (
-    ENGINE_GROUPS,
-    PROJECTION_OPTIONS,
     takes_engine,
     takes_projection,
 )
@@ -45,12 +43,7 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
     essential="source-lang target-lang engine memory model command missing project output "
               "resume rejects",
-    groups={**ENGINE_GROUPS,
-            "Sentences without translation": "missing other-languages drop-annotations "
-                                             "rejects",
-            "Annotations": f"project translate-mentions {PROJECTION_OPTIONS}",
-            "Long runs": "cache resume part ray ray-cores"},
-    topics="records devices")
+    topics="records devices", next_command="build-vocab {output} -o vocabulary")
 @passes_records("the records")
 @takes_engine(required=True)
 @takes_values(DocumentConfig, without=(
@@ -97,5 +90,4 @@ def command(step: CommandStep, records: RecordReader, reject: Reject, output: st
     totals, *remarks = translation_lines(counts)
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
-    finish(step, f"translated {totals}{to_output(output)}",
-           with_file("build-vocab {} -o vocabulary", output))
+    finish(step, f"translated {totals}{to_output(output)}")

@@ -14,8 +14,7 @@ from bmtools.errors import DataError
 
 
 @click.command("verify", cls=Command, examples=(
-    "bmtools verify model", "bmtools verify model --search . --json"),
-    groups={"Inputs": "search"}, topics="checkpoints")
+    "bmtools verify model", "bmtools verify model --search . --json"), topics="checkpoints")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...",
                 type=InputPath(Path))
 @click.option("--search", multiple=True, metavar="DIR",

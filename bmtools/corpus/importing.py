@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from bmtools.text.abbreviations import Abbreviations
 
 _CHUNK_BYTES = 1 << 20
-_TASKS = {"target": "mrr", "answers": "qa", "labels": "multilabel", "text_pair": "similarity",
-          "relations": "relations", "entities": "ner"}
-_LABELLED = ("yesno", "nli", "classification")
 Duplicates = Literal["refuse", "drop", "rename", "keep"]
 Reader = Callable[..., Iterator[Record]]
 """Function of names of files, `counts` and `reject` that yields their records."""
@@ -137,20 +134,6 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
                 yield kept
 
 
-def task_of(record: Record) -> str:
-    """Name the task that a record is an example of, or mrr; empty where there is none."""
-    if "label" in record:
-        return "yesno" if "question" in record else \
-            "nli" if "text_pair" in record else "classification"
-    return next((task for key, task in _TASKS.items()
-                 if record.get(key) or (key == "answers" and key in record)), "")
-
-
-def main_task(tasks: Collection[str]) -> str:
-    """Choose the task of a set from those of its records, of which some lack relations."""
-    return next((task for task in (*_LABELLED, *_TASKS.values()) if task in tasks), "")
-
-
 class _Head(NamedTuple):
     """Keys of a record by which ids and sets are compared.
 
@@ -158,14 +141,12 @@ class _Head(NamedTuple):
         id: of a record.
         place: of it.
         lines: that it became.
-        task: see `task_of`.
         record: itself, where it became something else.
     """
 
     id: str
     place: str
     lines: int
-    task: str
     record: JsonObject | None = None
 
 
@@ -225,7 +206,7 @@ class FileWorker:
                 records = self._account(records, file.name, counts)
             for record in self._changes.made(records, rejects.append):
                 made = list(self._changes.split([record], counts, rejects.append))
-                heads.append(_Head(record["id"], record.place, len(made), task_of(record),
+                heads.append(_Head(record["id"], record.place, len(made),
                                    record if self._changes.sentences else None))
                 lines.append(encode_lines(made))
                 size += len(lines[-1])
@@ -244,19 +225,15 @@ class ImportedRecords:
     Args:
         duplicates: what to do with a record whose id came before.
         changes: that workers made to the records.
-
-    Attributes:
-        tasks: of the records that are written.
     """
 
     def __init__(self, duplicates: Duplicates, changes: RecordChanges) -> None:
-        self._ids, self._changes, self.tasks = UniqueIds(duplicates), changes, set[str]()
+        self._ids, self._changes = UniqueIds(duplicates), changes
 
     def resume(self, run: PassRun) -> None:
         """Look at what an interrupted run has written."""
         for head in map(_heads.decode, run.done(ASIDE)):
             self._ids.add(head.id, head.place)
-            self.tasks.add(head.task)
 
     def amend(self, outcome: Outcome) -> Outcome:
         """Take out or rename duplicates."""
@@ -268,7 +245,6 @@ class ImportedRecords:
             if not self._ids.add(head.id, head.place):
                 head, own = self._again(head, own, outcome)
                 changed = True
-            self.tasks |= {head.task} if own else set()
             kept.append(head._replace(record=None))
             written += own
         if changed:

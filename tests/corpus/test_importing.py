@@ -1,4 +1,4 @@
-"""Ids that occur more than once, and the task and parts of a set."""
+"""Ids that occur more than once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bmtools.corpus.importing import Duplicates, main_task, task_of, with_unique_ids
+from bmtools.corpus.importing import Duplicates, with_unique_ids
 from bmtools.errors import RecordError
 from bmtools.records import Record
 
@@ -34,19 +34,6 @@ def test_a_refusal_names_both_lines() -> None:
     kept = list(with_unique_ids(records(GIVEN), reject=rejected.append))
     assert [record["id"] for record in kept] == ["a", "b", "a-2"]
     assert [error.place for error in rejected] == ["f:3", "f:5", "f:6"]
-
-
-@pytest.mark.parametrize(("keys", "task"), [
-    ({}, ""), ({"lang": "it"}, ""), ({"entities": [{"id": "a"}], "relations": []}, "ner"),
-    ({"entities": [{"id": "a"}], "relations": [{"head": "a", "tail": "a"}]}, "relations"),
-    ({"label": "yes", "question": "?"}, "yesno"), ({"label": "1"}, "classification"),
-    ({"label": "neutral", "text_pair": "b"}, "nli"), ({"score": 0.0, "text_pair": "b"},
-                                                      "similarity"),
-    ({"labels": ["a"]}, "multilabel"), ({"question": "?", "answers": []}, "qa"),
-    ({"target": "x"}, "mrr")])
-def test_the_task_is_told_by_the_keys(keys: dict, task: str) -> None:
-    assert task_of(Record(id="1", text="a", **keys)) == task
-    assert main_task({"", "ner", "relations"}) == "relations"
 
 
 def test_it_agrees_with_a_set() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from importlib import import_module
@@ -32,7 +32,7 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.pass_options import Passes, takes_passes
-from bmtools.cli.results import Closing, finish, records_written, with_file
+from bmtools.cli.results import finish, records_written
 from bmtools.cli.step import CommandStep
 from bmtools.cli.writing import write_lines, write_stream
 from bmtools.corpus.importing import (
@@ -41,20 +41,15 @@ from bmtools.corpus.importing import (
     ImportedRecords,
     RecordChanges,
     input_files,
-    main_task,
-    task_of,
     with_unique_ids,
 )
 from bmtools.errors import Reject
 from bmtools.io.jsonl import refuse_empty
 from bmtools.io.sources import STDIN
 from bmtools.io.workers import ONE_WORKER
-from bmtools.records import Record
 
 Content = TypeVar("Content")
 _ESSENTIAL = "sentences lang duplicates output rejects resume workers"
-_PART = re.compile(r"(?<![a-z])(?i:(?P<train>train(?:ing)?)|(?P<test>test(?:ing)?)|"
-                   r"(?P<dev>dev(?:el(?:opment)?)?|val(?:id(?:ation)?)?))(?i:set)?(?![A-Za-z])")
 _takes_account = click.option(
     "--account", "with_account", is_flag=True,
     help="Prove that every character of the text is in a record or in a class that is left out, "
@@ -115,19 +110,15 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
     def read_set(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                  duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
                  **options: object) -> None:
-        names, counts, tasks = step.sources(files), Counter[str](), set[str]()
+        names, counts = step.sources(files), Counter[str]()
         with usage_errors():
             records = _load(reader)(names, counts=counts, reject=reject, **settings, **options)
         records = with_unique_ids(changes.made(records, reject), duplicates, counts, reject)
         records = changes.split(records, counts, reject)
 
-        def noted() -> Iterator[Record]:
-            for record in _not_empty(records, names, allow_empty, counts):
-                tasks.add(task_of(record))
-                yield record
-
-        written = write_stream(step, noted(), output, "importing")
-        finish(step, *closing(written, counts, output, main_task(tasks)))
+        records = _not_empty(records, names, allow_empty, counts)
+        written = write_stream(step, records, output, "importing")
+        finish(step, records_written(written, counts, output))
 
     def read_texts(step: CommandStep, files: tuple[str, ...], changes: RecordChanges,
                    duplicates: Duplicates, allow_empty: bool, reject: Reject, output: str,
@@ -155,7 +146,7 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
             from bmtools.corpus.account import account_in_words
 
             click.echo(f"bmtools: {account_in_words(run.counts)}", err=True)
-        finish(step, *closing(run.records, run.counts, output, main_task(imported.tasks)))
+        finish(step, records_written(run.records, run.counts, output))
 
     def make(function: Callable[[], None]) -> click.Command:
         name = function.__name__.replace("_", "-")
@@ -169,10 +160,9 @@ def reads(formats: dict[str, click.Command], reader: str, content: str, *example
         formats[name] = click.command(
             name, cls=Command, essential=f"{own} {_ESSENTIAL}" if is_text else "",
             examples=[f"bmtools import {name} {example}" for example in examples],
-            groups={"Records": f"{own} sentences abbreviations duplicates",
-                    "Keys of all records": "lang source licence"},
             meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin."},
-            topics="records")(run)
+            topics="records", next_command="build-vocab {output} -o vocabulary" if is_text
+            else "split {output} -o parts")(run)
         return formats[name]
 
     return make
@@ -193,26 +183,3 @@ def _not_empty(found: Iterable[Content], names: Sequence[str], allow_empty: bool
     if is_empty:
         left_out = "; ".join(f"{name}: {count}" for name, count in counts.items() if count)
         refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
-
-
-def closing(records: int, counts: Mapping[str, int], output: str, task: str = "") -> Closing:
-    """Close `import`.
-
-    Args:
-        records: how many were written.
-        counts: what was repaired or left out.
-        output: file of the records.
-        task: whose examples they are; empty for plain text.
-    """
-    return (records_written(records, counts, output), with_file(_next_after(task, output), output))
-
-
-def _next_after(task: str, output: str) -> str:
-    """Choose what comes after `import` by what was imported, and by the name of its file."""
-    if task in ("", "mrr"):
-        return "score-mrr {} --model CKPT" if task else "build-vocab {} -o vocabulary"
-    found = list(_PART.finditer(Path(output).name))
-    part = found[-1].lastgroup if found else None
-    files = {"train": "--train {} --dev FILE", "dev": "--train FILE --dev {}",
-             "test": "--train FILE --dev FILE --test {}"}
-    return f"finetune {task} --model CKPT {files[part]} -o model" if part else "split {} -o parts"
