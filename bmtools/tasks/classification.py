@@ -37,6 +37,7 @@ from bmtools.tasks.task import (
     Split,
     Task,
     mean_loss,
+    unseen_labels,
     with_keys,
 )
 
@@ -90,7 +91,7 @@ class TextTask(Task[TextExample, TextInput]):
             notes = [*notes, f"{truncated} of {len(kept)} records are longer than "
                      f"{self.max_length} tokens and were truncated"]
         return Split(examples, {"records": len(kept), "truncated": truncated, **counts},
-                     [f"{setting(name)}: {note}" for note in notes])
+                     notes)
 
     @abstractmethod
     def learn(self, name: str, records: Sequence[Record]) -> tuple[JsonObject, list[str]]:
@@ -105,10 +106,8 @@ class TextTask(Task[TextExample, TextInput]):
         """Count labels, those of `train` become the task's; and note those that it lacks."""
         if name == TRAIN:
             self.labels = sorted(labels)
-        unseen = {label: labels[label] for label in sorted(labels.keys() - {*self.labels})}
-        return {"labels": dict(sorted(labels.items())), "unseen_labels": unseen}, [
-            f"{count} of {records} records have the label {label}, which {setting(TRAIN)} lacks; "
-            "they count as missed" for label, count in unseen.items()]
+        unseen, notes = unseen_labels(labels, self.labels, f"of {records} records have the label")
+        return {"labels": dict(sorted(labels.items())), "unseen_labels": unseen}, notes
 
     def encode(self, records: Sequence[Record]) -> Sequence[TextExample]:
         """Encode texts; annotations are not read.

@@ -381,7 +381,7 @@ def _read(task: AnyTask, sources: Mapping[str, Iterable[Record]], reject: Reject
         warn_of_unknown_tokens(str(model), int(np.count_nonzero(ids == unknown_id)), len(ids),
                                map(source_name, getattr(records, "names", ())))
         for note in splits[name].notes:
-            report({"note": note})
+            report({"note": f"{setting(name)}: {note}"})
         report({"split": name, **splits[name].counts})
     if task.trained_head() is not None:
         report({"note": f"the output layer of {model} is trained further"})

@@ -271,9 +271,8 @@ def crf_loss(model: nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
     Args:
         model: with a `TaggingHead`.
         logits: (batch, tokens, groups, labels).
-        labels: (batch, tokens) or (batch, tokens, groups), IGNORED where there is no word.
+        labels: (batch, tokens, groups), IGNORED where there is no word.
     """
-    labels = labels.reshape(logits.shape[:-1])
     labelled = (labels != IGNORED).flatten(1).any(dim=1)
     labels, logits = labels[labelled], logits[labelled]
     positions, mask = pack((labels != IGNORED).all(dim=-1))

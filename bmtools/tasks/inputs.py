@@ -36,8 +36,7 @@ class Window(ModelInput):
     Args:
         firsts: (words,) int32, index of each word's first token.
         blanks: (tokens of white space,) int32, their indices.
-        target: (words,) int64, or (words, groups) where a word has several labels; empty in
-            prediction.
+        target: (words, groups) int64; empty in prediction.
     """
 
     firsts: np.ndarray

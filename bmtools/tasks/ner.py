@@ -41,6 +41,7 @@ from bmtools.tasks.task import (
     Task,
     mean_loss,
     pad_ids,
+    unseen_labels,
     with_keys,
 )
 
@@ -137,18 +138,15 @@ class NerTask(Task[TaggedText, Window]):
                 unaligned=faults["unaligned"], overlapping=faults["overlapping"],
                 reachable=len(gold & tagged))
         known = {tag.partition("-")[2] for group in self.groups for tag in group}
-        unseen = {kind: types[kind] for kind in sorted(types) if kind not in known}
         of = f"of {counts['entities']} entities"
-        notes = [f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
-                 for kind, count in unseen.items()]
+        unseen, notes = unseen_labels(types, known, f"{of} are")
         found = [f"{counts[key]} {fault}" for key, fault in _FAULTS.items() if counts[key]]
         if self.config.scheme == "io" and counts["reachable"] < counts["entities"]:
             found.append("neighbours of one type are one in the scheme io")
         if found:
             notes.insert(0, f"{of}, {'; '.join(found)}; tags can give back {counts['reachable']}")
         return Split(examples, {**counts, "types": dict(sorted(types.items())),
-                                "unseen_types": unseen},
-                     [f"{setting(name)}: {note}" for note in notes])
+                                "unseen_types": unseen}, notes)
 
     def _require_types(self, name: str, records: Sequence[Record]) -> None:
         """Refuse a set that has no entities to find, or a training set that lacks a type."""
@@ -168,7 +166,7 @@ class NerTask(Task[TaggedText, Window]):
         """Tag a text's words in each group.
 
         Returns:
-            label ids, (words,) or (words, groups), IGNORED for types that training lacks; the
+            label ids, (words, groups), IGNORED for types that training lacks; the
             entities that come back from the tags; and faults of entities.
         """
         columns, tagged, faults = [], set[Span](), Counter[str]()
@@ -181,7 +179,7 @@ class NerTask(Task[TaggedText, Window]):
             tagged |= {(words[first, 0], words[after - 1, 1], kind)
                        for first, after, kind in tags_to_spans(found)}
             faults += own_faults
-        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1), tagged, faults
+        return np.stack(columns, axis=1), tagged, faults
 
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
@@ -206,12 +204,8 @@ class NerTask(Task[TaggedText, Window]):
         return batch
 
     def collate_labels(self, inputs: Sequence[Window], batch: Arrays) -> np.ndarray:
-        """Put label ids at the words' first tokens, or at all, (batch, tokens) int64.
-
-        Where types overlap, (batch, tokens, groups).
-        """
-        shape = batch["input_ids"].shape
-        labels = np.full(shape if len(self.groups) == 1 else (*shape, len(self.groups)), IGNORED)
+        """Put label ids at the words' first tokens, or at all, (batch, tokens, groups) int64."""
+        labels = np.full((*batch["input_ids"].shape, len(self.groups)), IGNORED)
         for row, window in zip(labels, inputs, strict=True):
             if self.config.label_pieces == "all":
                 row[1:len(window) + 1] = self._piece_labels(window)
@@ -220,19 +214,19 @@ class NerTask(Task[TaggedText, Window]):
         return labels
 
     def _piece_labels(self, window: Window) -> np.ndarray:
-        """Label all tokens of a window, (tokens,) or (tokens, groups), as `label_pieces` says.
+        """Label all tokens of a window, (tokens, groups), as `label_pieces` says.
 
         Tokens of white space, and those of a word that began in another window, have none.
         """
         words = np.searchsorted(window.firsts, np.arange(len(window)), side="right") - 1
-        labels = np.full((len(window), *window.target.shape[1:]), IGNORED)
+        labels = np.full((len(window), len(self.groups)), IGNORED)
         labels[words >= 0] = window.target[words[words >= 0]]
         inside = np.array([[tags.index(re.sub("^[A-Z]-", "I-", tag)) for tag in tags]
                            for tags in self.groups])
         later = labels != IGNORED
         later[window.firsts] = False
         columns = np.broadcast_to(np.arange(len(self.groups)), labels.shape)
-        labels[later] = inside[columns[later] if labels.ndim > 1 else 0, labels[later]]
+        labels[later] = inside[columns[later], labels[later]]
         labels[window.blanks] = IGNORED
         return labels
 
@@ -245,10 +239,9 @@ class NerTask(Task[TaggedText, Window]):
         return partial(TaggingHead, config)
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute logits, (batch, tokens, labels); by groups, (batch, tokens, groups, labels)."""
+        """Compute logits, (batch, tokens, groups, labels)."""
         found = super().logits(model, {key: value for key, value in batch.items() if key != WORDS})
-        return found.unflatten(-1, (len(self.groups), -1)) \
-            if self.config.crf or len(self.groups) > 1 else found
+        return found.unflatten(-1, (len(self.groups), -1))
 
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
@@ -289,8 +282,7 @@ class NerTask(Task[TaggedText, Window]):
         kept = [rows[window.firsts] for window, rows in zip(
             example.inputs, outputs, strict=True)] if self.config.scores_subtokens else outputs
         shape = len(self.groups), len(self.groups[0]) + self.config.crf
-        return np.concatenate([np.zeros((0, *shape), dtype=np.float32),
-                               *(rows.reshape(len(rows), *shape) for rows in kept)])
+        return np.concatenate([np.zeros((0, *shape), dtype=np.float32), *kept])
 
     def _split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split outputs into log probabilities, (words, groups, labels), and best label ids."""
@@ -335,10 +327,9 @@ class NerTask(Task[TaggedText, Window]):
         """Compute the F1 of entities as runs of tokens that have a label."""
         sides: tuple[set[Mention], set[Mention]] = set(), set()
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            gold = np.concatenate([np.zeros(0, dtype=np.int64),
-                                   *map(self._piece_labels, example.inputs)])
-            found = np.concatenate([np.zeros(0, dtype=np.int64),
-                                    *(rows.argmax(axis=1) for rows in output)])
+            none = np.zeros((0, 1), dtype=np.int64)
+            gold = np.concatenate([none, *map(self._piece_labels, example.inputs)])
+            found = np.concatenate([none, *(rows.argmax(axis=2) for rows in output)])
             for side, ids in zip(sides, (gold, found), strict=True):
                 tags = [self.labels[one] for one in ids[gold != IGNORED]]
                 side |= {(number, *span) for span in iob2_spans(tags)}

@@ -124,7 +124,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
                             "expected records whose key 'answers' names words of the text")
         questions = len({question_of(record) for record in kept})
         return Split(examples, {"records": len(kept), "questions": questions, **counts},
-                     [f"{setting(name)}: {note}" for note in self._notes(len(kept), counts)])
+                     [*self._notes(len(kept), counts)])
 
     def _first_answer(self, record: Record, example: QuestionedText,
                       counts: Counter[str]) -> tuple[int, int] | None:

@@ -45,6 +45,7 @@ from bmtools.tasks.task import (
     encode_texts,
     mean_loss,
     pad_ids,
+    unseen_labels,
     with_keys,
 )
 
@@ -121,22 +122,22 @@ class RelationsTask(Task[PairsExample, PairInput]):
             for item, label in zip(one.inputs, gold, strict=True)])
             for one, (gold, lost) in zip(self._encode(found), labelled, strict=True)]
         relations = sum(labels[kind] for kind in types) + missed
+        unseen, notes = unseen_labels({kind: labels[kind] for kind in types}, ids,
+                                      f"of {relations} relations are")
         counts: JsonObject = {
             "records": len(found), "entities": sum(len(record.get("entities", ()))
                                                    for record, _ in found),
             "pairs": labels.total(), "labels": dict(sorted(labels.items())),
             "relations": relations, "missed": missed,
             "truncated": sum(bool(item.truncated) for one in examples for item in one.inputs),
-            "unseen_types": {kind: labels[kind] for kind in types if kind not in ids}}
-        notes = [f"{count} of {relations} relations are {kind}, which {setting(TRAIN)} lacks; they "
-                 "count as missed" for kind, count in counts["unseen_types"].items()]
+            "unseen_types": unseen}
         if missed:
             notes.append(f"{missed} of {relations} relations count as missed: they are between no "
                          "two entities that are paired, or a further type of a pair")
         if counts["truncated"]:
             notes.append(f"{counts['truncated']} of {labels.total()} pairs are in texts longer "
                          f"than {self.max_length} tokens, which were cut around both entities")
-        return Split(examples, counts, [f"{setting(name)}: {note}" for note in notes])
+        return Split(examples, counts, notes)
 
     def _refuse(self, name: str, records: Sequence[Record], pairs: int) -> None:
         """Refuse a set that nothing can be learned from, or scored by."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bmtools.data.masking.corruption import IGNORED
-from bmtools.errors import CheckpointError, RecordError, Reject, refuse
+from bmtools.errors import CheckpointError, RecordError, Reject, refuse, setting
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
 from bmtools.models.exported.formats import read_exported
@@ -332,6 +332,20 @@ def with_keys(records: Iterable[Record], expected: Mapping[str, str],
                                record))
         else:
             yield record
+
+
+def unseen_labels(counts: Mapping[str, int], known: Collection[str],
+                  of: str) -> tuple[dict[str, int], list[str]]:
+    """List the labels of a set that the training set lacks, and a note on each.
+
+    Args:
+        counts: of the set's labels.
+        known: labels of the training set.
+        of: what has a label, such as "of 9 relations are".
+    """
+    unseen = {label: counts[label] for label in sorted(counts) if label not in known}
+    return unseen, [f"{count} {of} {label}, which {setting(TRAIN)} lacks; they count as missed"
+                    for label, count in unseen.items()]
 
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:

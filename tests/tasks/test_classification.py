@@ -277,8 +277,8 @@ def test_sets_of_labels_are_described(bert: Path) -> None:
     assert split.counts == {"records": 2, "truncated": 1, "documents": 1, "unlabelled": 1,
                             "labels": {"cuore": 1, "nuovo": 1}, "unseen_labels": {"nuovo": 1}}
     assert split.notes == [
-        "dev: 1 of 2 records have the label nuovo, which train lacks; they count as missed",
-        "dev: 1 of 2 records are longer than 16 tokens and were truncated"]
+        "1 of 2 records have the label nuovo, which train lacks; they count as missed",
+        "1 of 2 records are longer than 16 tokens and were truncated"]
 
 
 # Similarity

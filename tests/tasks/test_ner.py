@@ -42,7 +42,7 @@ def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT, merge_type
     task = make_task(tokenizer, merge_types=merge_types)
     split = task.read("train", [Record(id="1", text=text, entities=list(entities))])
     [example] = split.examples
-    ids = [number for window in example.inputs for number in window.target]  # type: ignore[union-attr]
+    ids = [number for window in example.inputs for [number] in window.target]  # type: ignore[union-attr]
     return example, [task.labels[number] for number in ids], split.counts
 
 

@@ -195,10 +195,10 @@ def test_sets_are_described(bert: Path) -> None:
         "records": 1, "entities": 3, "pairs": 1, "labels": {"NEW": 1}, "relations": 3,
         "missed": 2, "truncated": 1, "unseen_types": {"NEW": 1}}
     assert split.notes == [
-        "dev: 1 of 3 relations are NEW, which train lacks; they count as missed",
-        "dev: 2 of 3 relations count as missed: they are between no two entities that are paired, "
+        "1 of 3 relations are NEW, which train lacks; they count as missed",
+        "2 of 3 relations count as missed: they are between no two entities that are paired, "
         "or a further type of a pair",
-        "dev: 1 of 1 pairs are in texts longer than 12 tokens, which were cut around both entities"]
+        "1 of 1 pairs are in texts longer than 12 tokens, which were cut around both entities"]
 
 
 @pytest.mark.parametrize(("settings", "given", "found"), [

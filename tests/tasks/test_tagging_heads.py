@@ -171,7 +171,7 @@ def test_neighbours_that_io_joins_are_reported(encoder: Path, scheme: str, reach
         {"start": 0, "end": 4, "type": "X"}, {"start": 5, "end": 11, "type": "X"}])])
     assert split.counts["reachable"] == reachable
     assert split.notes == [] if scheme == "bio" else [
-        "train: of 2 entities, neighbours of one type are one in the scheme io; tags can give "
+        "of 2 entities, neighbours of one type are one in the scheme io; tags can give "
         "back 0"]
 
 
@@ -183,7 +183,7 @@ def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
         {"start": start, "end": len(text), "type": "X"}])]).examples
     batch = task.collate(example.inputs)
     [row] = task.collate_labels(example.inputs, batch)
-    return [task.labels[one] if one >= 0 else "-" for one in row]
+    return [task.labels[one] if one >= 0 else "-" for [one] in row]
 
 
 def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
@@ -217,7 +217,7 @@ def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) 
         tags: tuple[list[str], list[str]] = [], []
         for window in example.inputs:
             batch = task.collate([window])
-            [labels] = task.collate_labels([window], batch)
+            labels = task.collate_labels([window], batch)[0, :, 0]
             with torch.inference_mode():
                 [best] = model(**{key: torch.from_numpy(value) for key, value in batch.items()}
                                ).logits.argmax(-1).numpy()
