@@ -203,6 +203,7 @@ class MultilabelTask(TextTask):
     config: MultilabelConfig
     problem_type = "multi_label_classification"
     key = "labels"
+    normalized = False
     expected = "a list of labels, empty for none"
     metrics = ("micro_f1", "macro_f1", "example_f1", "record_micro_f1", "record_macro_f1")
 
@@ -225,10 +226,6 @@ class MultilabelTask(TextTask):
         if self.label_loss is not None:
             return self.label_loss(logits.float(), labels)
         return binary_cross_entropy_with_logits(logits.float(), labels, reduction="sum")
-
-    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute logits, (batch, labels)."""
-        return model(**batch).logits.float()
 
     def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
         """Make the `labels` whose probability reaches the threshold, and all `probabilities`."""
@@ -278,6 +275,7 @@ class SimilarityTask(TextTask):
     problem_type = "regression"
     needed = _PAIR
     key = "score"
+    normalized = False
     expected = "the similarity of the texts, a number"
     metrics = ("pearson", "spearman")
 
@@ -332,10 +330,6 @@ class SimilarityTask(TextTask):
     def loss(self, model: PreTrainedModel, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the squares of errors of standardised scores."""
         return mse_loss(logits.float(), labels, reduction="sum")
-
-    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute scores, (batch, 1)."""
-        return model(**batch).logits.float()
 
     def predict(self, example: TextExample, outputs: Outputs) -> JsonObject:
         """Make the `score`."""

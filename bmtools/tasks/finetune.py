@@ -335,8 +335,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]], repo
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
                            f"with another {setting('seed')} on each machine")
     task_class = load_task(plan.task)
-    task = task_class(plan.config, load_encoder(plan.model,
-                                                task_class.model_class_for(plan.config)))
+    task = task_class(plan.config,
+                      load_encoder(plan.model, task_class.head_for(plan.config)[0]))
     splits = _read(task, sources, reject, report)
     texts = {", ".join(source.names): source.licences() for name, source in sources.items()
              if name == TRAIN and isinstance(source, RecordReader)}

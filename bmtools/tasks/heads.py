@@ -342,7 +342,8 @@ class Crf(nn.Module):
         numbers = torch.arange(len(self.start), device=labels.device)
         path = emissions.gather(3, labels[..., None])[..., 0]
         path[:, 1:] += scores[numbers, labels[:, :-1], labels[:, 1:]]
-        last = labels.gather(1, _last(mask, labels))[:, 0]
+        ends = (mask.sum(dim=1) - 1).clamp(min=0)[:, None, None].expand(-1, 1, len(self.start))
+        last = labels.gather(1, ends)[:, 0]
         total = (path * mask[..., None]).sum(dim=1) + self.start[numbers, labels[:, 0]] \
             + self.end[numbers, last]
         *_, alphas = self._forward(emissions, mask, torch.logsumexp)
@@ -391,12 +392,6 @@ class Crf(nn.Module):
             step = reduce(alphas[..., None] + scores, dim=-2) + emissions[:, word]
             alphas = torch.where(mask[:, word, None, None], step, alphas)
             yield alphas
-
-
-def _last(mask: Tensor, labels: Tensor) -> Tensor:
-    """Number the last word of each sequence, (batch, 1, groups)."""
-    last = (mask.sum(dim=1) - 1).clamp(min=0)
-    return last[:, None, None].expand(-1, 1, labels.shape[2])
 
 
 def pack(mask: Tensor) -> tuple[Tensor, Tensor]:

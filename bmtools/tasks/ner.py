@@ -231,12 +231,11 @@ class NerTask(Task[TaggedText, Window]):
         return labels
 
     @classmethod
-    def make_head(cls, config: TaskConfig) -> MakeHead | None:
+    def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
         """Make the layers that the settings ask for; a linear layer is transformers' own."""
         assert isinstance(config, NerConfig)
-        if config.head == "linear" and not config.crf:
-            return None
-        return partial(TaggingHead, config)
+        is_plain = config.head == "linear" and not config.crf
+        return cls.model_class, None if is_plain else partial(TaggingHead, config)
 
     def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute logits, (batch, tokens, groups, labels)."""

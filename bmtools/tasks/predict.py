@@ -121,7 +121,7 @@ def load_for_export(directory: Path) -> Checkpoint | None:
         return None
     task_class = load_task(name)
     config = _read_settings(directory, name)
-    if task_class.make_head(config) is None:
+    if task_class.head_for(config)[1] is None:
         return None
     if getattr(config, "crf", False) or getattr(config, "head", "") == "bilstm":
         raise CheckpointError(

@@ -85,6 +85,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
     config: QaConfig
     model_class = "AutoModelForQuestionAnswering"
     key = "answers"
+    normalized = False
     metrics = ("f1", "exact_match", "strict_accuracy", "lenient_accuracy", "mrr")
     fixed_labels = True
 
@@ -185,10 +186,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         logits: Tensor = torch.stack([found.start_logits, found.end_logits], dim=-1) \
             if hasattr(found, "start_logits") else found.logits
         return logits.float().masked_fill(batch["attention_mask"][..., None] == 0, IMPOSSIBLE)
-
-    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute logits; scores of spans are sums of them."""
-        return self.logits(model, batch)
 
     def trim(self, item: AnswerWindow, output: np.ndarray) -> np.ndarray:
         """Keep the logits of tokens that are no padding."""

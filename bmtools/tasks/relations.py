@@ -202,16 +202,11 @@ class RelationsTask(Task[PairsExample, PairInput]):
     # Model
 
     @classmethod
-    def model_class_for(cls, config: TaskConfig) -> str:
-        """Name the auto class whose output layer sees what is pooled."""
-        return cls.model_class if _pools_first(config) else "AutoModelForTokenClassification"
-
-    @classmethod
-    def make_head(cls, config: TaskConfig) -> MakeHead | None:
-        """Return a head over both mentions, or None for that of classification."""
-        if _pools_first(config):
-            return None
-        return PairHead
+    def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
+        """Return a head over the states of both mentions, or that of classification."""
+        if isinstance(config, RelationsConfig) and config.pooling == "cls":
+            return cls.model_class, None
+        return "AutoModelForTokenClassification", PairHead
 
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head and embeddings of new markers from the seed."""
@@ -269,7 +264,3 @@ class RelationsTask(Task[PairsExample, PairInput]):
             for name in ("support", "predicted", "correct")}
         ids = np.array([item.target for example in examples for item in example.inputs], dtype=int)
         return Evaluation(scores, {"by_type": by_type}, mean_loss(rows, ids))
-
-
-def _pools_first(config: TaskConfig) -> bool:
-    return isinstance(config, RelationsConfig) and config.pooling == "cls"

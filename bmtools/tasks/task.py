@@ -131,11 +131,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
     Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `logits`
     and `loss` on batches that `collate` and `collate_labels` make, and `score` on the outputs for
     `dev` and `test`. Prediction calls `load`, `accept_labels`, and for each record
-    `encode` and `predict`. The loss is cross-entropy and outputs are log probabilities unless a
-    task overrides them.
+    `encode` and `predict`. The loss is cross-entropy unless a task overrides it.
 
     Attributes:
-        model_class: transformers' auto class whose head the task trains; see `model_class_for`.
+        model_class: transformers' auto class whose head the task trains; see `head_for`.
         problem_type: what transformers makes of the outputs; written into `config.json`. None
             where the class leaves no choice.
         key: of records, that holds the annotation which the task learns.
@@ -146,6 +145,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
         fixed_labels: the outputs mean the same whatever the training set.
+        normalized: outputs are log probabilities, not logits.
         into: key of records that predictions are added under.
 
     Args:
@@ -159,6 +159,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     dependent: ClassVar[Sequence[str]] = ()
     metrics: tuple[str, ...]
     fixed_labels: ClassVar[bool] = False
+    normalized: ClassVar[bool] = True
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         self.config = config
@@ -197,22 +198,21 @@ class Task(ABC, Generic[ExampleT, InputT]):
     # Model
 
     @classmethod
-    def model_class_for(cls, config: TaskConfig) -> str:
-        """Name transformers' auto class whose head the task trains with these settings."""
-        return cls.model_class
+    def head_for(cls, config: TaskConfig) -> tuple[str, MakeHead | None]:
+        """Name transformers' auto class whose head the task trains with these settings.
 
-    @classmethod
-    def make_head(cls, config: TaskConfig) -> MakeHead | None:
-        """Return what makes the module in place of transformers' output layer; None keeps that."""
-        return None
+        Returns:
+            the class, and what makes the module in place of its output layer; None keeps that.
+        """
+        return cls.model_class, None
 
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head for the labels.
 
         It is the checkpoint's own where `trained_head` finds one, else drawn from the seed alone.
         """
-        model = with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config),
-                              self.trained_head())
+        _, make_head = self.head_for(self.config)
+        model = with_new_head(self.checkpoint, self.labels, seed, make_head, self.trained_head())
         if self.problem_type:
             model.config.problem_type = self.problem_type
         return model
@@ -234,7 +234,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         weights = read_weights(encoder.path, f"{name}.")
         with torch.random.fork_rng(devices=[]):
             head = new_layer(linear_layer(encoder.model, name), len(self.labels),
-                             self.make_head(self.config))
+                             self.head_for(self.config)[1])
         if {key: weight.shape for key, weight in weights.items()} != \
                 {key: weight.shape for key, weight in head.state_dict().items()}:
             return None
@@ -253,7 +253,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
-        make_head, model_class = cls.make_head(config), cls.model_class_for(config)
+        model_class, make_head = cls.head_for(config)
         if make_head is None or read_exported(directory):
             return load_for_inference(directory, device, model_class)
         checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
@@ -292,7 +292,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute what `predict` and `score` read, (batch, ...), in float32."""
-        return self.logits(model, batch).float().log_softmax(dim=-1)
+        logits = self.logits(model, batch).float()
+        return logits.log_softmax(dim=-1) if self.normalized else logits
 
     def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
         """Keep of an input's output what is needed; padding is still in it."""

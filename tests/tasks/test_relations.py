@@ -66,7 +66,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_task(bert: Path, **settings: Any) -> RelationsTask:
     config = RelationsConfig(**{"max_length": 32, **settings})
-    return RelationsTask(config, load_encoder(bert, RelationsTask.model_class_for(config)))
+    return RelationsTask(config, load_encoder(bert, RelationsTask.head_for(config)[0]))
 
 
 @pytest.mark.parametrize(("entities", "pooling", "facts"), [

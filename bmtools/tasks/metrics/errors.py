@@ -174,7 +174,8 @@ def calibrate(scores: Sequence[object], correct: Sequence[bool]) -> Scores:
         and `precision`; `kept`: the share of predictions that stay at a precision of 0.95, those
         with the highest scores, and `threshold`: their least score; `bins` that are not empty.
     """
-    if not scores or not all(map(_is_probability, scores)):
+    if not scores or not all(isinstance(score, int | float) and 0 <= score <= 1
+                             for score in scores):
         return {}
     values, right = np.array(scores, dtype=float), np.array(correct, dtype=float)
     bins = _bins(values, right)
@@ -186,10 +187,6 @@ def calibrate(scores: Sequence[object], correct: Sequence[bool]) -> Scores:
         "threshold": None if threshold is None else rounded(threshold),
         "bins": [{name: rounded(value) if isinstance(value, float) else value
                   for name, value in one.items()} for one in bins]}}
-
-
-def _is_probability(score: object) -> bool:
-    return isinstance(score, int | float) and 0 <= score <= 1
 
 
 def _bins(scores: np.ndarray, correct: np.ndarray) -> list[Scores]:

@@ -55,11 +55,6 @@ class Predictions:
     source: RecordSource
     model: str
 
-    @property
-    def place(self) -> str:
-        """Name of the source in messages."""
-        return _source_name(self.source, self.name)
-
 
 def name_predictions(files: Sequence[str]) -> list[Predictions]:
     """Name the models of files: NAME=PATH, or a path, whose name is the file's.
@@ -136,11 +131,16 @@ def task_scores(gold: RecordSource, predictions: Sequence[str | Predictions], *,
         broken_down = _by_kind(sample, pairs, metrics, statistics)
         lines.append({"model": one.name, "task": task,
                       **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
-                      **_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
+                      **_estimates(sample, metrics.compared[0], statistics),
+                      **metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(kinds))]),
+                      "documents": sample.documents, "records": len(records),
+                      **metrics.errors(pairs),
                       **({"by": broken_down} if broken_down else {}), **last_keys})
     set_status("comparing models")
-    return [*lines, *_seed_lines(samples, metrics, statistics),
-            *_comparisons(samples, metrics, statistics)]
+    lines += [{"model": model, "metric": name, **line}
+              for model, own in samples.items() if len(own) > 1
+              for name, line in summarize_seeds(own, metrics.compared, statistics).items()]
+    return [*lines, *_comparisons(samples, metrics, statistics)]
 
 
 def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresConfig,
@@ -158,7 +158,7 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
         raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
                         "at least one")
     for one, own in zip(runs, found, strict=True):
-        require_same_ids(expected, name, own, one.place)
+        require_same_ids(expected, name, own, _source_name(one.source, one.name))
     task = config.task or find_task(expected, found[0], config.predicted)
     require_annotations(expected, task)
     matched = [[match_predictions(record, own[one], task, config.predicted)
@@ -177,13 +177,6 @@ def _match(gold: RecordSource, runs: Sequence[Predictions], config: TaskScoresCo
 
 def _source_name(source: RecordSource, other: str = "gold") -> str:
     return source_name(str(source)) if isinstance(source, str | PathLike) else other
-
-
-def _scores(sample: Sample, pairs: Pairs, metrics: TaskMetrics,
-            statistics: StatisticsConfig) -> Line:
-    counts = metrics.show_counts(sample.counts.sum(axis=0)[:max(1, len(pairs.kinds))])
-    return {**_estimates(sample, metrics.compared[0], statistics), **counts,
-            "documents": sample.documents, "records": len(pairs.gold)}
 
 
 def _estimates(sample: Sample, main: str, statistics: StatisticsConfig) -> Line:
@@ -222,13 +215,6 @@ def _signature(task: str, config: TaskScoresConfig) -> str:
               "types": ",".join(sorted(split_names(config.types))) or None,
               "undirected": "yes" if config.undirected else None, "bmtools": __version__}
     return "|".join(f"{name}:{value}" for name, value in fields.items() if value is not None)
-
-
-def _seed_lines(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
-                statistics: StatisticsConfig) -> list[Line]:
-    return [{"model": model, "metric": name, **line}
-            for model, seeds in samples.items() if len(seeds) > 1
-            for name, line in summarize_seeds(seeds, metrics.compared, statistics).items()]
 
 
 def _comparisons(samples: Mapping[str, Sequence[Sample]], metrics: TaskMetrics,
