@@ -326,15 +326,6 @@ def test_predictions_are_in_the_scale_of_the_scores_and_transformers_agrees(
     assert "| output | score |" in card and "| labels |" not in card
 
 
-def test_close_scores_stay_apart(bert: Path) -> None:
-    """As of a model that has learned little; rounding would change their correlation."""
-    task = similarity(bert)
-    [example] = task.encode(rated(1, 1))
-    found = [task.predict(example, [np.array([score])])["score"]
-             for score in (2.11412, 2.11413)]
-    assert found == [2.11412, 2.11413]
-
-
 @pytest.mark.parametrize(("given", "error", "found"), [
     (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
      r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),

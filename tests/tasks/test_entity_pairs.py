@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from bmtools.corpus.formats.sets.ddi import ddi_records
-from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.tasks.entity_pairs import (
     Candidate,
@@ -172,14 +171,6 @@ def test_labels_agree_with_a_twin(directed: bool) -> None:
                                 wanted[0]))
         assert label_candidates(candidates, arcs, config) == (
             expected, sorted(kind for *_, kind in missed))
-
-
-def test_records_without_ids_or_language_are_refused() -> None:
-    nameless = [ENTITIES[0], {"start": 0, "end": 2, "type": "X"}]
-    with pytest.raises(RecordError, match=r"a.jsonl:3: key 'entities\[1\].id' is missing"):
-        find_candidates(record(), nameless, RelationsConfig())
-    with pytest.raises(RecordError, match=r"a.jsonl:3: found no language, expected the key 'lang'"):
-        find_candidates(record().without("lang"), ENTITIES, RelationsConfig(within="sentence"))
 
 
 @pytest.mark.data

@@ -101,20 +101,6 @@ def test_a_head_is_trained_further_for_the_same_labels(checkpoint: Path, tmp_pat
     assert start(other, tmp_path / "tuned", LABELS).trained_head() is None
 
 
-def test_windows_are_tagged_as_they_would_be_alone(checkpoint: Path) -> None:
-    """Padding and neighbours in a batch change nothing; compared with transformers' own pass."""
-    task = tagger(checkpoint, 40)
-    tokenizer = task.checkpoint.tokenizer
-    model = task.new_model(1).eval()
-    examples = task.encode(records())
-    found = run_model(task, model, examples, 8)
-    for window, rows in zip(examples[0].inputs, found[0], strict=True):
-        ids = [tokenizer.cls_token_id, *map(int, window.ids), tokenizer.sep_token_id]
-        with torch.inference_mode():
-            alone = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1).numpy()
-        assert rows[:, 0] == pytest.approx(alone[window.firsts + 1], abs=1e-5)
-
-
 @pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])
 def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str) -> None:
     """Weights of the head: drawn from the seed, unless the checkpoint has them (ModernBERT's)."""

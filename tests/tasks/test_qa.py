@@ -342,6 +342,3 @@ def test_records_without_a_question_are_refused_or_collected(bert: Path, tmp_pat
     assert split.counts["records"] == 3
     with pytest.raises(RecordError, match=r"a\.jsonl:8: key 'question' is empty"):
         qa(bert).encode(bad[1:])
-
-
-# Several texts and models

@@ -11,12 +11,10 @@ from toy_models import learn_wordpiece, save_random
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import Crf, TaggingHead, load_encoder, module_of
-from bmtools.tasks.metrics.samples import measure
 from bmtools.tasks.metrics.score_tasks import task_scores
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.predict import Predictor, predict, run_model
@@ -93,13 +91,6 @@ def test_overlapping_entities_of_different_types_come_back(
     assert found(tmp_path / "merged") == gold
     assert all(0 < e["score"] <= 1 for r in Predictor(tmp_path / "merged").predict(RECORDS)
                for e in r["predicted"]["entities"])
-
-
-def test_a_tagger_with_a_plain_head_needs_no_transformers(encoder: Path, tmp_path: Path) -> None:
-    tune(encoder, tmp_path / "tuned", scheme="bioul", overlapping=True, epochs=1)
-    assert isinstance(Predictor(tmp_path / "tuned").task.checkpoint.model, InferenceModel)
-    assert load_checkpoint(tmp_path / "tuned", model_class=TAGGER).model.config.id2label == dict(
-        enumerate(f"{prefix}-{kind}" for kind in ("DIS", "DRUG", "SIGN") for prefix in "OBILU"))
 
 
 @pytest.mark.parametrize("settings", [{"head": "bilstm", "head_layers": 2}, {"crf": True},
@@ -314,14 +305,3 @@ def test_elements_are_learned_and_scored_by_words(encoder: Path, tmp_path: Path,
     gold.write_bytes(encode_lines(RECORDS[:10]))
     [line] = task_scores(str(gold), [str(found)], task="pico", resamples=10)
     assert line["macro_f1"] == pytest.approx(reported, abs=1e-6)
-
-
-def test_words_count_one_by_one_and_types_alike() -> None:
-    """Worked by hand: five words, of which one has two types and one is touched inside."""
-    sides = [[{"text": "adults with low-dose aspirin died.", "entities": [
-        {"start": start, "end": end, "type": kind} for start, end, kind in spans]}]
-        for spans in ([(0, 16, "PAR"), (12, 28, "INT"), (29, 33, "OUT")],
-                      [(0, 11, "PAR"), (12, 20, "INT"), (0, 6, "INT")])]
-    scores, by_type = measure("pico", *sides)
-    assert {kind: one["f1"] for kind, one in by_type.items()} == {"PAR": 0.8, "INT": 0.5, "OUT": 0}
-    assert scores["macro_f1"] == pytest.approx(1.3 / 3, abs=1e-6)

@@ -17,11 +17,9 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from bmtools.corpus.formats.sets.conll import conll_records
-from bmtools.corpus.formats.settings import ConllConfig
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.tasks.metrics.score_tasks import Predictions, name_predictions, task_scores
-from bmtools.tasks.metrics.spans import Mention, find_words
+from bmtools.tasks.metrics.spans import Mention
 
 Line = dict[str, Any]
 TEXT = "il cuore pompa il sangue nelle arterie e nelle vene"
@@ -248,48 +246,6 @@ def test_types_and_directions_can_be_chosen() -> None:
     assert (line["macro_f1"], line["weighted_f1"]) == (pytest.approx(1 / 3, abs=1e-6),) * 2
     with pytest.raises(DataError, match="no annotation of the type 'EFECT' that types names, did"):
         counts(types="EFECT")
-
-
-# Real files
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(("name", "support"), [
-    ("en/ner/NCBI-disease/iobes-test.tsv", 960),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
-        ("en/ner/BC2GM/test.tsv", 6325), ("en/ner/BC5CDR/test.tsv", 9809),
-        ("it/ner/E3C/test.txt", 460)))])
-def test_untyped_and_typed_tags_score_as_in_seqeval(data: Path, name: str, support: int) -> None:
-    """Untyped B, I and O, which seqeval itself gets wrong, are given a type for it."""
-    metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
-    gold = [*conll_records([str(data / name)], ConllConfig())]
-    rng = random.Random(0)
-    found = []
-    for record in gold:
-        kept = [entity for entity in record["entities"] if rng.random() < 0.8]
-        words = find_words(record["text"])
-        start, end = words[rng.randrange(len(words))]
-        if all(end <= one["start"] or one["end"] <= start for one in kept):
-            kept.append({"start": start, "end": end, "type": "ENTITY"})
-        found.append({**record, "predicted": {"entities": kept}})
-    [line] = score(gold, found)
-    tags = [[bio(record["text"], own) for record, own in zip(gold, side, strict=True)]
-            for side in ([record["entities"] for record in gold],
-                         [record["predicted"]["entities"] for record in found])]
-    precision, recall, f1, count = metrics.precision_recall_fscore_support(
-        *tags, average="micro", zero_division=0)
-    assert count == line["support"] == support
-    assert shows(line, {"precision": precision, "recall": recall, "f1": f1})
-
-
-def bio(text: str, spans: list[Line]) -> list[str]:
-    """A tag for each word of tokens joined by a space."""
-    tags = []
-    for start, _ in find_words(text):
-        own = next((one for one in spans if one["start"] <= start < one["end"]), None)
-        tags.append("O" if own is None else
-                    f"{'B' if own['start'] == start else 'I'}-{own['type']}")
-    return tags
 
 
 # Models, seeds, groups
