@@ -109,13 +109,6 @@ def format_duration(seconds: float) -> str:
     return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"
 
 
-def format_clock(seconds: float) -> str:
-    """Format a time as `0:01:12`."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
-
-
 def _format_mapping(name: str, value: Mapping[str, Value]) -> str:
     if {"mean", "deviation"} <= set(value):
         mean, deviation = (format_figure(name, value[key]) for key in ("mean", "deviation"))

@@ -54,8 +54,6 @@ Values = JsonObject
 """Values of a command's parameters, by name."""
 Convert = Callable[[CommandStep, Values], None]
 _CONVERSIONS, _STEP = "bmtools_conversions", "bmtools.step"
-_OVERWRITE_HELP = "Replace output that exists."
-takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
 
 
 class Decorator(Protocol):
@@ -81,9 +79,9 @@ class Command(DocumentedCommand):
         super().__init__(*args, **settings)
         if any(isinstance(param, KeyOption) for param in self.params):
             self.params.append(set_option())
-        self._takes_overwrite = any(param.name == OVERWRITE for param in self.params)
-        if writes_output(self) and not self._takes_overwrite:
-            self.params.append(click.Option(["--overwrite"], is_flag=True, help=_OVERWRITE_HELP))
+        if writes_output(self):
+            self.params.append(click.Option([f"--{OVERWRITE}"], is_flag=True,
+                                            help="Replace output that exists."))
         if any(param.name == "files" or getattr(param.type, "is_records", False)
                for param in self.params):
             self.params.append(click.Option(
@@ -100,20 +98,20 @@ class Command(DocumentedCommand):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command's function as the work of its step."""
         step: CommandStep = ctx.meta[_STEP]
-        overwrite = ctx.params.get(OVERWRITE, False)
-        if writes_output(self) and not self._takes_overwrite:
-            del ctx.params[OVERWRITE]
         names = {long_name(param).replace("-", "_") for param in self.params if param.opts}
         assert self.callback is not None
         with settings_spelled_as_flags(names if "set" in names else True):
-            step.check(overwrite or ctx.params.get("resume", False))
+            step.check(ctx.params.get(OVERWRITE, False) or ctx.params.get("resume", False))
             with step.opened(), step.recorded():
                 values = dict(ctx.params)
                 with usage_errors(ctx):
                     for convert in self.callback.__dict__.get(_CONVERSIONS, ()):
                         convert(step, values)
-                if "step" in signature(self.callback, follow_wrapped=False).parameters:
+                named = signature(self.callback, follow_wrapped=False).parameters
+                if "step" in named:
                     values["step"] = step
+                if OVERWRITE not in named:
+                    values.pop(OVERWRITE, None)
                 return ctx.invoke(self.callback, **values)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -271,11 +269,9 @@ def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) 
     return plot
 
 
-def writes_directory(function: Function) -> Function:
-    """Add `-o/--output DIR` and `--overwrite`."""
-    function = takes_overwrite(function)
-    return click.option("-o", "--output", required=True, type=OutputDirectory(), metavar="DIR",
-                        help="Directory to write.")(function)
+writes_directory = click.option("-o", "--output", required=True, type=OutputDirectory(),
+                                metavar="DIR", help="Directory to write.")
+"""Add `-o/--output DIR`; a function with the parameter `overwrite` gets that, too."""
 
 
 def named_paths(flag: str, values: Sequence[str], expected: str,

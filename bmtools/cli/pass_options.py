@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import Decorator, Values, add_options, takes_overwrite
+from bmtools.cli.options import Decorator, Values, add_options
 from bmtools.cli.results import finish
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.step import CommandStep
@@ -127,9 +127,9 @@ def _check_workers(_step: CommandStep, values: Values) -> None:
 takes_workers = partial(add_options, [takes_settings(Workers, "workers")], _check_workers)
 """Add `--workers` and `--ray`, for commands that count over all their input; passes `workers`."""
 takes_passes = partial(add_options, [
-    takes_settings(Workers, "workers"), takes_part("Work on"), takes_resume, takes_overwrite],
+    takes_settings(Workers, "workers"), takes_part("Work on"), takes_resume],
     _make_passes)
-"""Add `--workers`, `--ray`, `--part`, `--resume` and `--overwrite` below FILES; passes `passes`.
+"""Add `--workers`, `--ray`, `--part` and `--resume` below FILES; passes `passes`.
 
 `records` become those of the part.
 """

@@ -18,7 +18,7 @@ import click
 from bmtools.errors import count_of
 from bmtools.io.system import signals_deferred
 from bmtools.status import Status
-from bmtools.values import format_clock, format_duration, format_figure, heading
+from bmtools.values import format_duration, format_figure, heading
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -58,33 +58,29 @@ class StatusView:
         self._figures = status.figures or self._figures
         self._status, self.has_status = status, True
 
-    def _measures(self) -> tuple[str, float | None, list[str]]:
-        """Return how much is done, the seconds left, and the figures with the rate of one."""
-        status, figures, now = self._status, self._figures, time.monotonic()
+    def line(self) -> str:
+        """Describe the status: how much is done, the latest figures, a rate and the time left."""
+        status, now = self._status, time.monotonic()
         began, first = self._begun.get(status.activity, (now, status))
         seconds, done = max(now - began, 1e-9), (status.done or 0) - (first.done or 0)
-        left = seconds / done * (status.total - (status.done or 0)) \
-            if status.total and done > 0 else None
-        counts = ""
-        if status.done:
-            counts = f"{status.done:,} of {count_of(status.total, status.unit)}" if status.total \
-                else f"{count_of(status.done, status.unit)}, {_per_second(done / seconds)} a second"
-        texts = [f"{heading(name)} {format_figure(name, value)}"
-                 for name, value in figures.items() if name not in _RATED and value is not None]
-        unit = next((unit for unit in _RATED if unit in figures), "")
-        if unit and (grown := figures[unit] - first.figures.get(unit, 0)) > 0:
-            texts.append(f"{_per_second(grown / seconds)} {unit}/s")
-        return counts, left, texts
-
-    def line(self) -> str:
-        """Describe the status in a line."""
-        counts, left, texts = self._measures()
-        parts = [counts, *texts, "" if left is None else f"{format_duration(left)} left"]
-        said = ", ".join(filter(None, parts))
-        return f"{self._status.activity}: {said or format_duration(time.monotonic() - self.began)}"
+        parts = []
+        if status.done and status.total:
+            parts.append(f"{status.done:,} of {count_of(status.total, status.unit)}")
+        elif status.done:
+            parts.append(f"{count_of(status.done, status.unit)}, {_per_second(done / seconds)} a "
+                         "second")
+        parts += [f"{heading(name)} {format_figure(name, value)}" for name, value
+                  in self._figures.items() if name not in _RATED and value is not None]
+        unit = next((unit for unit in _RATED if unit in self._figures), "")
+        if unit and (grown := self._figures[unit] - first.figures.get(unit, 0)) > 0:
+            parts.append(f"{_per_second(grown / seconds)} {unit}/s")
+        if status.total and done > 0:
+            left = seconds / done * (status.total - (status.done or 0))
+            parts.append(f"{format_duration(left)} left")
+        return f"{status.activity}: {', '.join(parts) or format_duration(now - self.began)}"
 
     def block(self) -> RenderableType:
-        """Draw the status: activity and time, a bar where the total is known, figures."""
+        """Draw the status: its line, and a bar where the total is known."""
         from rich.console import Group
         from rich.constrain import Constrain
         from rich.progress_bar import ProgressBar
@@ -92,30 +88,16 @@ class StatusView:
         from rich.table import Table
         from rich.text import Text
 
-        status, (counts, left, texts) = self._status, self._measures()
-        spinner = Spinner("dots", Text.assemble((self.command, "bold"), f"  {status.activity}"))
-        spinner.start_time = 0.0
-        rows: list[tuple[RenderableType, Text]] = [
-            (spinner, Text(format_clock(time.monotonic() - self.began), "dim"))]
+        status = self._status
+        line = Table.grid()
+        line.add_column(no_wrap=True, overflow="ellipsis")
+        line.add_row(Spinner("dots", Text.assemble((self.command, "bold"), f"  {self.line()}")))
+        parts: list[RenderableType] = [line]
         if status.total and status.done is not None:
-            bar = ProgressBar(status.total, min(status.done, status.total), style="bright_black",
-                              complete_style="green", finished_style="green")
-            clock = "-:--:--" if left is None else format_clock(left)
-            rows.append((bar, Text(
-                f"{min(status.done / status.total, 1):4.0%}  "
-                f"{status.done:>{len(f'{status.total:,}')},} of "
-                f"{count_of(status.total, status.unit)}  {clock} left")))
-            counts = ""
-        lines: list[RenderableType] = []
-        for row in rows:
-            grid = Table.grid(expand=True, padding=(0, 1))
-            grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-            grid.add_column(justify="right", no_wrap=True)
-            grid.add_row(*row)
-            lines.append(grid)
-        if shown := " · ".join(filter(None, [counts, *texts])):
-            lines.append(Text("  " + shown, "dim", no_wrap=True, overflow="ellipsis"))
-        return Constrain(Group(*lines), _MAX_WIDTH)
+            parts.append(ProgressBar(
+                status.total, min(status.done, status.total), style="bright_black",
+                complete_style="green", finished_style="green"))
+        return Constrain(Group(*parts), _MAX_WIDTH)
 
 
 def _per_second(rate: float) -> str:

@@ -13,23 +13,17 @@ import click
 
 from bmtools.cli.options import Decorator, together, writes_plot, writes_records
 from bmtools.cli.step import CommandStep
-from bmtools.cli.tables import (
-    alike,
-    fitting_columns,
-    flattened,
-    print_lines,
-    terminal_width,
-)
+from bmtools.cli.tables import fitting_columns, flattened, print_lines, terminal_width
 from bmtools.errors import count_of
 from bmtools.io.output import STDOUT, write_records
 from bmtools.records import JsonMapping
-from bmtools.values import format_duration, format_figure, heading
+from bmtools.values import format_duration, heading
 
 Line = JsonMapping
 MISSING_NAMED = 5
 """How many missing things a closing sentence names."""
 _AS_TABLE = "bmtools.as_table"
-# Lines with one of these keys are rows of a table.
+# Lines with one of these keys are reports of a run that goes on.
 _ROWS = {"split", "step", "epoch", "best_epoch"}
 
 
@@ -93,7 +87,7 @@ def print_results(step: CommandStep, lines: Iterable[Line], output: str = STDOUT
 
 def report_printer(step: CommandStep) -> Callable[[Line], None]:
     """Return a function that prints a line that a command reports while it works."""
-    return _GrowingTable(step).print if shows_tables(step) else partial(_write_line, step)
+    return partial(_print_report if shows_tables(step) else _write_line, step)
 
 
 def finish(step: CommandStep, what: str, leads_on: bool = True) -> None:
@@ -124,57 +118,18 @@ def _write_line(step: CommandStep, line: Line) -> None:
         write_records([line], flush=True)
 
 
-def _in_words(line: Line) -> str:
-    """Describe an evaluation between rows."""
-    found = line.get("evaluate", line)
-    what = "held-out text" if "evaluate" in line else f"text to retain, {line['retain']}"
-    scores = ", ".join(f"{name} {format_figure(name, found[name])}"
-                       for name in ("loss", "accuracy"))
-    return f"{'':8}{what}: {scores}"
-
-
-class _GrowingTable:
-    """Table whose rows are printed as they come; a line of another kind opens another one."""
-
-    def __init__(self, step: CommandStep) -> None:
-        self._step = step
-        self._first: Line | None = None
-        self._widths: dict[str, int] = {}
-
-    def print(self, line: Line) -> None:
-        """Print a line: as a row, in words, or as names and values."""
-        with self._step.paused():
-            if "step" in line and {"evaluate", "retain"} & line.keys():
-                print(_in_words(line))
-            elif not _ROWS & line.keys() or "stopped" in line:
-                if self._first is not None:
-                    print()
-                # Rows above have shown the last report; of an evaluation the scores are left.
-                print_lines([{**line, "evaluate": line.get("evaluate", {}).get("evaluate", []),
-                              "last": []} if "checkpoint" in line else line])
-            else:
-                self._print_row(line)
-            sys.stdout.flush()
-
-    def _print_row(self, line: Line) -> None:
-        cells = flattened({name: value for name, value in line.items() if name != "of"})
-        # A phase with another objective has other figures.
-        if self._first is None or not alike(self._first, line) or (
-                line.get("phase") != self._first.get("phase")
-                and line.keys() != self._first.keys()):
-            if self._first is not None:
-                print()
-            self._first = line
-            names = {name: heading(name) for name in cells}
-            # Later numbers may be a little longer than the first.
-            self._widths = {
-                name: max(len(names[name]), len(cells[name]), 6)
-                for name in fitting_columns([cells, names], terminal_width(), one_line=True)}
-            print(self._row(names))
-        print(self._row(cells))
-
-    def _row(self, cells: Mapping[str, str]) -> str:
-        return "  ".join(f"{cells.get(name, ''):>{width}}" for name, width in self._widths.items())
+def _print_report(step: CommandStep, line: Line) -> None:
+    """Print a line on a terminal: as the names and values that fit it, or as a table."""
+    with step.paused():
+        if "stopped" in line or not _ROWS & line.keys():
+            # Rows above have shown the last report; of an evaluation the scores are left.
+            print_lines([{**line, "evaluate": line.get("evaluate", {}).get("evaluate", []),
+                          "last": []} if "checkpoint" in line else line])
+        else:
+            cells = flattened({name: value for name, value in line.items() if name != "of"})
+            words = {name: f"{heading(name)} {cell}" for name, cell in cells.items()}
+            print("  ".join(words[name] for name in fitting_columns([words], terminal_width())))
+        sys.stdout.flush()
 
 
 def records_written(records: int, counts: Mapping[str, int], output: str) -> str:

@@ -128,13 +128,12 @@ def estimated(line: Line) -> str | None:
 
 
 def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
-                    one_line: bool = False, always: Sequence[str] = ()) -> list[str]:
+                    always: Sequence[str] = ()) -> list[str]:
     """Choose the columns of a table: as many as fit, in their order, the telling ones first.
 
     Args:
         rows: cells by key.
         width: of the terminal.
-        one_line: whether headings are among the rows; their words may else wrap.
         always: columns that come first, wherever they stand in the order.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -144,8 +143,7 @@ def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
     for name in sorted(names, key=order.__getitem__):
         if name in _LAST and "signature" in names:
             continue
-        widest = 6 if one_line else len(heading(name))
-        needed = max(widest, *(len(row.get(name, "")) for row in rows)) + _PADDING
+        needed = max(len(heading(name)), *(len(row.get(name, "")) for row in rows)) + _PADDING
         if needed <= width or not chosen:
             chosen.add(name)
             width -= needed
@@ -225,21 +223,18 @@ def _unfolded(line: Line) -> Iterator[Line]:
 
 
 def _grouped(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines of which each shares half of all keys with the first."""
+    """Group lines of which each shares its first two keys, and half of all, with the first."""
     groups: list[list[Line]] = []
     for line in lines:
-        group = next((group for group in groups if alike(group[0], line)), None)
-        if group is None:
-            groups.append([line])
+        for group in groups:
+            known = group[0].keys()
+            if list(line)[:2] == list(known)[:2] \
+                    and 2 * len(line.keys() & known) >= len(line.keys() | known):
+                group.append(line)
+                break
         else:
-            group.append(line)
+            groups.append([line])
     return groups
-
-
-def alike(line: Line, other: Line) -> bool:
-    """Tell whether two lines belong into one table."""
-    return list(line)[:2] == list(other)[:2] and \
-        2 * len(line.keys() & other.keys()) >= len(line.keys() | other.keys())
 
 
 def _is_one_value(value: JsonMapping) -> bool:

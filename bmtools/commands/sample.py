@@ -12,7 +12,6 @@ import click
 from bmtools.cli.options import (
     Command,
     takes_files,
-    takes_overwrite,
     takes_rejects,
     writes_file,
     writes_records,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 @click.option("--ladder", type=OutputDirectory(), metavar="DIR",
               help="Directory for a file for each of several sizes.")
 @writes_file("--rest", "Write the other records here, as to train on what is not held out.")
-@takes_overwrite
 @takes_settings(SampleConfig, "config")
 @takes_workers
 def command(step: CommandStep, files: tuple[str, ...], reject: Reject, output: str,

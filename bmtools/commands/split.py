@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import Command, input_file, reads_records, takes_overwrite
+from bmtools.cli.options import Command, input_file, reads_records
 from bmtools.cli.parameters import OutputDirectory
 from bmtools.cli.results import Line, finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
@@ -31,7 +31,6 @@ _COLUMNS = ("of", "in", "records", *SHARED)
 @reads_records
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
               help="Directory to write; required without --check.")
-@takes_overwrite
 @takes_settings(SplitConfig, "config")
 @click.option("--by", type=input_file, metavar="FILE",
               help="Split as this file says: a document or id and the name of its part a line, by "

@@ -38,8 +38,7 @@ def command(step: CommandStep, files: tuple[str, ...], key: str, columns: str | 
     if not names:
         cells = [dict(zip(header, row, strict=True)) for row in rows]
         names_as_cells = {name: name for name in header}
-        header = fitting_columns([names_as_cells, *cells], terminal_width(), one_line=True,
-                                 always=(key,))
+        header = fitting_columns([names_as_cells, *cells], terminal_width(), always=(key,))
         rows = [[row[name] for name in header] for row in cells]
     if bars:
         numbers = {str(line[key]): value for line in lines

@@ -254,8 +254,8 @@ def trains(*own: Decorator, without: Sequence[str] = (), **defaults: Any) -> Dec
 
 
 def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: RunConfig,
-                 output: Path, reject: Reject, overwrite: bool, resume: bool, processes: int,
-                 shard: bool, dry_run: bool, teacher: Path | None = None) -> None:
+                 output: Path, reject: Reject, resume: bool, processes: int, shard: bool,
+                 dry_run: bool, teacher: Path | None = None) -> None:
     """Check, launch and train, and print metrics, or the forecast of a dry run.
 
     A dry run has one process and no output to check.
@@ -266,7 +266,8 @@ def run_training(step: CommandStep, model: ModelInit, data: DataConfig, config: 
         click.exceptions.Exit: with the exit code of the processes.
     """
     with usage_errors():
-        plan = make_plan(output, config, model, data, resume, overwrite, teacher, step)
+        plan = make_plan(output, config, model, data, resume, step.context.params["overwrite"],
+                         teacher, step)
     from bmtools.training.checks import check_run
 
     several = max(processes, world_size())

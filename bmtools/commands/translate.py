@@ -12,7 +12,6 @@ from bmtools.cli.options import (
     Command,
     passes_records,
     takes_abbreviations,
-    takes_overwrite,
     usage_errors,
 )
 from bmtools.cli.parameters import WorkDirectory
@@ -60,7 +59,6 @@ from bmtools.translation.settings import AuditConfig, DocumentConfig, RayConfig,
               help="Keep sentences and their translations here, for this and other runs.")
 @takes_resume
 @takes_part("Translate")
-@takes_overwrite
 @takes_values(AuditConfig, TermConfig, RayConfig)
 def command(step: CommandStep, records: RecordReader, reject: Reject, output: str, resume: bool,
             overwrite: bool, **options: Any) -> None:

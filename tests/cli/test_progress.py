@@ -20,7 +20,7 @@ import pytest
 from bmtools.cli import progress
 from bmtools.cli.progress import Display, StatusView
 from bmtools.cli.step import CommandStep
-from bmtools.status import Status, counted, set_status, watching_status
+from bmtools.status import Status, set_status, watching_status
 
 _CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 _SECONDS = 20.0
@@ -109,19 +109,11 @@ def test_a_block_shows_what_is_known(terminal: Terminal) -> None:
         time.sleep(0.05)
         set_status("training, phase 2 of 3: long", 1200, 2400, "steps", loss=4.25,
                    mlm_accuracy=0.125, tokens=90_000)
-        wait_for(lambda: "tokens/s" in terminal.getvalue())
-        first, bar, figures = terminal.screen
-    assert re.search(r"pretrain  training, phase 2 of 3: long +0:00:0\d$", first)
-    assert re.search(r"━ +50%  1,200 of 2,400 steps  0:00:0\d left$", bar)
-    assert re.search(r"^  loss 4.25 · accuracy 12.5% · [\d,]+ tokens/s$", figures)
+        wait_for(lambda: "loss 4.25" in terminal.getvalue())
+        first, bar = terminal.screen
+    assert re.search(r"pretrain  training, phase 2 of 3: long: 1,200 of 2,400 steps, loss", first)
+    assert bar.startswith("━━")
     assert terminal.screen == []
-
-
-def test_items_without_a_total_have_a_rate(terminal: Terminal) -> None:
-    with showing_on(terminal, "score-pppl"):
-        for _ in counted(range(3), "scoring", unit="scores"):
-            time.sleep(0.02)
-        wait_for(lambda: re.search(r"3 scores, [\d,.]+ a second", terminal.getvalue()) is not None)
 
 
 def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
@@ -261,5 +253,3 @@ def test_a_pipe_loads_nothing_of_terminals(write_lines: Callable[..., Path]) -> 
     done = subprocess.run([sys.executable, "-c", code, "import", "jsonl", str(path)],
                           capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-
-

@@ -8,7 +8,8 @@ import sys
 import click
 import pytest
 
-from bmtools.cli import results, tables
+from bmtools.cli import tables
+from bmtools.cli.results import as_tables, report_printer
 from bmtools.cli.step import CommandStep
 from bmtools.cli.tables import fitting_columns, flattened, print_lines
 
@@ -21,12 +22,16 @@ SCORES = [
     {"compared": ["base", "bio"], "metric": "bits_per_character", "difference": 1.1868,
      "interval": [1.07, 1.29], "p": 0.000999, "sentences": 1090}]
 
+LONG = {"model": "frequency of corpus.jsonl", "mrr": 0.153387, "interval": [0.10215, 0.205475],
+        "hits_at_1": 0.101604, "hits_at_5": 0.262032, "hits_at_10": 0.374332, "maskings": 187,
+        "mean_rank": 51.774566, "ranked": 173, "sentences": 56}
 
-def make_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make stdout a terminal of 80 columns."""
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch, width: int = 80) -> None:
+    """Make stdout a terminal."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(tables, "terminal_width", lambda *_: 80)
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(tables, "terminal_width", lambda *_: width)
+    monkeypatch.setenv("COLUMNS", str(width))
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -87,17 +92,26 @@ def test_a_pipe_gets_markdown_without_escape_codes(
     assert out.splitlines()[0].startswith("| model | ") and "|---" in out.splitlines()[1]
 
 
-def test_a_phase_with_other_figures_opens_another_table(
+@pytest.mark.parametrize("width", range(80, 132, 8))
+def test_nothing_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                        width: int) -> None:
+    make_terminal(monkeypatch, width)
+    print_lines([LONG, {**LONG, "model": "model"}])
+    heading, _, *rows = shown(capsys)
+    names = re.split(r" {2,}", heading.strip())
+    assert set(names) <= {name.replace("_", " ") for name in LONG}
+    assert [len(re.split(r" {2,}", row.strip())) for row in rows[:2]] == [len(names)] * 2
+    assert all(len(line) <= width for line in (heading, *rows))
+
+
+def test_reports_of_a_run_are_names_and_values_that_fit(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     make_terminal(monkeypatch)
-    table = results._GrowingTable(CommandStep(click.Context(click.Command("pretrain"))))
-    for line in ({"step": 1, "phase": "causal", "loss": 6.0, "causal_accuracy": 0.1},
-                 {"step": 2, "phase": "causal", "loss": 5.0, "causal_accuracy": 0.2},
-                 {"step": 3, "phase": "masked", "loss": 6.5, "mlm_accuracy": 0.05}):
-        table.print(line)
-    headings = [line.split() for line in shown(capsys) if "loss" in line]
-    assert ["accuracy" in names for names in headings] == [True, True]
-    assert "causal" in headings[0] and "causal" not in headings[1]
+    step = CommandStep(click.Context(click.Command("pretrain")))
+    as_tables(step)
+    report_printer(step)({"step": 1, "of": 2, "phase": "causal", "loss": 6.0, "seconds_left": 9.5,
+                          "signature": "x" * 80})
+    assert shown(capsys) == ["step 1  phase causal  loss 6.00  left 9.5 s"]
 
 
 @pytest.mark.parametrize("is_tty", [True, False])
