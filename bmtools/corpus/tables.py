@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from bmtools.corpus.formats.settings import TableConfig
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import DataError, RecordError, setting, suggestion
 from bmtools.io.record_size import most_bytes
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import Record
@@ -20,9 +19,9 @@ _DELIMITERS = "\t,;|"
 _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
 
 
-def table_records(names: Iterable[str], config: TableConfig | None = None,
-                  reject: Reject = refuse, headless: Sequence[str] = (),
-                  counts: Counter[str] | None = None) -> Iterator[Record]:
+@reader
+def table_records(names: Iterable[str], tally: Tally, config: TableConfig | None = None,
+                  headless: Sequence[str] = ()) -> Iterator[Record]:
     """Yield a record for every line of tables.
 
     White space around values is removed, empty values are left out, and further named columns go
@@ -32,14 +31,13 @@ def table_records(names: Iterable[str], config: TableConfig | None = None,
     Args:
         names: files, compressed or not; `-` for stdin.
         config: which column is what.
-        reject: receives a line with too few columns, without text, or with a wrong label or score.
+        tally: rejects a line with too few columns, without text, or with a wrong label or score.
         headless: names of the columns of files whose first line does not name them.
-        counts: not used; every reader takes it.
 
     Raises:
         DataError: no such column, or a quote that does not end.
     """
-    config, tally = config or TableConfig(), Tally(counts, reject)
+    config = config or TableConfig()
     for name in names:
         header: list[str] = []
         for place, row in table_rows(name, config):

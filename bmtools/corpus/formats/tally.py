@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 
 from bmtools.errors import RecordError, Reject, refuse
+from bmtools.records import Record
 
 
 class Tally:
@@ -41,3 +43,13 @@ class Tally:
         self.counts[what] += 1
         if self.reject is not refuse:  # a loss stops no run
             self.reject(RecordError(place, reason, content))
+
+
+def reader(read: Callable[..., Iterator[Record]]) -> Callable[..., Iterator[Record]]:
+    """Give a reader of files `counts` and `reject` in place of the tally that it works with."""
+    @wraps(read)
+    def with_tally(names: Iterable[str], *options: object, counts: Counter[str] | None = None,
+                   reject: Reject = refuse, **more: object) -> Iterator[Record]:
+        return read(names, Tally(counts, reject), *options, **more)
+
+    return with_tally

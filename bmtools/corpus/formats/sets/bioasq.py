@@ -8,8 +8,8 @@ from typing import Required, TypedDict
 
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.corpus.formats.settings import QuestionType
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import DataError, RecordError, refuse, setting, suggestion
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record, converted
@@ -42,8 +42,8 @@ class _Italian(TypedDict):
     answer: str
 
 
-def bioasq_records(names: Iterable[str], type: QuestionType, counts: Counter[str] | None = None,
-                   reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def bioasq_records(names: Iterable[str], tally: Tally, type: QuestionType) -> Iterator[Record]:
     """Yield the questions of one type.
 
     Of `factoid` and `list` there is a record for every snippet, `QUESTION_000` and so on, whose
@@ -55,11 +55,10 @@ def bioasq_records(names: Iterable[str], type: QuestionType, counts: Counter[str
     Args:
         names: JSON files with `questions`, compressed or not; `-` for stdin.
         type: of the questions; the others are left out and counted.
-        counts: counts questions by type, snippets and what is left out.
-        reject: receives questions that cannot be read, and those without snippets unless it is
+        tally: counts questions by type, snippets and what is left out.
+            It rejects questions that cannot be read, and those without snippets unless it is
             `refuse`.
     """
-    tally = Tally(counts, reject)
     for name in names:
         content = read_json(name, "BioASQ's form, a list of questions", _Bioasq, MOST_RECORDS)
         for number, item in enumerate(content["questions"] if content else ()):
@@ -129,8 +128,8 @@ def _items(question: _Question) -> list[list[str]]:
     return [item for item in stripped if item]
 
 
-def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None = None,
-                   reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def biobit_records(names: Iterable[str], tally: Tally, split: str) -> Iterator[Record]:
     """Yield one split of BioBIT's Italian questions, a record for every text.
 
     The answer is its first occurrence in the text, in its own letters or in any case. Ids are
@@ -140,11 +139,10 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
     Args:
         names: JSON files of lists by split, compressed or not; `-` for stdin.
         split: key of the list, as `train`.
-        counts: counts answers found and questions left out.
-        reject: receives questions that cannot be read, and unless it is `refuse` those whose
+        tally: counts answers found and questions left out.
+            It rejects questions that cannot be read, and unless it is `refuse` those whose
             answer is not in the text.
     """
-    tally = Tally(counts, reject)
     for name in names:
         splits = read_json(name, "BioBIT's form, lists by split", dict[str, list[object]],
                            MOST_RECORDS)

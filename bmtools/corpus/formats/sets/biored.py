@@ -16,8 +16,8 @@ from bmtools.corpus.formats.sets.annotation_tables import (
 )
 from bmtools.corpus.formats.sets.mentions import IDENTIFIER, Arc, Mention, concept_relations
 from bmtools.corpus.formats.settings import MentionPairs
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import RecordError
 from bmtools.io.folders import read_text
 from bmtools.records import Record
 
@@ -27,9 +27,10 @@ _ENTITY = ("PMID", "start", "end", "text", "type", "concept")
 _RELATION = ("PMID", "type", "concept", "concept", "novelty")
 
 
-def biored_records(texts: Iterable[str], entity_files: Iterable[str],
-                   relation_files: Iterable[str], pairs: MentionPairs = "closest",
-                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def biored_records(texts: Iterable[str], tally: Tally, entity_files: Iterable[str],
+                   relation_files: Iterable[str],
+                   pairs: MentionPairs = "closest") -> Iterator[Record]:
     """Yield a record for every text, with its entities and their relations.
 
     Offsets belong to another version of the text, so mentions move to their nearest occurrence.
@@ -43,11 +44,10 @@ def biored_records(texts: Iterable[str], entity_files: Iterable[str],
         entity_files: `PMID start end text type concept` by tab.
         relation_files: `PMID type concept concept novelty` by tab.
         pairs: see `concept_relations`.
-        counts: counts annotations at their offset, moved, repeated and lost, types mended,
+        tally: counts annotations at their offset, moved, repeated and lost, types mended,
             relations repeated and lost.
-        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    tally = Tally(counts, reject)
     mentions = by_document(entity_files, "annotations", partial(_mention, counts=tally.counts),
                            tally)
     arcs = by_document(relation_files, "relations", _arc, tally)

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePath
 
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, annotated
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.directories import new_directory
 from bmtools.io.folders import exists, member_ending, read_raw, set_files
@@ -26,8 +26,8 @@ _ARGUMENT = re.compile(r"([^\s:]+):(\S+)")
 _ESCAPES = {"%": "%25", "/": "%2F", "\0": "%00"}
 
 
-def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def brat_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield a record for every text, with its entities and relations.
 
     Offsets count code points of the file as it is, its ends of lines too. Events, attributes,
@@ -38,13 +38,12 @@ def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: folders, zip archives, or files of either ending, whose partners are beside them.
-        counts: counts annotations at their offset, moved and lost, and relations lost.
-        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+        tally: counts annotations at their offset, moved and lost, and relations lost.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
 
     Raises:
         DataError: annotations without their text.
     """
-    tally = Tally(counts, reject)
     # Read as they come: an archive is closed behind its last file.
     contents = ((name, read_raw(name)) for name in set_files(_with_partners(names), _TEXT,
                                                               _ANNOTATION))

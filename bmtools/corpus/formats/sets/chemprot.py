@@ -18,9 +18,9 @@ from bmtools.corpus.formats.sets.annotation_tables import (
 )
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, relations
 from bmtools.corpus.formats.settings import Genes, RelationTypes
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.json_lines import json_objects
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError
 from bmtools.io.folders import read_text
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record
@@ -33,11 +33,11 @@ _MARKED = re.compile(r"(?>(?P<before>.*?)<< )(?>(?P<head>.+?) >>)(?>(?P<between>
                      r"(?P<tail>.+?) \]\]", re.DOTALL)  # where one fails, later ones do
 
 
-def chemprot_records(abstracts: Iterable[str], entity_files: Sequence[str] = (),
+@reader
+def chemprot_records(abstracts: Iterable[str], tally: Tally, entity_files: Sequence[str] = (),
                      relation_files: Sequence[str] = (), genes: Genes = "keep",
-                     relation_types: RelationTypes = "group", default_type: str = "ENTITY",
-                     counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+                     relation_types: RelationTypes = "group",
+                     default_type: str = "ENTITY") -> Iterator[Record]:
     """Yield a record for every abstract, with its chemicals, proteins and their relations.
 
     Both layouts are told apart by content: BioCreative VI's `PMID title abstract` by tab, whose
@@ -56,16 +56,15 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Sequence[str] = (),
         relation_types: whether a relation's type is its group, as `CPR:4`, or its label, as
             `INHIBITOR`; the other one is kept under `label` or `group`.
         default_type: of the entities of SciBERT's layout.
-        counts: counts annotations at their offset, moved, repeated and lost, types mended,
+        tally: counts annotations at their offset, moved, repeated and lost, types mended,
             relations repeated and lost.
-        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
     """
     if not entity_files and not relation_files:
-        return marked_records(abstracts, default_type, reject)
+        return marked_records(abstracts, default_type, tally)
     if not (entity_files and relation_files):
         raise ValueError("found one of --entities and --relations, expected both, or neither for "
                          "SciBERT's lines")
-    tally = Tally(counts, reject)
     mentions = by_document(entity_files, "annotations",
                            partial(_mention, genes=genes, counts=tally.counts), tally)
     arcs = by_document(relation_files, "relations", partial(_arc, kinds=relation_types), tally)
@@ -116,8 +115,7 @@ def _arc(place: str, line: str, kinds: RelationTypes) -> tuple[str, Arc]:
     return document, Arc(head, tail, kind, more, place, line)
 
 
-def marked_records(names: Iterable[str], default_type: str,
-                   reject: Reject) -> Iterator[Record]:
+def marked_records(names: Iterable[str], default_type: str, tally: Tally) -> Iterator[Record]:
     """Yield a record for every sentence of SciBERT's ChemProt, with one relation each.
 
     The markers of `<< a >>` and `[[ b ]]` go, what they mark become the entities `a` and `b`; which
@@ -130,8 +128,7 @@ def marked_records(names: Iterable[str], default_type: str,
         default_type: of both entities.
         reject: receives lines that cannot be read.
     """
-    tally = Tally(None, reject)
-    for name, place, content in json_objects(names, JsonObject, reject):
+    for name, place, content in json_objects(names, JsonObject, tally.reject):
         with tally.rejecting():
             yield _marked_record(content, default_type, name, place)
 

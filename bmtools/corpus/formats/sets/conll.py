@@ -9,8 +9,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 from bmtools.corpus.formats.settings import ConllConfig, Scheme, Tokenization
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, count_of, refuse, setting
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import RecordError, count_of, setting
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
 from bmtools.records import JsonObject, Record
@@ -30,8 +30,9 @@ Row = tuple[str, str | None, str | None]
 """A token with the prefix and the type of its tag."""
 
 
-def conll_records(names: Iterable[str], config: ConllConfig | None = None,
-                  counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def conll_records(names: Iterable[str], tally: Tally,
+                  config: ConllConfig | None = None) -> Iterator[Record]:
     """Yield a record for every sentence, or every document.
 
     The text is the tokens with one space between them, and a line break between the sentences of
@@ -43,10 +44,10 @@ def conll_records(names: Iterable[str], config: ConllConfig | None = None,
     Args:
         names: files, compressed or not; `-` for stdin.
         config: layout of the columns.
-        counts: counts the entities without an opening B.
-        reject: receives the sentences with a line that cannot be read.
+        tally: counts the entities without an opening B.
+            It rejects the sentences with a line that cannot be read.
     """
-    config, tally = config or ConllConfig(), Tally(counts, reject)
+    config = config or ConllConfig()
     for name in names:
         sentences = _sentences(name, config, tally)
         if config.documents:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
 from bmtools.records import MASK, JsonObject, Record
@@ -16,9 +15,8 @@ from bmtools.records import MASK, JsonObject, Record
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
 
-def curated_records(names: Iterable[str], unmasked: bool = False,
-                    counts: Counter[str] | None = None,
-                    reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def curated_records(names: Iterable[str], tally: Tally, unmasked: bool = False) -> Iterator[Record]:
     """Yield one record for every masking, with the masked word as `target`.
 
     Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
@@ -30,10 +28,8 @@ def curated_records(names: Iterable[str], unmasked: bool = False,
         names: JSON files, compressed or not; `-` for stdin.
         unmasked: yield one record for every sentence, as under `original`, on which the authors
             score pseudo-perplexity.
-        counts: not used; every reader takes it.
-        reject: receives a masking whose word cannot be found, or a sentence without `original`.
+        tally: rejects a masking whose word cannot be found, or a sentence without `original`.
     """
-    tally = Tally(counts, reject)
     for name in names:
         for sentence, item, maskings, keys in _items(name):
             for number, masked in enumerate([None] if unmasked else maskings):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import xml_elements
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError
 from bmtools.io.folders import set_files
 from bmtools.io.sources import source_name
 from bmtools.records import Record
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 _SPAN = re.compile(r"(\d{1,18})-(\d{1,18})")
 
 
-def ddi_records(names: Iterable[str], default_type: str = "int",
-                counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def ddi_records(names: Iterable[str], tally: Tally, default_type: str = "int") -> Iterator[Record]:
     """Yield a record for every sentence, with its drugs and the pairs that interact.
 
     The corpus lists every pair of a sentence's drugs. Pairs with `ddi="true"` become relations, so
@@ -35,10 +34,9 @@ def ddi_records(names: Iterable[str], default_type: str = "int",
         names: files, folders or zip archives; `-` for stdin.
         default_type: of a pair that interacts and has no type; `int` is the corpus's own word for
             an interaction of which no more is said.
-        counts: counts pairs, interacting ones, and what was repaired or left out.
-        reject: receives sentences that cannot be read.
+        tally: counts pairs, interacting ones, and what was repaired or left out.
+            It rejects sentences that cannot be read.
     """
-    tally = Tally(counts, reject)
     for name in set_files(names, ".xml"):
         sentences = xml_elements(name, ("document",), ("sentence",))
         for number, sentence in enumerate(sentences):

@@ -9,8 +9,9 @@ from itertools import chain
 from pathlib import PurePath
 
 from bmtools.corpus.formats.settings import HOC
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.tables import sentences_of_documents, table_records
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.folders import corpus_files, read_text
 from bmtools.io.sources import STDIN, source_name
 from bmtools.records import Record
@@ -22,8 +23,8 @@ Folders = dict[str, dict[str, str]]
 """Texts and labels, each by the names of documents."""
 
 
-def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
-                reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def hoc_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield every sentence with its hallmarks as `labels`, in BLUE's spelling.
 
     Ids are `PMID_sN`, as in BLUE, and `meta.document` is the PMID. The archive has finer classes
@@ -32,21 +33,20 @@ def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
     Args:
         names: tar archives or folders with `text` and `labels` in them, or BLUE's TSV, which may
             come from stdin, `-`.
-        counts: counts sentences without a hallmark, and documents.
-        reject: receives a document whose labels do not fit its sentences.
+        tally: counts sentences without a hallmark, and documents.
+            It rejects a document whose labels do not fit its sentences.
     """
-    counts = Counter() if counts is None else counts
     documents = set()
     for name in names:
         files = corpus_files(name, ".txt", counts=Counter())
         first = next(files, "")
-        records = sentences_of_documents(table_records([first], HOC, reject)) \
+        records = sentences_of_documents(table_records([first], HOC, reject=tally.reject)) \
             if first in (name, STDIN) else _sentences(
-                name, _folders(name, chain(filter(None, [first]), files)), reject)
+                name, _folders(name, chain(filter(None, [first]), files)), tally.reject)
         for record in records:
-            counts["sentences without a hallmark"] += not record["labels"]
+            tally.counts["sentences without a hallmark"] += not record["labels"]
             documents.add(record.get("meta", {}).get("document"))
-            counts["documents"] = len(documents)
+            tally.counts["documents"] = len(documents)
             yield record
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.sets.mentions import Arc, Mention, Span, annotated
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import xml_elements
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import member_ending, read_raw, set_files
 from bmtools.io.sources import source_name, source_stem
 from bmtools.records import JsonObject, Record
@@ -28,8 +27,8 @@ _RELATIONS = re.compile(rf'{_WHERE}\|\|r="([^"]*)"\|\|{_WHERE}')
 _ROOTS = ("ClinicalNarrativeTemporalAnnotation", "deIdi2b2", "root")
 
 
-def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
-                      reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def i2b2_2010_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield a record for every text, with its problems, tests, treatments and their relations.
 
     Files of one name belong together, whatever folders they are in: `.txt`, `.con`, `.rel`, and
@@ -40,13 +39,12 @@ def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: files, folders or zip archives.
-        counts: counts annotations at their offset, moved and lost, and relations lost.
-        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+        tally: counts annotations at their offset, moved and lost, and relations lost.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
 
     Raises:
         DataError: annotations without their text, or two files of one name and ending.
     """
-    tally = Tally(counts, reject)
     files: dict[str, dict[str, tuple[str, str]]] = {}
     for name in set_files(names, _TEXT, _CONCEPT, _RELATION, _ASSERTION):
         ending, found = member_ending(name), files.setdefault(source_stem(name), {})
@@ -121,8 +119,8 @@ def _mention_2010(match: re.Match[str], text: str, tokens: list[list[Span]], ide
     return Mention(match[6], ((start, end),), mention, identity, more, place, line)
 
 
-def i2b2_xml_records(names: Iterable[str], counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def i2b2_xml_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield a record for every file of 2012 (events, times, links) or of 2014 (identifiers).
 
     An entity's type is the attribute `type`, such as PROBLEM or PATIENT, and its element, such as
@@ -133,10 +131,9 @@ def i2b2_xml_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: files, folders or zip archives; `-` for stdin.
-        counts: counts annotations at their offset, moved and lost, and relations lost.
-        reject: receives files that cannot be read, and what is lost, which otherwise is dropped.
+        tally: counts annotations at their offset, moved and lost, and relations lost.
+            It rejects files that cannot be read, and what is lost, which otherwise is dropped.
     """
-    tally = Tally(counts, reject)
     for name in set_files(names, ".xml"):
         for root in xml_elements(name, _ROOTS, _ROOTS):
             with tally.rejecting():

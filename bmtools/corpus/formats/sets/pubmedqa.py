@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Required, TypedDict
 
 from bmtools.corpus.formats.sets.squad import MOST_RECORDS
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import read_json
 from bmtools.io.json_files import parse_json
 from bmtools.io.sources import read_list, source_name
@@ -26,9 +25,9 @@ class _Item(TypedDict, total=False):
     LONG_ANSWER: str
 
 
-def pubmedqa_records(names: Iterable[str], ids: str | None = None,
-                     without_ids: str | None = None, counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def pubmedqa_records(names: Iterable[str], tally: Tally, ids: str | None = None,
+                     without_ids: str | None = None) -> Iterator[Record]:
     """Yield every question with its abstract, the parts one a line, and the decision as `label`.
 
     `meta.sections` gives label, start and end of each part, `meta.long_answer` the conclusion,
@@ -38,13 +37,11 @@ def pubmedqa_records(names: Iterable[str], ids: str | None = None,
         names: JSON files of questions by PMID, compressed or not; `-` for stdin.
         ids: file of PMIDs that are taken; all if not given.
         without_ids: file of PMIDs that are left out.
-        counts: not used; every reader takes it.
-        reject: receives a question that cannot be read.
+        tally: rejects a question that cannot be read.
 
     Raises:
         DataError: no file has an id of the lists.
     """
-    tally = Tally(counts, reject)
     wanted = _read_ids(ids) if ids else None
     without = _read_ids(without_ids) if without_ids else set()
     missing = dict.fromkeys((*sorted(wanted or ()), *sorted(without)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -16,8 +15,8 @@ from bmtools.corpus.formats.sets.mentions import (
     entities,
 )
 from bmtools.corpus.formats.settings import MentionPairs
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import RecordError
 from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
@@ -38,9 +37,9 @@ class _Document:
     size: int = 0
 
 
-def pubtator_records(names: Iterable[str], pairs: MentionPairs = "closest",
-                     counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def pubtator_records(names: Iterable[str], tally: Tally,
+                     pairs: MentionPairs = "closest") -> Iterator[Record]:
     """Yield a record for every document: the title, a blank and the abstract.
 
     Offsets count code points of that. A mention's concepts stay under `identifier`, the parts of
@@ -52,10 +51,9 @@ def pubtator_records(names: Iterable[str], pairs: MentionPairs = "closest",
     Args:
         names: files, compressed or not; `-` for stdin.
         pairs: see `concept_relations`.
-        counts: counts annotations at their offset, moved and lost, and relations lost.
-        reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
+        tally: counts annotations at their offset, moved and lost, and relations lost.
+            It rejects lines that cannot be read, and what is lost, which otherwise is dropped.
     """
-    tally = Tally(counts, reject)
     for name in names:
         document: _Document | None = None
         for place, line in placed_lines(name):

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Required, TypedDict
 
 from bmtools.corpus.formats.sets.mentions import nearest
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.sources import source_name
@@ -52,8 +52,8 @@ class _Squad(TypedDict):
     data: list[_Article]
 
 
-def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
-                  reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def squad_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield every question with its answers, to the text of its paragraph.
 
     An answer that is not at its offset moves to its nearest occurrence, in its own letters first
@@ -64,11 +64,10 @@ def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: JSON files, compressed or not; `-` for stdin.
-        counts: counts answers at their offset, moved and lost, and questions without one.
-        reject: receives questions that cannot be read, and answers that are lost unless it is
+        tally: counts answers at their offset, moved and lost, and questions without one.
+            It rejects questions that cannot be read, and answers that are lost unless it is
             `refuse`: a loss stops no run.
     """
-    tally = Tally(counts, reject)
     for name in names:
         content = read_json(name, "SQuAD's form, articles with paragraphs and qas", _Squad,
                             MOST_RECORDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
@@ -16,8 +15,8 @@ from bmtools.corpus.formats.sets.annotation_tables import (
     placed_lines,
 )
 from bmtools.corpus.formats.sets.mentions import LOST, REPEATED, Mention, entities
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import RecordError
 from bmtools.records import JsonObject, Record
 
 # Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
@@ -25,9 +24,9 @@ _TITLE_ABSTRACT = re.compile(
     r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
 
 
-def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
-                     counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def standoff_records(corpora: Iterable[str], tally: Tally,
+                     annotations: Iterable[str]) -> Iterator[Record]:
     """Yield every text of `id|text` files with its annotations as entities.
 
     An annotation whose mention is not at its offset moves to the nearest occurrence without
@@ -41,17 +40,16 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         corpora: files of texts; `-` for stdin.
         annotations: files of mentions, by tab: `id start end mention type`, or with `T` or `A`
             after the id where offsets count from the title or from the abstract.
-        counts: counts matched, moved, lost and repeated annotations.
-        reject: receives lines that cannot be read, and annotations without an occurrence, which
+        tally: counts matched, moved, lost and repeated annotations.
+            It rejects lines that cannot be read, and annotations without an occurrence, which
             otherwise are dropped.
     """
-    tally = Tally(counts, reject)
     waiting = by_document(annotations, "annotations", _mention, tally)
     seen: dict[str, bytes] = {}
     for place, line in chain.from_iterable(map(placed_lines, corpora)):
         document, bar, content = line.partition("|")
         if not bar or not document.strip():
-            reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
+            tally.reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
             continue
         text, abstract = content.rstrip("|"), 0
         if parts := _TITLE_ABSTRACT.fullmatch(text):

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.formats.settings import read_columns
-from bmtools.corpus.formats.tally import Tally
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import MOST_RECORDS, whole_file
 from bmtools.corpus.formats.texts.json_lines import agreed_records
-from bmtools.errors import DataError, Reject, refuse, setting, suggestion
+from bmtools.errors import DataError, setting, suggestion
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
 from bmtools.io.folders import corpus_files
@@ -27,9 +27,9 @@ _ROWS = 1000
 Row = tuple[str, str, JsonObject]
 
 
-def parquet_records(names: Iterable[str], columns: str = "id=id,text=text",
-                    counts: Counter[str] | None = None,
-                    reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def parquet_records(names: Iterable[str], tally: Tally,
+                    columns: str = "id=id,text=text") -> Iterator[Record]:
     """Yield the rows of Parquet files under the keys that commands agree on.
 
     Columns are taken as `jsonl_records` takes keys. Dates and decimals become text; classes of
@@ -39,14 +39,14 @@ def parquet_records(names: Iterable[str], columns: str = "id=id,text=text",
         names: files, folders or archives of such; `-` for stdin. In an archive or from stdin, a
             file is held in memory.
         columns: those of the id and the text, see `read_columns`.
-        counts: counts the ids that were given, and columns that are left out.
-        reject: receives a row without text.
+        tally: counts the ids that were given, and columns that are left out.
+            It rejects a row without text.
 
     Raises:
         DataError: a damaged file, or one without the column of the text.
     """
     require_extra("pyarrow", "import parquet", "parquet")
-    tally, by_key = Tally(counts, reject), read_columns(columns)
+    by_key = read_columns(columns)
     for name in names:
         for file in corpus_files(name, ".parquet", counts=tally.counts):
             rows = _rows(file, by_key.get("text", "text"), tally.counts)

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from bmtools.errors import DataError, RecordError, Reject
+from bmtools.corpus.formats.tally import Tally
+from bmtools.errors import DataError, RecordError
 from bmtools.io.folders import corpus_files
 from bmtools.io.record_size import limited_bytes
 from bmtools.io.sources import open_bytes, source_name, source_stem
@@ -19,8 +20,8 @@ _WITHIN = re.compile(r"((?:/[^:]*)?(?::\d+)?): ")  # a file: the name of a part 
 
 
 def document_records(names: Iterable[str], endings: Iterable[str],
-                     read: Callable[[str, Counter[str]], JsonObject | None], counts: Counter[str],
-                     reject: Reject, folder: str = "") -> Iterator[Record]:
+                     read: Callable[[str, Counter[str]], JsonObject | None], tally: Tally,
+                     folder: str = "") -> Iterator[Record]:
     """Yield a record for every file, with the file's name for an id.
 
     Args:
@@ -28,16 +29,15 @@ def document_records(names: Iterable[str], endings: Iterable[str],
         endings: of the files that are taken from folders and archives.
         read: returns the keys of a record but for the id; None where there is none to make, which
             it has counted.
-        counts: counts what is left out, by reason.
-        reject: receives a file that cannot be read.
+        tally: counts what is left out, by reason, and rejects a file that cannot be read.
         folder: that the names were found in, if they are from one.
     """
     for name in names:
-        for file in corpus_files(name, *endings, counts=counts, folder=folder):
+        for file in corpus_files(name, *endings, counts=tally.counts, folder=folder):
             try:
-                document = read(file, counts)
+                document = read(file, tally.counts)
             except DataError as error:
-                reject(file_error(file, error))
+                tally.reject(file_error(file, error))
                 continue
             if document is not None:
                 yield Record(id=file_id(file, folder or name), **document, place=source_name(file))

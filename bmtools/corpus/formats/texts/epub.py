@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
     document_records,
@@ -21,7 +22,7 @@ from bmtools.corpus.formats.texts.documents import (
     joined,
     whole_file,
 )
-from bmtools.errors import DataError, Reject, refuse
+from bmtools.errors import DataError
 from bmtools.io.folders import naming_damage
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.record_size import limited_bytes
@@ -45,8 +46,8 @@ _HEADINGS = frozenset(("h1", "h2", "h3"))
 _YEAR = re.compile(r"\d{4}")
 
 
-def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+@reader
+def epub_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
     """Yield a record for every book, with its text in paragraphs, one a line.
 
     `meta.sections` has the files of the book with their offsets, by their first headings. Tables
@@ -54,12 +55,11 @@ def epub_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: EPUB files, folders or archives of such; `-` for stdin.
-        counts: counts files of a book that are left out.
-        reject: receives a book that is damaged or encrypted, or has no text.
+        tally: counts files of a book that are left out.
+            It rejects a book that is damaged or encrypted, or has no text.
         folder: that the names were found in, if they are from one.
     """
-    counts = Counter() if counts is None else counts
-    return document_records(names, (".epub",), _read_epub, counts, reject, folder)
+    return document_records(names, (".epub",), _read_epub, tally, folder)
 
 
 def _read_epub(name: str, counts: Counter[str]) -> JsonObject:

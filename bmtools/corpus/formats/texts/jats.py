@@ -21,8 +21,8 @@ from bmtools.corpus.account import (
     accounted,
 )
 from bmtools.corpus.formats.settings import JatsConfig
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
-from bmtools.errors import Reject, refuse
 from bmtools.io.folders import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
 from bmtools.io.sources import source_name, source_stem
@@ -85,8 +85,9 @@ BREAK = "\n\n"  # between blocks, so that no sentence runs from a heading into i
 _EXPONENT = re.compile("[+\u2212\u2013-]?[0-9]+")
 
 
-def jats_records(names: Iterable[str], config: JatsConfig | None = None,
-                 counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def jats_records(names: Iterable[str], tally: Tally,
+                 config: JatsConfig | None = None) -> Iterator[Record]:
     """Yield a record for every article with an abstract or a body.
 
     Headings, paragraphs, items of lists come in the order of the article, a blank line between
@@ -99,18 +100,16 @@ def jats_records(names: Iterable[str], config: JatsConfig | None = None,
     Args:
         names: files, folders, zip or tar archives; `-` for stdin.
         config: what becomes of an article.
-        counts: counts omissions, by reason.
-        reject: not used; every reader takes it.
+        tally: counts omissions, by reason.
     """
-    counts = Counter() if counts is None else counts
     classes = Classes(config or JatsConfig())
     for source in names:
-        for name in corpus_files(source, *ENDINGS, counts=counts):
+        for name in corpus_files(source, *ENDINGS, counts=tally.counts):
             for element in xml_elements(name, ROOTS, ("{*}article",)):
                 _drop_namespace(element)
                 record = _article(element, name, classes)
                 if record is None:
-                    counts["articles without text left out"] += 1
+                    tally.counts["articles without text left out"] += 1
                 else:
                     yield record
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TypeVar
@@ -11,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from bmtools.corpus.formats.settings import read_columns
-from bmtools.corpus.formats.tally import Tally
-from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.corpus.formats.tally import Tally, reader
+from bmtools.errors import RecordError, Reject, setting
 from bmtools.io.folders import whole_json
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import read_lines, source_name, source_stem
@@ -75,9 +74,9 @@ def _fault(line: str, error: Exception) -> str:
     return f"found {line.strip()[:40]!r} ({error}), expected a JSON object on one line"
 
 
-def jsonl_records(names: Iterable[str], columns: str = "id=id,text=text",
-                  counts: Counter[str] | None = None,
-                  reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def jsonl_records(names: Iterable[str], tally: Tally,
+                  columns: str = "id=id,text=text") -> Iterator[Record]:
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.
 
     Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
@@ -87,11 +86,11 @@ def jsonl_records(names: Iterable[str], columns: str = "id=id,text=text",
     Args:
         names: files of JSON objects, one a line; `-` for stdin.
         columns: keys of the id and the text, see `read_columns`.
-        counts: counts the ids that were given.
-        reject: receives a line that is no object, or one without text.
+        tally: counts the ids that were given.
+            It rejects a line that is no object, or one without text.
     """
-    return agreed_records(json_objects(names, JsonObject, reject), read_columns(columns),
-                          Tally(counts, reject))
+    return agreed_records(json_objects(names, JsonObject, tally.reject), read_columns(columns),
+                          tally)
 
 
 def agreed_records(objects: Iterable[tuple[str, str, JsonObject]], columns: Mapping[str, str],

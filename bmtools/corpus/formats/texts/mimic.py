@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bmtools.corpus.formats.settings import TableConfig
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.tables import table_rows
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.sources import source_name
 from bmtools.records import Record
 
@@ -40,8 +40,9 @@ _RELEASES = (
              {"sequence": "note_seq", "patient": "subject_id", "admission": "hadm_id"}))
 
 
-def mimic_records(names: Iterable[str], kinds: str = "", marks: str | None = None,
-                  counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def mimic_records(names: Iterable[str], tally: Tally, kinds: str = "",
+                  marks: str | None = None) -> Iterator[Record]:
     """Yield a record for every note, as it is in the file.
 
     `meta` has kind, patient, admission and date, as far as they are given. Notes that their
@@ -51,17 +52,17 @@ def mimic_records(names: Iterable[str], kinds: str = "", marks: str | None = Non
         names: CSV files, compressed or not; `-` for stdin.
         kinds: that are taken, by CATEGORY or note type, in any case, between commas; all if empty.
         marks: replaces the marks of de-identification, `[**...**]` and `___`; None keeps them.
-        counts: counts what is left out, by reason.
-        reject: receives a note with too few or too many columns, or without id or text.
+        tally: counts what is left out, by reason.
+            It rejects a note with too few or too many columns, or without id or text.
 
     Raises:
         DataError: a file without the columns of either release, or a quote that does not end.
     """
-    counts = Counter() if counts is None else counts
+    counts = tally.counts
     wanted = {kind.strip().lower() for kind in kinds.split(",") if kind.strip()}
     for name in names:
         missing = set(wanted)
-        notes = _notes(name, reject)
+        notes = _notes(name, tally.reject)
         for release, place, note in notes:
             kind = _NAMES.get(note[release.kind], note[release.kind])
             missing -= {kind.lower(), note[release.kind].lower()}
@@ -70,7 +71,8 @@ def mimic_records(names: Iterable[str], kinds: str = "", marks: str | None = Non
             elif release.error and note.get(release.error) in ("1", "1.0"):
                 counts["notes marked as errors left out"] += 1
             elif not note[release.id] or not note["text"]:
-                reject(RecordError(place, f"found no {release.id} or no text, expected both", note))
+                tally.reject(RecordError(
+                    place, f"found no {release.id} or no text, expected both", note))
             else:
                 yield _record(release, note, kind, marks, place)
         for kind in missing:

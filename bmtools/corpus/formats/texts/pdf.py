@@ -12,6 +12,7 @@ from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import (
     MOST_RECORDS,
     document_records,
@@ -19,7 +20,7 @@ from bmtools.corpus.formats.texts.documents import (
     joined,
     whole_file,
 )
-from bmtools.errors import DataError, Reject, refuse
+from bmtools.errors import DataError
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
 from bmtools.io.record_size import check_record_size
@@ -47,8 +48,8 @@ _SOURCES = (".doc", ".docx", ".tex", ".dvi", ".indd", ".pdf", ".qxd")  # titles 
 _MAGIC, _MAGIC_WITHIN = b"%PDF-", 1024  # bytes
 
 
-def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
-                reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+@reader
+def pdf_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
     """Yield a record for every PDF, with its text in paragraphs, one a line.
 
     Columns come in the order in which the file has them. `meta.sections` has the offsets of
@@ -56,13 +57,12 @@ def pdf_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: PDF files, folders or archives of such, compressed or not; `-` for stdin.
-        counts: counts lines that are left out, and hyphens that are removed.
-        reject: receives a file that is damaged, encrypted, or has no text but images.
+        tally: counts lines that are left out, and hyphens that are removed.
+            It rejects a file that is damaged, encrypted, or has no text but images.
         folder: that the names were found in, if they are from one.
     """
     require_extra("pypdf", "import pdf", "documents")
-    counts = Counter() if counts is None else counts
-    return document_records(names, (".pdf",), _read_pdf, counts, reject, folder)
+    return document_records(names, (".pdf",), _read_pdf, tally, folder)
 
 
 def _read_pdf(name: str, counts: Counter[str]) -> JsonObject:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from bmtools.corpus.account import Piece, accounted, squeezed
 from bmtools.corpus.formats.settings import Unit
-from bmtools.errors import Reject, refuse
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.io.foreign import not_plain_text
 from bmtools.io.record_size import check_record_size
 from bmtools.io.sources import open_bytes, read_lines, source_name, source_stem
@@ -16,8 +16,8 @@ from bmtools.records import Record
 _LINE_BYTES = 50  # in memory, beside its text
 
 
-def text_records(names: Iterable[str], unit: Unit | None = None, counts: Counter[str] | None = None,
-                 reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def text_records(names: Iterable[str], tally: Tally, unit: Unit | None = None) -> Iterator[Record]:
     """Yield the lines, paragraphs or files that contain more than white space.
 
     LF, CR and CRLF end a line, and nothing else. A blank line ends a paragraph. Lines inside a
@@ -27,8 +27,6 @@ def text_records(names: Iterable[str], unit: Unit | None = None, counts: Counter
     Args:
         names: text files, compressed or not; `-` for stdin.
         unit: text of one record, a line by default; file keeps one file at a time in memory.
-        counts: not used; every reader takes it.
-        reject: not used, likewise.
 
     Raises:
         DataError: bytes that are not UTF-8, or a first line that is a table's, XML or a record.

@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.account import Attributes, Path, Piece, XmlAccount, accounted, squeezed
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.xml_stream import plain, single_spaced, xml_elements
-from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.errors import RecordError, setting
 from bmtools.io.sources import source_name
 from bmtools.records import JsonObject, Record
 from bmtools.text.languages import two_letters
@@ -34,8 +35,9 @@ ELSEWHERE = "Abstract available from the publisher."
 UNLABELLED = "UNLABELLED"
 
 
-def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: bool = False,
-                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def pubmed_records(names: Sequence[str], tally: Tally, titles: bool = False,
+                   other_abstracts: bool = False) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
     PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
@@ -47,10 +49,10 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
         names: XML files, compressed or not; `-` for stdin.
         titles: give a citation without abstract its title as text, and no `title`.
         other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
-        counts: counts omissions, by reason.
-        reject: receives a citation without PMID.
+        tally: counts omissions, by reason.
+            It rejects a citation without PMID.
     """
-    counts = Counter() if counts is None else counts
+    counts = tally.counts
     for name in names:
         for element in xml_elements(name, ROOTS, (*ARTICLES, *CITATIONS, *_DELETIONS), True):
             if element.tag in _DELETIONS:
@@ -60,7 +62,7 @@ def pubmed_records(names: Sequence[str], titles: bool = False, other_abstracts: 
             try:
                 citation = _Citation(element, f"{source_name(name)}:{element.sourceline}")
             except RecordError as error:
-                reject(error)
+                tally.reject(error)
             else:
                 yield from _records(citation, titles, other_abstracts, counts)
 

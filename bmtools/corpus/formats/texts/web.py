@@ -11,8 +11,9 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from bmtools.corpus.formats.tally import Tally, reader
 from bmtools.corpus.formats.texts.documents import document_records, file_error, filled, whole_file
-from bmtools.errors import DataError, Reject, refuse
+from bmtools.errors import DataError
 from bmtools.installation import require_extra
 from bmtools.io.folders import corpus_files
 from bmtools.io.provenance.licence_names import licence_name
@@ -44,25 +45,24 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"),
           (codecs.BOM_UTF16_BE, "utf-16"))
 
 
-def html_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse, folder: str = "") -> Iterator[Record]:
+@reader
+def html_records(names: Iterable[str], tally: Tally, folder: str = "") -> Iterator[Record]:
     """Yield the main text of HTML pages, without navigation, comments and advertisements.
 
     Title, language, licence and date are what the page states; nothing is fetched.
 
     Args:
         names: HTML files, folders or archives of such, compressed or not; `-` for stdin.
-        counts: counts pages without a main text.
-        reject: receives a file that is no HTML.
+        tally: counts pages without a main text.
+            It rejects a file that is no HTML.
         folder: that the names were found in, if they are from one.
     """
     _require_web("import html")
-    counts = Counter() if counts is None else counts
-    return document_records(names, HTML, _read_page, counts, reject, folder)
+    return document_records(names, HTML, _read_page, tally, folder)
 
 
-def warc_records(names: Iterable[str], counts: Counter[str] | None = None,
-                 reject: Reject = refuse) -> Iterator[Record]:
+@reader
+def warc_records(names: Iterable[str], tally: Tally) -> Iterator[Record]:
     """Yield the main text of the HTML pages in WARC archives, as `html_records` does.
 
     `meta` has the page's address and the time of its download. Ids are those of the archive's
@@ -70,18 +70,17 @@ def warc_records(names: Iterable[str], counts: Counter[str] | None = None,
 
     Args:
         names: WARC files, plain or packed by gzip or zstd, folders of such; `-` for stdin.
-        counts: counts other records, other types of content, and answers other than 200 OK.
-        reject: receives a record that is damaged.
+        tally: counts other records, other types of content, and answers other than 200 OK.
+            It rejects a record that is damaged.
 
     Raises:
         DataError: a file that is no WARC, that is cut off, or where the next record does not begin
             where the length of the one before says.
     """
     _require_web("import warc")
-    counts = Counter() if counts is None else counts
     for name in names:
-        for file in corpus_files(name, *WARC, counts=counts):
-            yield from _warc_pages(file, counts, reject)
+        for file in corpus_files(name, *WARC, counts=tally.counts):
+            yield from _warc_pages(file, tally)
 
 
 def _require_web(command: str) -> None:
@@ -190,7 +189,7 @@ class _Forward:
         return self._position
 
 
-def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Record]:
+def _warc_pages(name: str, tally: Tally) -> Iterator[Record]:
     """Yield the pages of an archive."""
     from fastwarc.warc import ArchiveIterator
 
@@ -209,9 +208,9 @@ def _warc_pages(name: str, counts: Counter[str], reject: Reject) -> Iterator[Rec
             position = record.stream_pos
             place = f"{source_name(name)}:{position}"
             try:
-                found = _warc_page(record, counts, place)
+                found = _warc_page(record, tally.counts, place)
             except DataError as error:
-                reject(file_error(place, error))
+                tally.reject(file_error(place, error))
                 continue
             if found is not None:
                 own_id = record.record_id or f"{source_stem(name)}:{position}"

@@ -139,7 +139,7 @@ def test_real_counts(data: Path, name: str) -> None:
     counts: Counter[str] = Counter()
     is_pico = "EBM" in name
     config = ConllConfig(documents=is_pico, tag_column=2 * (name in SECOND))
-    records = list(conll_records([str(data / name)], config, counts))
+    records = list(conll_records([str(data / name)], config, counts=counts))
     for record in records:
         check(record)
     sentences = sum(record["text"].count("\n") + 1 for record in records)

@@ -30,7 +30,7 @@ def test_levels_and_sentences(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1=f"<{GENOMIC}--DNA repair AND{GENOMIC} AND "
                    "Cellular energetics< <NULL", text_1="One .\nTwo .\n\nThree .\n")
     counts: Counter[str] = Counter()
-    first, second, third = hoc_records([name], counts)
+    first, second, third = hoc_records([name], counts=counts)
     assert first == {"id": "1_s0", "text": "One .",
                      "labels": [GENOMIC.lower(), "cellular energetics"], "meta": {
                          "document": "1", "label_paths": [
@@ -79,13 +79,13 @@ def test_other_archives_are_refused(tmp_path: Path) -> None:
 def test_the_archive_equals_blues_table(data: Path) -> None:
     counts: Counter[str] = Counter()
     original = {record["id"]: record for record in hoc_records(
-        [str(data / "en/cls/HoC/hoc-original.tar.gz")], counts)}
+        [str(data / "en/cls/HoC/hoc-original.tar.gz")], counts=counts)}
     for record in original.values():
         check(record)
     assert len(original) == 17464
     assert counts["documents"] == 1852
     assert len({label for record in original.values() for label in record["labels"]}) == 10
-    blue = list(hoc_records([str(data / "en/cls/HoC/hoc.tsv")], counts := Counter()))
+    blue = list(hoc_records([str(data / "en/cls/HoC/hoc.tsv")], counts=(counts := Counter())))
     assert (len(blue), counts["documents"]) == (10527, 1108)
     assert sum(bool(record["labels"]) for record in blue) == 3138
     # In three abstracts the two editions differ.

@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_concepts_assertions_and_relations(folder: Path) -> None:
     counts: Counter[str] = Counter()
-    second, first = checked(sorted(i2b2_2010_records([str(folder)], counts),
+    second, first = checked(sorted(i2b2_2010_records([str(folder)], counts=counts),
                                    key=lambda record: record["id"], reverse=True))
     assert [(one["id"], one["text"], one["type"], one.get("assertion"))
             for one in first["entities"]] == [
@@ -78,7 +78,7 @@ def test_wrong_positions_and_absent_concepts(folder: Path) -> None:
                                           'c="zinc" 2:1 2:1||t="treatment"\n')
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
-    first = checked(i2b2_2010_records([str(folder)], counts, lost.append))[-2:]
+    first = checked(i2b2_2010_records([str(folder)], counts=counts, reject=lost.append))[-2:]
     assert [one["text"] for record in first for one in record["entities"]] == ["Aspirin"]
     assert (counts[MOVED], counts[LOST], counts[RELATIONS_LOST]) == (1, 1, 1)
     assert any("1.con:2: found the mention 'zinc'" in str(error) for error in lost)
@@ -99,7 +99,7 @@ def test_faults_of_2010_are_named(folder: Path) -> None:
 def test_events_times_and_links(tmp_path: Path) -> None:
     (tmp_path / "1.xml").write_text(TEMPORAL)
     counts: Counter[str] = Counter()
-    record, = checked(i2b2_xml_records([str(tmp_path)], counts))
+    record, = checked(i2b2_xml_records([str(tmp_path)], counts=counts))
     assert record["entities"] == [
         {"id": "E0", "start": 1, "end": 10, "type": "OCCURRENCE", "text": "Admission",
          "tag": "EVENT", "attributes": {"modality": "FACTUAL", "polarity": "POS"}},
@@ -108,7 +108,7 @@ def test_events_times_and_links(tmp_path: Path) -> None:
     assert record["relations"] == [{"head": "E0", "tail": "T0", "type": "SIMULTANEOUS"}]
     assert +counts == {MATCHED: 2, RELATIONS_LOST: 1}
     (tmp_path / "1.xml").write_text(TEMPORAL.replace('EVENT id="E0"', 'EVENT id=""'))
-    record, = checked(i2b2_xml_records([str(tmp_path)], counts))
+    record, = checked(i2b2_xml_records([str(tmp_path)], counts=counts))
     assert [entity.get("id") for entity in record["entities"]] == [None, "T0"]
     assert (record["relations"], counts[RELATIONS_LOST]) == ([], 3)
 
@@ -116,7 +116,7 @@ def test_events_times_and_links(tmp_path: Path) -> None:
 def test_identifiers(tmp_path: Path) -> None:
     (tmp_path / "220-01.xml").write_text(IDENTIFIERS)
     counts: Counter[str] = Counter()
-    record, = checked(i2b2_xml_records([str(tmp_path / "220-01.xml")], counts))
+    record, = checked(i2b2_xml_records([str(tmp_path / "220-01.xml")], counts=counts))
     assert record["id"] == "220-01"
     assert [(one["text"], one["type"], one.get("tag")) for one in record["entities"]] == [
         ("2067-05-03", "DATE", None), ("Lee", "DOCTOR", "NAME")]

@@ -44,7 +44,7 @@ def test_answers_are_at_their_offset_or_at_the_nearest_occurrence(
     name = write(squad({"id": 1, "question": " Che? ", "answers": [
         {"text": text, "answer_start": start}]}))
     counts: Counter[str] = Counter()
-    found = checked(squad_records([name], counts))
+    found = checked(squad_records([name], counts=counts))
     if expected is None:
         assert found == []
         assert counts["answers that the text does not contain left out"] == 1
@@ -112,7 +112,8 @@ BIOASQ = {"questions": [
 
 def test_factoids(write) -> None:
     counts: Counter[str] = Counter()
-    with_answer, without, unknown = checked(bioasq_records([write(BIOASQ)], "factoid", counts))
+    with_answer, without, unknown = checked(
+        bioasq_records([write(BIOASQ)], "factoid", counts=counts))
     meta = {"document": "f", "question": "f", "exact_answer": ["Tosse secca", "febbre"]}
     assert with_answer == {"id": "f_000", "text": TEXT, "question": "Che?", "answers": [
         {"text": "Tosse secca", "start": 13}], "meta": meta}
@@ -141,7 +142,7 @@ def test_biobit(write) -> None:
     lost = {**item, "answer": "febbre"}
     name = write({"train": [item, lost, item], "dev": []})
     counts: Counter[str] = Counter()
-    first, third = checked(biobit_records([name], "train", counts))
+    first, third = checked(biobit_records([name], "train", counts=counts))
     assert first["answers"] == [{"text": "Tosse", "start": 3}]
     assert (first["id"], third["id"], third["meta"]["question"]) == ("a_000", "a_002", "a")
     assert counts["answers that the text does not contain left out"] == 1
@@ -182,7 +183,7 @@ def test_pairs_of_sentences(tmp_path: Path) -> None:
     more = [{**base, "gold_label": "-"}, {"sentence1": "a", "sentence2": "b"}]
     path.write_text("\n".join(map(json.dumps, [base, *more])))
     counts: Counter[str] = Counter()
-    first, last = checked(nli_records([str(path)], counts))
+    first, last = checked(nli_records([str(path)], counts=counts))
     assert first == {"id": "23eb94b8", "text": "Labs were notable for Cr 1.7 .",
                      "text_pair": "Patient has elevated Cr", "label": "entailment"}
     assert last == {"id": "mli_train_v1:3", "text": "a", "text_pair": "b"}
@@ -192,7 +193,7 @@ def test_pairs_of_sentences(tmp_path: Path) -> None:
 @pytest.mark.data
 def test_real_bioasq_in_squads_form(data: Path) -> None:
     counts: Counter[str] = Counter()
-    found = checked(squad_records([str(data / "en/qa/bioasq/squad-answers.json")], counts))
+    found = checked(squad_records([str(data / "en/qa/bioasq/squad-answers.json")], counts=counts))
     assert len(found) == counts["answers at their offset"] == 1809
     assert len({record["meta"]["question"] for record in found}) == 214
     gold = checked(bioasq_records([str(data / "en/qa/bioasq/4B1_golden.json")], "factoid"))
@@ -211,7 +212,7 @@ def test_real_bioasq_in_squads_form(data: Path) -> None:
 def test_real_bioasq(data: Path, kind: Any, questions: int) -> None:
     name = data / "en/qa/bioasq/7B_golden.json"
     counts: Counter[str] = Counter()
-    found = checked(bioasq_records([str(name)], kind, counts))
+    found = checked(bioasq_records([str(name)], kind, counts=counts))
     assert len({record["meta"]["question"] for record in found}) == questions
     assert sum(counts[f"{one} questions"] for one in ("factoid", "list", "yesno", "summary")) == 500
     if kind == "yesno":
@@ -231,7 +232,7 @@ def test_real_bioasq(data: Path, kind: Any, questions: int) -> None:
 def test_real_squad(data: Path) -> None:
     name = data / "it/qa/SQuAD_it-test.json.gz"
     counts: Counter[str] = Counter()
-    found = checked(squad_records([str(name)], counts))
+    found = checked(squad_records([str(name)], counts=counts))
     assert len(found) == 7608
     assert counts == {
         "answers at their offset": 21380, "answers moved to their nearest occurrence": 98,

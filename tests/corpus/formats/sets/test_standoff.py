@@ -127,7 +127,7 @@ def test_real_sets_lose_almost_nothing(data: Path, name: str) -> None:
     corpus, mentions = (data / "it/ner" / f"{name}_{what}.txt" for what in ("corpus",
                                                                             "annotations"))
     counts: Counter[str] = Counter()
-    records = list(standoff_records([str(corpus)], [str(mentions)], counts))
+    records = list(standoff_records([str(corpus)], [str(mentions)], counts=counts))
     for record in records:
         check(record)
         assert not record["text"].endswith(("|", '"'))

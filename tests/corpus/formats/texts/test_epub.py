@@ -50,7 +50,7 @@ def test_what_is_left_out_is_counted(write) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
-    book, = epub_records([path], counts)
+    book, = epub_records([path], counts=counts)
     assert book["text"] == "x"
     assert counts == {"files that a book names and lacks": 1, "tables of contents left out": 1,
                       "files of books that are no HTML left out": 1}

@@ -178,7 +178,7 @@ def test_an_article_without_text_is_counted(write) -> None:
         "<pmc-articleset><article><front><article-meta><title-group><article-title>T</article-title>"
         "</title-group></article-meta></front></article><article><body><p>B</p></body></article>"
         "</pmc-articleset>"), Counter[str](), JatsConfig()
-    record, = jats_account(jats_records([path], config, counts), path, counts, config)
+    record, = jats_account(jats_records([path], config, counts=counts), path, counts, config)
     assert (record["id"], record["text"]) == ("in:1", "B")
     assert counts == {"articles without text left out": 1, IN_RECORDS: 1,
                       LEFT_OUT.format("articles without text"): 1}

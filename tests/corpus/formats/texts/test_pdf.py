@@ -22,7 +22,7 @@ def test_pages(write) -> None:
     counts: Counter[str] = Counter()
     record, = pdf_records([write(pdf(
         *PAGES, info="/Title (La febbre) /CreationDate (D:20210304)", catalog="/Lang (it-IT)"))],
-        counts)
+        counts=counts)
     text = record["text"]
     assert text == f"Rivista\n{LINE[:-1]}te. Poi dorme.\nSecondo giorno.\nTerzo giorno."
     sections = record["meta"].pop("sections")

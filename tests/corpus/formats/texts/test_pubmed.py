@@ -293,7 +293,7 @@ def characters(content: str) -> int:
 def account(path: Path, **options: bool) -> tuple[Counter[str], int]:
     """Return what was counted, and the characters of the records."""
     counts: Counter[str] = Counter()
-    records = list(pubmed_account(pubmed_records([str(path)], **options), str(path), counts,
+    records = list(pubmed_account(pubmed_records([str(path)], **options), str(path), counts=counts,
                                   **options))
     written = "".join(record.get("title", "") + record["text"] for record in records)
     return counts, len("".join(written.split()))

@@ -66,13 +66,14 @@ def test_pages_of_a_folder_and_of_archives_have_the_same_ids(
     for source in (str(folder), f"{folder}/", f"{folder}.tar.gz", "pages", "./pages", ".//pages/",
                    "./pages.tar.gz", "./pages.zip"):
         counts: Counter[str] = Counter()
-        assert [page["id"] for page in html_records([source], counts)] == ["a/index", "b/index"]
+        assert [page["id"] for page in html_records([source], counts=counts)] == [
+            "a/index", "b/index"]
         assert counts == {"files that do not end in .html or .htm or .xhtml passed over": 1}
 
 
 def test_what_has_no_text_is_counted_and_what_is_no_html_is_refused(write) -> None:
     counts: Counter[str] = Counter()
-    assert list(html_records([write(b"<html><body></body></html>")], counts)) == []
+    assert list(html_records([write(b"<html><body></body></html>")], counts=counts)) == []
     assert counts == {"pages without a main text left out": 1}
     rejected: list[RecordError] = []
     names = [write(b"plain", "a.html"), write(b"\0\1", "b.html"), write(PAGE.encode(), "c.html")]
@@ -96,7 +97,7 @@ GOOD = (warc(0, b"", "warcinfo"), warc(1, BODY), warc(1, b"", "request"),
                          ids=["plain", "gzip", "zstd"])
 def test_pages_of_an_archive(write, pack) -> None:
     counts: Counter[str] = Counter()
-    pages = list(warc_records([write(pack(GOOD), "crawl.warc.gz")], counts))
+    pages = list(warc_records([write(pack(GOOD), "crawl.warc.gz")], counts=counts))
     assert [page["id"] for page in pages] == [f"urn:uuid:{number}" for number in (1, 2, 5)]
     assert {page["text"] for page in pages} == {pages[0]["text"]}
     assert pages[0]["meta"] == {"url": "http://example.org/1", "date": "2021-03-04", "year": 2021,
@@ -133,7 +134,7 @@ def test_a_record_that_is_cut_off_or_unpacks_to_too_much_is_rejected(write) -> N
     large = write(warc(1, b"x" * 2_000_000, head="Content-Type: video/mp4"), "video.warc")
     counts: Counter[str] = Counter()
     with limiting_records(1):
-        assert list(warc_records([large], counts)) == []
+        assert list(warc_records([large], counts=counts)) == []
     assert counts == {"responses that are no HTML left out": 1}
 
 
