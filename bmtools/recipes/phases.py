@@ -74,17 +74,13 @@ class Phase:
         """
         given = merged({}, values)
         for name in given:
-            if name not in PHASE_FIELDS and name != "mixture":
+            if name not in PHASE_FIELDS:
                 raise ValueError(f"found unknown setting {name!r}, "
-                                 f"{suggestion(name, [*PHASE_FIELDS, 'mixture'])}")
-        parts: JsonObject = {}
-        for part, kind in PHASE_KINDS.items():
-            own = {one.name: given[one.name] for one in fields(kind) if one.name in given}
-            if own:
-                parts[part] = replace(getattr(self, part), **own)
-        if "mixture" in given:
-            parts["mixture"] = given["mixture"]
-        return replace(self, **parts)
+                                 f"{suggestion(name, PHASE_FIELDS)}")
+        parts: JsonObject = {part: replace(getattr(self, part), **{
+            one.name: given[one.name] for one in fields(kind) if one.name in given})
+            for part, kind in PHASE_KINDS.items()}
+        return replace(self, **parts, mixture=given.get("mixture", self.mixture))
 
 
 @dataclass(frozen=True)

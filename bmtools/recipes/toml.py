@@ -29,11 +29,9 @@ from bmtools.records import JsonObject
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-MIXTURE = "mixture"
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
               "common": dict, "phases": list}
-_PHASE_KEYS = {**PHASE_FIELDS, MIXTURE: dict[str, float]}
-_TABLES = {"[run]": RUN_FIELDS, "a phase or to [common]": _PHASE_KEYS}
+_TABLES = {"[run]": RUN_FIELDS, "a phase or to [common]": PHASE_FIELDS}
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts",
              dict[str, float]: "a table of numbers"}
@@ -125,7 +123,7 @@ def _run_config(table: Values) -> RunConfig:
     with _located("[run]"):
         run = _convert_table(given.pop("run"), RUN_FIELDS)
     with _located("[common]"):
-        common = _convert_table(given.pop("common"), _PHASE_KEYS)
+        common = _convert_table(given.pop("common"), PHASE_FIELDS)
     phases = tuple(_phase(number, phase, common)
                    for number, phase in enumerate(given.pop("phases"), 1))
     return RunConfig(phases, run=run, **{**given, "notes": tuple(given.get("notes", ()))})
@@ -140,7 +138,7 @@ def _phase(number: int, table: object, common: Values) -> Phase:
         phase = Phase(_convert("name", table["name"], str))
     with _located(f"phase {phase.name!r}"):
         own = {key: value for key, value in table.items() if key != "name"}
-        return phase.changed(merged(common, _convert_table(own, _PHASE_KEYS)))
+        return phase.changed(merged(common, _convert_table(own, PHASE_FIELDS)))
 
 
 def _convert_table(table: Values, kinds: Mapping[str, object]) -> JsonObject:
@@ -226,7 +224,7 @@ def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, s
     number = _phase_number(where, phases) if dot else None
     if dot and key in RUN_FIELDS:
         raise ValueError(f"{key} holds for the whole run; leave the phase out")
-    known = {**_PHASE_KEYS, **({} if dot else RUN_FIELDS)}
+    known = {**PHASE_FIELDS, **({} if dot else RUN_FIELDS)}
     if key not in known:
         raise ValueError(f"found unknown key {key!r}, {suggestion(key, known)}")
     return number, key, _convert(key, _parse_value(given, known[key]), known[key])
@@ -263,7 +261,7 @@ def to_toml(run_config: RunConfig) -> str:
     phases, run = content.pop("phases"), content.pop("run")
     tables = [("", {key: value for key, value in content.items() if value}), ("[run]", run)]
     for phase in phases:
-        mixture = phase.pop(MIXTURE, {})
+        mixture = phase.pop("mixture", {})
         tables += [("[[phases]]", phase), ("[phases.mixture]", mixture)]
     lines = []
     for header, table in filter(lambda one: one[1], tables):

@@ -180,7 +180,7 @@ def test_sets_win_over_values() -> None:
     assert changed.run["seed"] == 3
 
 
-KEYS = ", ".join([*PHASE_FIELDS, "mixture", *RUN_FIELDS])
+KEYS = ", ".join([*PHASE_FIELDS, *RUN_FIELDS])
 
 
 @pytest.mark.parametrize(("text", "message"), [

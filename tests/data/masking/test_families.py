@@ -11,55 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.masking.corruption import TokenBatch, count_coverage
-from bmtools.data.masking.strategies import TermList, make_strategy, spellings
+from bmtools.data.masking.corruption import TokenBatch
+from bmtools.data.masking.strategies import TermList, spellings
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.segmenters import load_segmenter, segmented_starts
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
-from bmtools.vocab.words import find_words, word_starts
+from bmtools.vocab.words import find_words
 
 pytestmark = pytest.mark.data
-
-_SAMPLE_TOKENS = 126
-
-
-@pytest.fixture(params=["en", "it", "ja"])
-def samples(request: pytest.FixtureRequest, learn: Callable[..., Any],
-            read: Callable[[str], list[str]]) -> list[tuple[list[int], list[bool]]]:
-    """Parts of real texts: ids and word starts."""
-    segment = None
-    texts = read(request.param)[:200]
-    if request.param == "ja":
-        pytest.importorskip("sudachipy")
-        segment = load_segmenter("japanese")
-        texts = ["".join(texts[n:n + 20]) for n in range(0, 200, 20)]
-    tokenizer, found = learn(texts[:100], 2_000), []
-    for text, one in zip(texts, tokenizer.encode_batch(texts, add_special_tokens=False),
-                         strict=True):
-        starts = word_starts(tokenizer, [text], [one]) if segment is None \
-            else segmented_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
-        found += [(one.ids[n:n + _SAMPLE_TOKENS], starts[n:n + _SAMPLE_TOKENS].tolist())
-                  for n in range(0, len(one.ids) - _SAMPLE_TOKENS + 1, _SAMPLE_TOKENS)]
-    return found
-
-
-@pytest.mark.parametrize("name", ["words", "spans", "terms"])
-@pytest.mark.parametrize("rate", [0.15, 0.3])
-def test_the_rate_is_met_within_the_error_of_sampling(
-        samples: list[tuple[list[int], list[bool]]], lay: Callable[..., TokenBatch], name: str,
-        rate: float) -> None:
-    assert len(samples) > 15
-    pick = make_strategy(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
-    off = []
-    for seed in range(12):
-        text = lay(samples, seed=seed)
-        picked = pick(text, rate)
-        off.append(np.bincount(text.sample[picked], minlength=len(text.keys))
-                   - np.bincount(text.sample[text.maskable], minlength=len(text.keys)) * rate)
-        found = count_coverage(text, picked)
-        assert found.touched == found.whole
-    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))
 
 
 @pytest.mark.slow
