@@ -85,17 +85,12 @@ def read_progress(state: Path, identity: Mapping[str, object]) -> Progress:
             bmtools wrote the state.
     """
     content = read_object(state / STATE)
+    way_out = f"resume with that one, or start again with {setting('overwrite')}"
     if content.get("stream") != STREAM:
-        raise CheckpointError(
-            f"{state}: written by a version of bmtools that draws and packs documents in another "
-            f"order; resume with that one, or start again with {setting('overwrite')}")
-    try:
-        msgspec.convert(content, Progress)
-        progress = Progress(**content)
-    except (TypeError, msgspec.ValidationError) as error:
-        raise CheckpointError(
-            f"{state}: written by another version of bmtools ({error}); resume with that one, or "
-            f"start again with {setting('overwrite')}") from error
+        raise CheckpointError(f"{state}: written by a version of bmtools that draws and packs "
+                              f"documents in another order; {way_out}")
+    with reading(state, "written by another version of bmtools", way_out):
+        progress = msgspec.convert(content, Progress)
     current = json.loads(json.dumps(identity))
     for name in sorted({*current, *progress.identity}):
         old, new = progress.identity.get(name), current.get(name)

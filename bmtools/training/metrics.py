@@ -1,12 +1,9 @@
-"""Metrics of a run: means since the last report, throughput, divergence."""
+"""Metrics of a run: means since the last report, and throughput."""
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from accelerate import Accelerator
 from transformers import PretrainedConfig
@@ -14,7 +11,7 @@ from transformers import PretrainedConfig
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.sampler import STREAM, StreamPosition
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import (
     Hardware,
     describe_hardware,
@@ -26,7 +23,6 @@ from bmtools.recipes.settings import OptimizationConfig
 from bmtools.records import JsonObject
 
 _DIGITS = 6
-_DIVERGENCE_STEPS, _DIVERGENCE_NATS = 100, 2.0
 
 
 @dataclass(frozen=True)
@@ -92,8 +88,7 @@ class Progress:
 
 
 class DivergedError(BmtoolsError):
-    """A loss, gradient or weight that is not finite, or a loss that rises and does not come back.
-    """
+    """A loss, gradient or weight that is not finite."""
 
 
 @dataclass(frozen=True)
@@ -186,33 +181,3 @@ class Reporter:
             line["model_flop_utilisation"] = round(utilisation, 4)
         progress.metrics.append(line)
         return line
-
-
-class DivergenceMonitor:
-    """Detection of a loss that rises and does not come back.
-
-    The mean over the last 100 steps of a phase is compared with its lowest value so far; a rise by
-    2 nats counts as divergence. Each phase starts anew. Of several terms that of masked tokens is
-    judged, without its weight, so that the rise means the same in all of them.
-    """
-
-    def __init__(self) -> None:
-        self._phase = -1
-
-    def check(self, step: StepResult, phase_number: int) -> None:
-        """Add a step of a phase.
-
-        Raises:
-            DivergedError: the loss diverged.
-        """
-        if phase_number != self._phase:
-            self._phase, self._lowest = phase_number, math.inf
-            self._last: deque[float] = deque(maxlen=_DIVERGENCE_STEPS)
-        self._last.append(step.losses.get("mlm", step.losses["loss"]))
-        mean = fmean(self._last)
-        if len(self._last) == _DIVERGENCE_STEPS:
-            self._lowest = min(self._lowest, mean)
-        if mean > self._lowest + _DIVERGENCE_NATS:
-            raise DivergedError(
-                f"step {step.number}: the loss rose to {mean:.2f} from {self._lowest:.2f} and "
-                f"diverges; lower {setting('learning_rate')} or raise {setting('warmup_ratio')}")

@@ -51,7 +51,6 @@ from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import Trainer
 from bmtools.training.metrics import (
     DivergedError,
-    DivergenceMonitor,
     Reporter,
     StepResult,
     speed_of,
@@ -274,7 +273,6 @@ class Run:
         yield from self._retained("before")
         progress.wall_seconds = time.monotonic() - self._began
         reporter = Reporter(progress, reporting.logging_steps, self.schedule.steps, self.speed)
-        monitor = DivergenceMonitor()
         self._set_status()
         deadline = self._plan.began + reporting.budget_seconds()
         try:
@@ -287,7 +285,6 @@ class Run:
                 self._set_status(step)
                 if line:
                     yield line
-                monitor.check(step, self._phase_step.phase_number)
                 yield from self._save(step.number)
                 if time.monotonic() >= deadline:
                     self.trainer.request_stop()

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, Schedule
 from bmtools.training.metrics import (
-    DivergenceMonitor,
     Progress,
     Reporter,
     Speed,
@@ -78,28 +76,3 @@ def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase
     lines = reports(Progress({}), schedule, steps, 4)
     assert [line.get("replay_loss") for line in lines] == [30.0, None]
     assert lines[0]["loss"] == 1.0
-
-
-def first_divergence(losses: Sequence[float], schedule: Schedule) -> int:
-    """Return the step whose loss diverges, or the number of steps."""
-    monitor = DivergenceMonitor()
-    for number, loss in enumerate(losses, 1):
-        try:
-            monitor.check(step(number, loss), schedule.phase_step(number - 1).phase_number)
-        except BmtoolsError as error:
-            assert str(error).endswith("diverges; lower learning_rate or raise warmup_ratio")
-            return number
-    return len(losses)
-
-
-def test_a_loss_that_rises_for_good_diverges(toy_phase: Callable[..., Phase]) -> None:
-    schedule = Schedule([toy_phase()], [1000])
-    falling = [8 - number / 100 for number in range(300)]
-    assert first_divergence(falling, schedule) == 300
-    assert 300 < first_divergence([*falling, *[10.0] * 300], schedule) < 400
-    # A spike, a plateau and a slow rise of less than two nats are no divergence.
-    assert first_divergence([*falling, *[40.0] * 3, *falling[-100:]], schedule) == 403
-    assert first_divergence([*falling, *[6.5] * 600], schedule) == 900
-    phases = Schedule([toy_phase(name="a"), toy_phase(name="b")], [200, 300])
-    assert first_divergence([*[2.0] * 200, *[7.0] * 300], phases) == 500, "each starts anew"
-    assert first_divergence([*[2.0] * 200, *[7.0] * 300], schedule) < 500
