@@ -347,19 +347,8 @@ class PhasedObjective(Objective):
 
     def switch(self, name: str) -> None:
         """Use another objective from now on."""
-        self._selected = name
         self.__dict__["active"] = objective = self._objectives[name]
         self.loss_terms, self.metrics = objective.loss_terms, objective.metrics
-
-    @contextmanager
-    def switched(self, name: str) -> Iterator[None]:
-        """Use another objective for a while."""
-        before = self._selected
-        self.switch(name)
-        try:
-            yield
-        finally:
-            self.switch(before)
 
     def forward(self, **inputs: Any) -> dict[str, Tensor]:
         """Sum the terms of the active objective; outside of training in float32.

@@ -356,12 +356,14 @@ class Run:
             return None
         fitted = [size for size in self.micro_batch_sizes.values()
                   if size and not self._plan.optimization.micro_batch_size]
-        with self._objective.switched(HELD_OUT):
-            return evaluate(
-                self._objective, self.datasets.auxiliary[name],
-                SpecialTokens.of(self._initial.tokenizer), self.datasets.strategies["words"],
-                max(phase.batch.max_length for phase in self.schedule.phases), self.accelerator,
-                min([BATCH_SIZE, *fitted]))
+        self._objective.switch(HELD_OUT)
+        found = evaluate(
+            self._objective, self.datasets.auxiliary[name],
+            SpecialTokens.of(self._initial.tokenizer), self.datasets.strategies["words"],
+            max(phase.batch.max_length for phase in self.schedule.phases), self.accelerator,
+            min([BATCH_SIZE, *fitted]))
+        self._objective.switch(self._phase_step.phase.objective.objective)
+        return found
 
 
 def describe(output: str, manifest: Values) -> JsonObject:
