@@ -157,7 +157,7 @@ def resolved(run_config: RunConfig) -> JsonObject:
             "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS), "phases": phases}
 
 
-def _plain(values: Values, kinds: Mapping[str, type]) -> JsonObject:
+def _plain(values: Values, kinds: Mapping[str, object]) -> JsonObject:
     return {name: float(value) if kinds[name] is float else value
             for name, value in values.items()}
 

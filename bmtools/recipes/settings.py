@@ -259,7 +259,7 @@ RUN_KINDS: tuple[type[Settings], ...] = (
     OptimizationConfig, ReportingConfig, RegularizationConfig, PretrainingConfig,
     DistillationConfig)
 """Settings of a whole run, the same in all its phases."""
-PHASE_FIELDS: Mapping[str, Any] = {
+PHASE_FIELDS: Mapping[str, object] = {
     **{name: kind for part in PHASE_KINDS.values() for name, kind in get_type_hints(part).items()},
     "mixture": dict[str, float]}
 """Type of each setting of a phase, by name."""
